@@ -1,0 +1,72 @@
+"""Time gradlib beside PyTorch: python ci/bench [--device cpu|cuda] [--only NAME ...] [--quick].
+
+Both libraries run the same code in the same process, in turns, on one thread. Before a workload is
+timed, the two must agree on its numbers. Without PyTorch the times of gradlib are printed alone.
+"""
+
+import os
+
+# One thread for both, set before anything loads a BLAS.
+os.environ.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
+
+import argparse
+import pathlib
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))  # the gradlib of this checkout is the one measured
+
+import measure
+import op_table
+import report
+from workloads import WORKLOADS
+
+
+def parse_options():
+    names = [workload.name for workload in WORKLOADS]
+    parser = argparse.ArgumentParser(
+        prog="python ci/bench",
+        description=__doc__,
+        epilog="workloads: " + ", ".join(names),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument(
+        "--only", nargs="+", default=[], metavar="NAME", help="workloads whose name contains NAME"
+    )
+    parser.add_argument("--quick", action="store_true", help="few repetitions, no long workloads")
+    parser.add_argument("--ops", action="store_true", help="the table of single ops instead")
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="also write the results")
+    options = parser.parse_args()
+    for word in options.only:
+        if not options.ops and not any(word in name for name in names):
+            parser.error(f"no workload has {word!r} in its name; there are {', '.join(names)}")
+    return options
+
+
+def main():
+    options = parse_options()
+    libraries = measure.load_libraries(options.device)
+    facts = report.facts(libraries, options.device)
+    print("\n".join(f"{key}: {value}" for key, value in facts.items()), end="\n\n")
+    if options.ops:
+        workloads = op_table.WORKLOADS
+    else:
+        workloads = [w for w in WORKLOADS if not (options.quick and w.slow)]
+    if options.only:
+        workloads = [w for w in workloads if any(word in w.name for word in options.only)]
+    effort = measure.QUICK if options.quick else measure.THOROUGH
+    rows = []
+    print(report.HEADER)
+    for workload in workloads:
+        for row in measure.run(workload, libraries, options.device, effort):
+            rows.append(row)
+            print(report.line(row), flush=True)
+    print(report.summary(rows))
+    if options.json:
+        report.write_json(options.json, facts, rows)
+    return 1 if any(row.error for row in rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

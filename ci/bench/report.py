@@ -1,0 +1,109 @@
+"""Printing and storing what was measured."""
+
+import datetime
+import json
+import math
+import pathlib
+import platform
+import subprocess
+import sys
+
+SCALE = {"s": 1.0, "ms": 1e3, "us": 1e6, "us/op": 1e6, "us/node": 1e6}
+HEADER = f"{'':28}{'gradlib':>11}{'torch':>11}  {'':8}{'ratio':>7}{'goal':>7}"
+
+
+def facts(libraries, device):
+    """Where and with what the figures were made; the order is that of printing."""
+    import numpy
+
+    found = {
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "device": device_name(libraries["gradlib"], device),
+        "system": f"{platform.system()} {platform.machine()}, 1 thread",
+        "python": platform.python_version(),
+        "numpy": numpy.__version__,
+    }
+    for name, module in libraries.items():
+        found[name] = str(getattr(module, "__version__", "unknown"))
+    found["revision"] = revision()
+    return found
+
+
+def device_name(torch, device):
+    if device == "cuda":
+        return f"cuda, {torch.cuda.get_device_name()}"
+    try:
+        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+        model = next(
+            line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")
+        )
+    except (OSError, StopIteration):
+        model = platform.processor() or "unknown"
+    return f"cpu, {model}"
+
+
+def revision():
+    """The commit of the checkout, with a + when files differ from it."""
+    command = ["git", "-C", str(pathlib.Path(__file__).parent), "describe", "--always", "--dirty=+"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def line(row):
+    """One row of the table."""
+    if row.error:
+        return f"{row.name:28} FAILED  {row.error}"
+    scale, medians = SCALE[row.unit], row.medians
+    cells = [
+        f"{medians[name] * scale:11.3f}" if name in medians else f"{'-':>11}"
+        for name in ("gradlib", "torch")
+    ]
+    ratio = f"{row.ratio:7.2f}" if row.ratio is not None else f"{'-':>7}"
+    goal = f"{row.goal:7.2f}" if row.goal is not None else ""
+    return f"{row.name:28}{cells[0]}{cells[1]}  {row.unit:8}{ratio}{goal}".rstrip()
+
+
+def geometric_mean(rows):
+    """Of the ratios of the counted rows; None when there are none."""
+    ratios = [row.ratio for row in rows if row.counted and row.ratio is not None]
+    return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else None
+
+
+def summary(rows):
+    """The closing lines: the mean of the ratios, and what failed."""
+    counted = sum(row.counted and row.ratio is not None for row in rows)
+    mean = geometric_mean(rows)
+    lines = []
+    if mean is not None:
+        lines.append(
+            f"geometric mean of {counted} ratios: {mean:.3f} (gradlib / torch, lower is better)"
+        )
+    failed = [row.name for row in rows if row.error]
+    if failed:
+        lines.append(f"{len(failed)} failed: {', '.join(failed)}")
+    return "\n".join(["", *lines])
+
+
+def write_json(path, facts, rows):
+    """Everything that was printed, and every sample, in seconds."""
+    entries = [
+        {
+            "name": row.name.strip(),
+            "unit": row.unit,
+            "seconds": row.medians,
+            "ratio": row.ratio,
+            "goal": row.goal,
+            "counted": row.counted,
+            "samples": row.samples,
+            "error": row.error,
+        }
+        for row in rows
+    ]
+    content = {"facts": facts, "geometric_mean": geometric_mean(rows), "rows": entries}
+    try:
+        path.write_text(json.dumps(content, indent=1) + "\n")
+    except OSError as error:
+        sys.exit(f"bench: cannot write {path}: {error.strerror}")

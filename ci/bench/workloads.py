@@ -1,0 +1,416 @@
+"""The workloads: each is written once and runs under gradlib and under PyTorch.
+
+Inputs and weights come from a seeded NumPy generator, so that both libraries start from the same
+numbers; steps that train return their loss, so that the next call checks gradients and update too.
+"""
+
+import math
+import os
+import subprocess
+import sys
+
+import numpy as np
+from measure import Workload
+
+WORKLOADS = []
+
+
+def workload(name, **settings):
+    """Register `build(torch, device)` under `name`."""
+
+    def register(build):
+        WORKLOADS.append(Workload(name, build, **settings))
+        return build
+
+    return register
+
+
+class Source:
+    """Seeded inputs for one library on one device."""
+
+    def __init__(self, torch, device, seed=0):
+        self.torch, self.device = torch, device
+        self.random = np.random.default_rng(seed)
+
+    def tensor(self, array, requires_grad=False):
+        return self.torch.tensor(array, device=self.device, requires_grad=requires_grad)
+
+    def normal(self, *shape, scale=1.0, requires_grad=False):
+        values = scale * self.random.standard_normal(shape, dtype=np.float32)
+        return self.tensor(values.astype(np.float32), requires_grad)
+
+    def weight(self, *shape):
+        """A leaf, scaled so that products with it keep the size of what goes in."""
+        return self.normal(*shape, scale=1 / math.sqrt(shape[0]), requires_grad=True)
+
+    def integers(self, high, *shape):
+        return self.tensor(self.random.integers(high, size=shape))
+
+    def fill(self, module):
+        """Give a module on this device weights that depend on the seed alone."""
+        module = module.to(self.device)
+        with self.torch.no_grad():
+            for name, parameter in module.named_parameters():
+                if parameter.dim() > 1:
+                    fan_in = parameter.numel() // parameter.shape[0]
+                    parameter.copy_(self.normal(*parameter.shape, scale=1 / math.sqrt(fan_in)))
+                elif name.endswith("bias"):
+                    parameter.zero_()
+        return module
+
+
+def trainer(module, optimizer, loss_of):
+    """A function that makes one training step and returns the loss before it."""
+
+    def step():
+        optimizer.zero_grad()
+        loss = loss_of(module)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step
+
+
+# Cost of an op: a chain of 200 ops on 16 elements.
+
+
+def chain(x, y, z):
+    for _ in range(100):
+        z = z * y + x
+    return z
+
+
+def chain_inputs(torch, device, requires_grad):
+    source = Source(torch, device)
+    return [source.normal(16, scale=0.5, requires_grad=requires_grad) for _ in range(3)]
+
+
+@workload("chain, no grad", unit="us/op", per=200, goal=0.8)
+def chain_no_grad(torch, device):
+    inputs = chain_inputs(torch, device, requires_grad=False)
+    return lambda: chain(*inputs)
+
+
+@workload("chain, recording", unit="us/op", per=200, goal=0.85)
+def chain_recording(torch, device):
+    inputs = chain_inputs(torch, device, requires_grad=True)
+    return lambda: chain(*inputs)
+
+
+@workload("chain, backward", unit="us/op", per=200, goal=0.7)
+def chain_backward(torch, device):
+    inputs = chain_inputs(torch, device, requires_grad=True)
+    ones = torch.ones(16, device=device)
+
+    def step():
+        for leaf in inputs:
+            leaf.grad = None
+        chain(*inputs).backward(ones)
+        return [leaf.grad for leaf in inputs]
+
+    return step
+
+
+# Models.
+
+
+@workload("mlp 50x8", goal=0.75)
+def deep_narrow_mlp(torch, device):
+    nn, source = torch.nn, Source(torch, device)
+    layers = [layer for _ in range(50) for layer in (nn.Linear(8, 8), nn.Tanh())]
+    model = source.fill(nn.Sequential(*layers))
+    inputs, targets = source.normal(4, 8), source.normal(4, 8)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    return trainer(model, optimizer, lambda m: nn.functional.mse_loss(m(inputs), targets))
+
+
+def mlp(torch, device, batch, make_optimizer):
+    nn, source = torch.nn, Source(torch, device)
+    model = nn.Sequential(
+        nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10)
+    )
+    model = source.fill(model)
+    inputs, targets = source.normal(batch, 784), source.integers(10, batch)
+    optimizer = make_optimizer(model.parameters())
+    return trainer(model, optimizer, lambda m: nn.functional.cross_entropy(m(inputs), targets))
+
+
+@workload("mlp sgd, batch 128", goal=1.0)
+def mlp_sgd(torch, device):
+    return mlp(torch, device, 128, lambda p: torch.optim.SGD(p, lr=0.01))
+
+
+@workload("mlp adam, batch 128", goal=1.0)
+def mlp_adam(torch, device):
+    return mlp(torch, device, 128, lambda p: torch.optim.Adam(p, lr=1e-4))
+
+
+@workload("mlp sgd, batch 1024", goal=1.0)
+def mlp_sgd_large(torch, device):
+    return mlp(torch, device, 1024, lambda p: torch.optim.SGD(p, lr=0.01))
+
+
+@workload("mlp adam, batch 1024", goal=1.0)
+def mlp_adam_large(torch, device):
+    return mlp(torch, device, 1024, lambda p: torch.optim.Adam(p, lr=1e-4))
+
+
+@workload("cnn 3x32x32, batch 64", goal=1.25, rtol=1e-3)
+def cnn(torch, device):
+    nn, source = torch.nn, Source(torch, device)
+
+    def block(inputs, outputs):
+        convolution = nn.Conv2d(inputs, outputs, 3, padding=1)
+        return convolution, nn.BatchNorm2d(outputs), nn.ReLU(), nn.MaxPool2d(2)
+
+    model = nn.Sequential(*block(3, 32), *block(32, 64), nn.Flatten(), nn.Linear(64 * 8 * 8, 10))
+    model = source.fill(model)
+    inputs, targets = source.normal(64, 3, 32, 32), source.integers(10, 64)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    return trainer(model, optimizer, lambda m: nn.functional.cross_entropy(m(inputs), targets))
+
+
+def gpt_model(torch, symbols, length, width, layers, heads):
+    nn, F = torch.nn, torch.nn.functional
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+            self.qkv, self.project = nn.Linear(width, 3 * width), nn.Linear(width, width)
+            self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+        def forward(self, x):
+            batch, steps, _ = x.shape
+            qkv = self.qkv(self.norm1(x)).view(batch, steps, 3, heads, width // heads)
+            q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind(0)
+            mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            x = x + self.project(mixed.transpose(1, 2).reshape(batch, steps, width))
+            return x + self.down(F.gelu(self.up(self.norm2(x))))
+
+    class GPT(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.symbol, self.place = nn.Embedding(symbols, width), nn.Embedding(length, width)
+            self.blocks = nn.Sequential(*[Block() for _ in range(layers)])
+            self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, symbols)
+
+        def forward(self, text):
+            places = torch.arange(text.shape[1], device=text.device)
+            return self.head(self.norm(self.blocks(self.symbol(text) + self.place(places))))
+
+    return GPT()
+
+
+@workload("gpt 4x256, 8x128", goal=1.15, rtol=1e-3)
+def gpt(torch, device):
+    source = Source(torch, device)
+    model = source.fill(gpt_model(torch, symbols=256, length=128, width=256, layers=4, heads=4))
+    text = source.integers(256, 8, 129)
+    inputs, targets = text[:, :-1], text[:, 1:].reshape(-1)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+
+    def loss_of(model):
+        return torch.nn.functional.cross_entropy(model(inputs).flatten(0, 1), targets)
+
+    return trainer(model, optimizer, loss_of)
+
+
+def recurrent(torch, device, cell, gates):
+    """Forward and backward of 100 steps of a cell, hidden size 128, batch 32."""
+    source = Source(torch, device)
+    inputs = source.normal(100, 32, 128)
+    weights = [source.weight(128, gates * 128), source.weight(128, gates * 128)]
+    bias = source.tensor(np.zeros(gates * 128, np.float32), requires_grad=True)
+    start = source.tensor(np.zeros((32, 128), np.float32))
+    leaves = [*weights, bias]
+
+    def step():
+        for leaf in leaves:
+            leaf.grad = None
+        state = (start, start)
+        for x in inputs.unbind(0):
+            state = cell(torch, state, x @ weights[0] + state[0] @ weights[1] + bias)
+        (state[0] * state[0]).mean().backward()
+        return [leaf.grad for leaf in leaves]
+
+    return step
+
+
+@workload("rnn cell, 100 steps", goal=0.85, rtol=1e-3)
+def rnn(torch, device):
+    def cell(torch, state, total):
+        return (torch.tanh(total),)
+
+    return recurrent(torch, device, cell, gates=1)
+
+
+@workload("lstm cell, 100 steps", goal=1.05, rtol=1e-3)
+def lstm(torch, device):
+    def cell(torch, state, total):
+        i, f, g, o = total.chunk(4, dim=1)
+        memory = torch.sigmoid(f) * state[1] + torch.sigmoid(i) * torch.tanh(g)
+        return torch.sigmoid(o) * torch.tanh(memory), memory
+
+    return recurrent(torch, device, cell, gates=4)
+
+
+# Derivatives other than one gradient.
+
+
+def smooth(torch, matrix, x):
+    """A scalar of x whose second derivatives are all different."""
+    return (torch.tanh(matrix @ x) * torch.sin(x)).sum()
+
+
+@workload("hessian, 50 parameters", goal=0.6)
+def hessian(torch, device):
+    source = Source(torch, device)
+    matrix, x = source.normal(50, 50, scale=0.1), source.normal(50)
+    return lambda: torch.autograd.functional.hessian(lambda x: smooth(torch, matrix, x), x)
+
+
+@workload("hvp, 100k parameters", goal=0.8)
+def hvp(torch, device):
+    source = Source(torch, device)
+    x, v = source.normal(100_000, requires_grad=True), source.normal(100_000)
+
+    def step():
+        y = (torch.tanh(x) * x.roll(1) + x**3).sum()
+        (gradient,) = torch.autograd.grad(y, x, create_graph=True)
+        return torch.autograd.grad((gradient * v).sum(), x)
+
+    return step
+
+
+def jacobian(torch, device, **settings):
+    source = Source(torch, device)
+    matrix, x = source.normal(64, 64, scale=0.1), source.normal(64)
+    return lambda: torch.autograd.functional.jacobian(
+        lambda x: torch.tanh(matrix @ x), x, **settings
+    )
+
+
+@workload("jacobian 64x64, by rows", goal=0.5)
+def jacobian_rows(torch, device):
+    return jacobian(torch, device)
+
+
+@workload("jacobian 64x64, vectorised", goal=0.4)
+def jacobian_vectorised(torch, device):
+    return jacobian(torch, device, vectorize=True)
+
+
+@workload("gradients, batched", goal=0.4)
+def batched_gradients(torch, device):
+    source = Source(torch, device)
+    matrix, x = source.normal(64, 64, scale=0.1), source.normal(64, requires_grad=True)
+    rows = torch.eye(64, device=device)
+
+    def step():
+        return torch.autograd.grad(torch.tanh(matrix @ x), x, rows, is_grads_batched=True)
+
+    return step
+
+
+def samples(torch, device):
+    """Two weights and 64 samples, for gradients of each sample by itself."""
+    source = Source(torch, device)
+    weights = source.weight(16, 16), source.weight(16, 1)
+    return weights, source.normal(64, 16)
+
+
+def sample_loss(torch, first, second, sample):
+    return (torch.tanh(sample @ first) @ second).pow(2).sum()
+
+
+@workload("per-sample gradients, loop", goal=0.5)
+def per_sample_loop(torch, device):
+    weights, inputs = samples(torch, device)
+
+    def step():
+        grads = [torch.autograd.grad(sample_loss(torch, *weights, x), weights) for x in inputs]
+        return [torch.stack(column) for column in zip(*grads, strict=True)]
+
+    return step
+
+
+@workload("per-sample gradients, vmap", goal=0.4)
+def per_sample_vmap(torch, device):
+    weights, inputs = samples(torch, device)
+    weights = [weight.detach() for weight in weights]
+
+    def loss(first, second, sample):
+        return sample_loss(torch, first, second, sample)
+
+    gradient = torch.func.grad(loss, argnums=(0, 1))
+    return lambda: torch.func.vmap(gradient, in_dims=(None, None, 0))(*weights, inputs)
+
+
+# Size.
+
+
+@workload("elementwise, 10M", goal=0.25, slow=True)
+def big_elementwise(torch, device):
+    source = Source(torch, device)
+    x = source.normal(10_000_000, requires_grad=True)
+
+    def step():
+        x.grad = None
+        total = (x.exp() * 0.5 + x).sum()
+        total.backward()
+        return total, x.grad[:1000]
+
+    return step
+
+
+def graph(size):
+    """Forward, backward and release of a graph of `size` nodes."""
+
+    def build(torch, device):
+        x, y, start = chain_inputs(torch, device, requires_grad=True)
+        ones = torch.ones(16, device=device)
+        kept = []
+
+        def forward():
+            z = start
+            for _ in range(size // 2):
+                z = z * y + x
+            kept.append(z)
+
+        def backward():
+            x.grad = y.grad = start.grad = None
+            kept[0].backward(ones)
+            return x.grad, y.grad
+
+        return {"forward": forward, "backward": backward, "release": kept.clear}
+
+    return build
+
+
+for size in (1_000, 10_000, 100_000, 1_000_000):
+    WORKLOADS.append(
+        Workload(
+            f"graph of {size} nodes",
+            graph(size),
+            unit="us/node",
+            per=size,
+            goal=0.9,
+            slow=size > 10_000,
+            counted=size == 1_000_000,
+        )
+    )
+
+
+@workload("import, with interpreter", goal=0.15)
+def import_time(torch, device):
+    """A fresh interpreter that imports the library: what every short program waits for."""
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    environment = {**os.environ, "PYTHONPATH": root}
+    command = [sys.executable, "-c", f"import {torch.__name__}"]
+
+    def step():
+        subprocess.run(command, env=environment, check=True)
+
+    return step

@@ -1,0 +1,34 @@
+# Sourced by ci/test and ci/demo: makes the virtual environment that they run in.
+
+section() { printf '\n== %s ==\n' "$*"; }
+
+# The newest interpreter on PATH that is new enough; PYTHON overrides the choice.
+find_python() {
+  local candidate
+  for candidate in ${PYTHON:-python3 python3.14 python3.13 python3.12 python3.11}; do
+    if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+      echo "$candidate"
+      return
+    fi
+  done
+  echo "ci: gradlib needs Python 3.11 or newer; found none (set PYTHON to one)" >&2
+  return 1
+}
+
+# make_environment FOLDER EXTRAS: FOLDER holds gradlib[EXTRAS], installed in editable form.
+# It is kept while pyproject.toml, the interpreter, the extras and the checkout's place stay the same.
+make_environment() {
+  local folder=$1 extras=$2 python stamp
+  python=$(find_python)
+  stamp=$({ cat pyproject.toml; "$python" -VV; echo "$extras"; pwd -P; } | "$python" -c \
+    'import hashlib, sys; print(hashlib.sha256(sys.stdin.buffer.read()).hexdigest())')
+  if [ "$(cat "$folder/stamp" 2>/dev/null)" = "$stamp" ]; then
+    echo "reusing $folder"
+    return
+  fi
+  echo "making $folder with $("$python" -V): gradlib[$extras]"
+  rm -rf "$folder"
+  "$python" -m venv "$folder"
+  "$folder/bin/python" -m pip install --quiet --disable-pip-version-check -e ".[$extras]"
+  echo "$stamp" >"$folder/stamp"
+}

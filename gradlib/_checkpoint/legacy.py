@@ -1,0 +1,65 @@
+"""The format before PyTorch 1.6: a row of pickles, then the storages one after the other."""
+
+from __future__ import annotations
+
+import pickle
+import struct
+from collections.abc import Callable
+from typing import IO, Any
+
+import numpy as np
+
+from gradlib._checkpoint.archive import CheckpointError
+from gradlib._checkpoint.names import StorageType, TypedStorage
+from gradlib._checkpoint.storages import Storage
+
+MAGIC = 0x1950A86A20F9469CFC6C
+PREFIX = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M"
+"""How such a file begins: the pickle of the magic number, then that of the protocol version."""
+
+Load = Callable[[IO[bytes], Callable[[Any], Any]], Any]
+
+
+def read(file: IO[bytes], name: str, load: Load, restore: Callable[[Storage, str], Storage]) -> Any:
+    """Read such a file.
+
+    Args:
+        file: at its beginning.
+        name: the file in words, for messages.
+        load: unpickles one object, given what makes a storage of a persistent id.
+        restore: moves a storage from the location it was saved at to where it shall be.
+
+    Raises:
+        CheckpointError: the file is damaged.
+    """
+    magic, version, system = (load(file, _no_storage) for _ in range(3))
+    if magic != MAGIC or version != 1001 or not system.get("little_endian", True):
+        raise CheckpointError(f"{name}: not a checkpoint in the format before PyTorch 1.6")
+    start = file.tell()
+    kinds: dict[str, tuple[Any, str, int]] = {}  # dtype, location and bytes by key
+    load(file, lambda pid: _blank(pid, kinds))  # the storages come after what refers to them
+    storages: dict[str, Storage] = {}
+    for key in load(file, _no_storage):
+        dtype, location, nbytes = kinds[key]
+        (count,) = struct.unpack("<q", file.read(8))
+        data = np.frombuffer(bytearray(file.read(count * dtype.itemsize)), np.uint8)
+        if count * dtype.itemsize != nbytes or data.nbytes != nbytes:
+            raise CheckpointError(f"{name}: storage {key} is damaged or incomplete")
+        storages[key] = restore(Storage(data), location)
+    file.seek(start)
+    return load(file, lambda pid: TypedStorage(storages[pid[2]], pid[1].dtype))
+
+
+def _blank(pid: Any, kinds: dict[str, tuple[Any, str, int]]) -> TypedStorage:
+    """A storage of zeros for a reference; notes what it refers to."""
+    if not (isinstance(pid, tuple) and len(pid) == 6 and pid[0] == "storage"):
+        raise pickle.UnpicklingError(f"unknown reference {pid!r}")
+    _, kind, key, location, count, view = pid
+    if not isinstance(kind, StorageType) or kind.dtype is None or view is not None:
+        raise pickle.UnpicklingError(f"unknown kind of storage in {pid!r}")
+    kinds[key] = kind.dtype, location, count * kind.dtype.itemsize
+    return TypedStorage(Storage(np.zeros(count * kind.dtype.itemsize, np.uint8)), kind.dtype)
+
+
+def _no_storage(pid: Any) -> Any:
+    raise pickle.UnpicklingError(f"reference {pid!r} where there is none")

@@ -1,0 +1,264 @@
+"""The names that checkpoints refer to, in PyTorch's spelling, and what stands for them here.
+
+`Global` is something that the writer spells as `module name`; the tables are what readers find.
+"""
+
+from __future__ import annotations
+
+import collections
+import re
+from collections import OrderedDict
+from typing import Any
+
+import numpy as np
+
+from gradlib._checkpoint.storages import Storage, view_of
+from gradlib.core import dtypes, generator
+from gradlib.core.device import device
+from gradlib.core.tensor import Size, Tensor
+from gradlib.nn.parameter import Buffer, Parameter
+
+INTERNAL = frozenset(
+    "_accumulator _backward_hooks _post_accumulate_grad_hooks _retain _tangent _tangent_level "
+    "_detached _array _fn _grad _nr _rg _ver _view".split()
+)
+"""Attributes of a Tensor that belong to the graph or to its memory and are never written."""
+
+
+class Global:
+    """A name in a pickle: written as `module name`, without looking for such an object here."""
+
+    __slots__ = ("module", "name")
+
+    def __init__(self, module: str, name: str) -> None:
+        self.module = module
+        self.name = name
+
+    def __call__(self, *args: Any) -> Any:
+        """Never called: the pickler only asks that what it writes as a function is callable."""
+        raise TypeError(f"{self.module}.{self.name} stands for a name only")
+
+
+class StorageType:
+    """The element type that a storage was saved with; None for bytes of no particular type."""
+
+    __slots__ = ("dtype",)
+
+    def __init__(self, dtype: dtypes.dtype | None) -> None:
+        self.dtype = dtype
+
+
+class TypedStorage:
+    """A storage and the element type that the reference to it named."""
+
+    __slots__ = ("dtype", "storage")
+
+    def __init__(self, storage: Storage, dtype: dtypes.dtype | None) -> None:
+        self.storage = storage
+        self.dtype = dtype
+
+
+# --------------------------------------------------------------------------------------------
+# Tensors
+
+
+def rebuild_tensor_v3(
+    storage: TypedStorage,
+    offset: int,
+    size: Any,
+    stride: Any,
+    requires_grad: bool,
+    backward_hooks: Any,
+    dtype: dtypes.dtype,
+    metadata: Any = None,
+) -> Tensor:
+    """A tensor on a storage, with a dtype of its own."""
+    if not isinstance(storage, TypedStorage) or not isinstance(dtype, dtypes.dtype):
+        raise ValueError("a tensor must be made from a storage and a dtype")
+    array = view_of(storage.storage.array, dtype, offset, size, stride)
+    if metadata and metadata.get("conj"):
+        array = array.conj()
+    if metadata and metadata.get("neg"):
+        array = -array
+    made = Tensor._make(array)
+    made.requires_grad = bool(requires_grad)
+    return made
+
+
+def rebuild_tensor_v2(
+    storage: TypedStorage,
+    offset: int,
+    size: Any,
+    stride: Any,
+    requires_grad: bool = False,
+    backward_hooks: Any = None,
+    metadata: Any = None,
+) -> Tensor:
+    """A tensor on a storage, with the dtype of the storage."""
+    dtype = storage.dtype if isinstance(storage, TypedStorage) else None
+    if dtype is None:
+        raise ValueError("a tensor must be made from a storage with a dtype")
+    args = (storage, offset, size, stride, requires_grad, backward_hooks, dtype, metadata)
+    return rebuild_tensor_v3(*args)
+
+
+def rebuild_parameter(data: Tensor, requires_grad: bool, backward_hooks: Any = None) -> Parameter:
+    """A parameter on the memory of `data`."""
+    return Parameter(data.detach(), bool(requires_grad))
+
+
+def rebuild_parameter_with_state(
+    data: Tensor, requires_grad: bool, backward_hooks: Any, state: Any
+) -> Parameter:
+    """A parameter on the memory of `data`, with attributes."""
+    return set_state(rebuild_parameter(data, requires_grad), state)
+
+
+def rebuild_from_type_v2(function: Any, kind: type, args: tuple[Any, ...], state: Any) -> Any:
+    """An instance of a Tensor subclass, or a tensor with attributes."""
+    if function not in (rebuild_tensor_v2, rebuild_tensor_v3, rebuild_parameter):
+        raise ValueError(f"{function!r} does not make a tensor")
+    if not (isinstance(kind, type) and issubclass(kind, Tensor)):
+        raise ValueError(f"{kind!r} is not a subclass of Tensor")
+    made = function(*args)
+    if type(made) is not kind:
+        made = Tensor._make_subclass(kind, made.detach(), made.requires_grad)
+    return set_state(made, state)
+
+
+def set_state(tensor: Any, state: Any) -> Any:
+    """Give `tensor` the attributes in `state`: a dict, or a pair (dict, values of slots)."""
+    attributes = state[0] if isinstance(state, tuple) else state
+    for name, value in (attributes or {}).items():
+        if name not in INTERNAL:
+            tensor.__dict__[name] = value
+    return tensor
+
+
+def make_device(kind: str, index: int | None = None) -> device:
+    """A device; its arguments come from a file."""
+    return device(kind, index)
+
+
+def make_size(lengths: Any = ()) -> Size:
+    """A Size; its arguments come from a file."""
+    return Size(lengths)
+
+
+def make_generator(where: str, state: bytes) -> generator.Generator:
+    """A random number generator in the state it was saved in."""
+    return generator._rebuild(where, state)
+
+
+# --------------------------------------------------------------------------------------------
+# Values of Python and NumPy, made only from arguments that are what they claim to be
+
+
+def encode(text: str, encoding: str = "latin1") -> bytes:
+    """Bytes, as protocol 2 writes them."""
+    if encoding not in ("latin1", "latin-1"):
+        raise ValueError(f"bytes in a checkpoint are latin1, not {encoding!r}")
+    return text.encode("latin1")
+
+
+def make_bytes(data: bytes = b"") -> bytes:
+    """Bytes from bytes: a number would ask for that many zeros."""
+    if not isinstance(data, bytes):
+        raise ValueError("bytes in a checkpoint are made from bytes")
+    return data
+
+
+def make_bytearray(data: Any = b"", encoding: str = "latin1") -> bytearray:
+    """A bytearray from bytes or latin1 text."""
+    return bytearray(encode(data, encoding) if isinstance(data, str) else make_bytes(data))
+
+
+def make_defaultdict(factory: Any = None, items: Any = ()) -> Any:
+    """A defaultdict whose factory is a type of Python's own."""
+    if factory not in (None, list, dict, set, int, float, str, tuple, bool):
+        raise ValueError(f"the factory {factory!r} of a defaultdict is not a builtin type")
+    return collections.defaultdict(factory, items)
+
+
+def make_dtype(name: Any, align: Any = False, copy: Any = False) -> np.dtype:
+    """A NumPy dtype of numbers."""
+    if not isinstance(name, str) or not re.fullmatch(r"[<>|=]?[biufc]\d{1,2}", name):
+        raise ValueError(f"the NumPy dtype {name!r} does not hold numbers")
+    return np.dtype(name, copy=True)  # its byte order may be set afterwards
+
+
+def make_scalar(dtype: np.dtype, data: bytes = b"") -> Any:
+    """A NumPy scalar."""
+    data = encode(data) if isinstance(data, str) else data
+    if not isinstance(dtype, np.dtype) or dtype.kind not in "biufc" or len(data) != dtype.itemsize:
+        raise ValueError("a NumPy scalar must be made from a dtype and its bytes")
+    return np.frombuffer(data, dtype)[0]
+
+
+def make_array(kind: Any, shape: Any, typecode: Any) -> np.ndarray:
+    """An empty array, which its state fills."""
+    if kind is not np.ndarray:
+        raise ValueError(f"{kind!r} is not the array type of NumPy")
+    return np.empty(0, np.uint8)
+
+
+# --------------------------------------------------------------------------------------------
+# The table
+
+
+STORAGE_NAMES = {
+    "float32": "FloatStorage",
+    "float64": "DoubleStorage",
+    "float16": "HalfStorage",
+    "bfloat16": "BFloat16Storage",
+    "int64": "LongStorage",
+    "int32": "IntStorage",
+    "int16": "ShortStorage",
+    "int8": "CharStorage",
+    "uint8": "ByteStorage",
+    "bool": "BoolStorage",
+    "complex64": "ComplexFloatStorage",
+    "complex128": "ComplexDoubleStorage",
+}
+"""Storage classes by dtype; a dtype that has none is written as bytes and a dtype beside them."""
+
+FUNCTIONS: dict[tuple[str, str], Any] = {
+    ("torch._utils", "_rebuild_tensor"): rebuild_tensor_v2,
+    ("torch._utils", "_rebuild_tensor_v2"): rebuild_tensor_v2,
+    ("torch._utils", "_rebuild_tensor_v3"): rebuild_tensor_v3,
+    ("torch._utils", "_rebuild_parameter"): rebuild_parameter,
+    ("torch._utils", "_rebuild_parameter_with_state"): rebuild_parameter_with_state,
+    ("torch._tensor", "_rebuild_from_type_v2"): rebuild_from_type_v2,
+    ("torch", "device"): make_device,
+    ("torch", "Size"): make_size,
+    ("gradlib.core.generator", "_rebuild"): make_generator,
+    ("collections", "OrderedDict"): OrderedDict,
+    ("collections", "Counter"): collections.Counter,
+    ("collections", "deque"): collections.deque,
+    ("collections", "defaultdict"): make_defaultdict,
+    ("_codecs", "encode"): encode,
+    ("numpy", "dtype"): make_dtype,
+}
+"""What a weights-only file may call."""
+
+TYPES: dict[tuple[str, str], Any] = {
+    ("torch", "Tensor"): Tensor,
+    ("torch.nn.parameter", "Parameter"): Parameter,
+    ("torch.nn.parameter", "Buffer"): Buffer,
+    ("torch.storage", "UntypedStorage"): StorageType(None),
+    ("numpy", "ndarray"): np.ndarray,
+}
+"""What a weights-only file may mention but not call."""
+
+for _name, _storage in STORAGE_NAMES.items():
+    TYPES["torch", _storage] = StorageType(dtypes.by_name(_name))
+for _dtype in dtypes.ALL:
+    TYPES["torch", _dtype.name] = _dtype
+for _module in ("numpy.core.multiarray", "numpy._core.multiarray"):
+    FUNCTIONS[_module, "scalar"] = make_scalar
+    FUNCTIONS[_module, "_reconstruct"] = make_array
+for _module in ("builtins", "__builtin__"):
+    for _kind in (set, frozenset, list, dict, tuple, int, float, bool, str, complex, slice):
+        FUNCTIONS[_module, _kind.__name__] = _kind
+    FUNCTIONS[_module, "bytes"] = make_bytes
+    FUNCTIONS[_module, "bytearray"] = make_bytearray

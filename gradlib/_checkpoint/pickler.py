@@ -1,0 +1,243 @@
+"""Writing: objects to a pickle that refers to storages by key, and the list of those storages."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import warnings
+from collections import OrderedDict
+from typing import Any
+
+import numpy as np
+
+from gradlib._checkpoint import names
+from gradlib._checkpoint.names import Global
+from gradlib._checkpoint.storages import ALIGN, flat_bytes, root_of, span, strides_of
+from gradlib.core import dtypes
+from gradlib.core.device import device
+from gradlib.core.tensor import Size, Tensor, to_host
+from gradlib.nn.parameter import Parameter
+
+
+class Entry:
+    """One storage to be written: a part of the memory of one root array.
+
+    Attributes:
+        memory: uint8 array [nbytes of the root], where the root is.
+        dtype: the element type it is written with: that of the first tensor.
+        location: device, in words.
+        key: name of the member in the archive.
+        start, stop: the bytes of `memory` that are written.
+        used: the bytes that tensors were seen to use.
+    """
+
+    __slots__ = ("dtype", "key", "location", "memory", "start", "stop", "used")
+
+    def __init__(self, memory: Any, dtype: dtypes.dtype, location: str, key: str) -> None:
+        self.memory = memory
+        self.dtype = dtype
+        self.location = location
+        self.key = key
+        self.start, self.stop = 0, memory.nbytes
+        self.used = (memory.nbytes, 0)
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the member: whole elements."""
+        return -(-(self.stop - self.start) // self.dtype.itemsize) * self.dtype.itemsize
+
+    def data(self) -> np.ndarray:
+        """The member: uint8 [nbytes] on the host."""
+        part = to_host(self.memory[self.start : self.stop])
+        return np.pad(part, (0, self.nbytes - part.nbytes)) if part.nbytes < self.nbytes else part
+
+    def trim(self) -> bool:
+        """Keep only what tensors use; True if that is less than the whole."""
+        start, stop = self.used[0] // ALIGN * ALIGN, self.used[1]
+        if stop - start >= self.memory.nbytes:
+            return False
+        self.start, self.stop = start, stop
+        return True
+
+
+class Storages:
+    """The storages that a pickle refers to. Tensors that share memory share a storage."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.by_root: dict[int, Entry] = {}
+        self.alive: list[Any] = []  # roots and copies: an id must not be given away again
+        self.fixed = False
+
+    def place(self, tensor: Tensor) -> tuple[Entry, int, tuple[int, ...]]:
+        """The storage of a tensor, its offset there and its strides, both in elements."""
+        array = tensor._array
+        where = span(array)
+        root = root_of(array)
+        memory = flat_bytes(root) if where is not None else None
+        if where is None or memory is None:
+            return self._alone(tensor)
+        entry = self.by_root.get(id(root))
+        if entry is None:
+            entry = self._new(memory, tensor)
+            self.by_root[id(root)] = entry
+            self.alive.append(root)
+        entry.used = min(entry.used[0], where[0]), max(entry.used[1], where[1])
+        if where[0] < entry.start or where[1] > entry.stop:
+            return self._alone(tensor)  # it was not there when the sizes were taken
+        return entry, (where[0] - entry.start) // array.itemsize, strides_of(array)
+
+    def _alone(self, tensor: Tensor) -> tuple[Entry, int, tuple[int, ...]]:
+        """A storage with a copy of the tensor's elements: they cannot be shared."""
+        array = tensor._array
+        strides = strides_of(array)
+        if array.size:
+            array = array.copy()
+            strides = strides_of(array)
+        memory = flat_bytes(array) if array.size else np.empty(0, np.uint8)
+        return self._new(memory, tensor), 0, strides
+
+    def _new(self, memory: Any, tensor: Tensor) -> Entry:
+        entry = Entry(memory, tensor.dtype, str(tensor.device), str(len(self.entries)))
+        self.entries.append(entry)
+        return entry
+
+    def restart(self) -> bool:
+        """Cut the storages down to what is used; True if that calls for a second pickle."""
+        shared = list(self.by_root.values())
+        if self.fixed or not any([entry.trim() for entry in shared]):
+            return False
+        self.fixed = True
+        self.entries = shared
+        for number, entry in enumerate(shared):
+            entry.key = str(number)
+        return True
+
+
+class StorageRef:
+    """What the pickle holds in place of a storage."""
+
+    __slots__ = ("entry", "typed")
+
+    def __init__(self, entry: Entry, typed: bool) -> None:
+        self.entry = entry
+        self.typed = typed
+
+
+def reduce_storages(tensor: Tensor, storages: Storages) -> tuple[Any, tuple[Any, ...]]:
+    """The name and the arguments that make `tensor`, without class and attributes."""
+    entry, offset, strides = storages.place(tensor)
+    dtype = tensor.dtype
+    typed = entry.dtype is dtype and dtype.name in names.STORAGE_NAMES
+    geometry = (offset, tuple(tensor._array.shape), strides, tensor.requires_grad, OrderedDict())
+    args = (StorageRef(entry, typed), *geometry)
+    if typed:
+        return Global("torch._utils", "_rebuild_tensor_v2"), args
+    return Global("torch._utils", "_rebuild_tensor_v3"), (*args, dtype)
+
+
+def reduce_in_checkpoint(tensor: Tensor, storages: Storages) -> tuple[Any, tuple[Any, ...]]:
+    """How a checkpoint makes a tensor, parameter or instance of another subclass."""
+    if tensor._backward_hooks and tensor.is_leaf:
+        for hook in tensor._backward_hooks.values():
+            warnings.warn(f"backward hook {hook!r} on tensor will not be serialized.", stacklevel=2)
+    state = {k: v for k, v in tensor.__dict__.items() if k not in names.INTERNAL}
+    kind = type(tensor)
+    if kind is Parameter:
+        data = tensor.data
+        args = (data, tensor.requires_grad, OrderedDict())
+        if not state:
+            return Global("torch._utils", "_rebuild_parameter"), args
+        return Global("torch._utils", "_rebuild_parameter_with_state"), (*args, state)
+    function, args = reduce_storages(tensor, storages)
+    if kind is Tensor and not state:
+        return function, args
+    written: Any = Global("torch", "Tensor") if kind is Tensor else kind
+    return Global("torch._tensor", "_rebuild_from_type_v2"), (function, written, args, state)
+
+
+def make_pickler(base: Any) -> Any:
+    """A pickler class on top of `base`, the pure Python pickler of a pickle module."""
+
+    class CheckpointPickler(base):
+        """Writes tensors as references, and PyTorch's types under PyTorch's names."""
+
+        dispatch = dict(base.dispatch)
+
+        def __init__(self, file: io.BytesIO, protocol: int, storages: Storages) -> None:
+            super().__init__(file, protocol=protocol)
+            self.storages = storages
+            self.globals: dict[tuple[str, str], Global] = {}
+
+        def name(self, module: str, name: str) -> Global:
+            """One object for each name, so that it is spelled out once."""
+            return self.globals.setdefault((module, name), Global(module, name))
+
+        def persistent_id(self, obj: Any) -> Any:
+            if type(obj) is not StorageRef:
+                return None
+            entry, kind = obj.entry, self.name("torch.storage", "UntypedStorage")
+            count = entry.nbytes
+            if obj.typed:
+                kind = self.name("torch", names.STORAGE_NAMES[entry.dtype.name])
+                count //= entry.dtype.itemsize
+            return ("storage", kind, entry.key, entry.location, count)
+
+        def reducer_override(self, obj: Any) -> Any:
+            if isinstance(obj, Tensor):
+                reduce = type(obj).__reduce_ex__
+                if obj.__class__.__name__.startswith("Uninitialized"):
+                    return reduce(obj, self.proto)
+                return reduce_in_checkpoint(obj, self.storages)
+            if isinstance(obj, Size):
+                return self.name("torch", "Size"), (tuple(obj),)
+            if isinstance(obj, device):
+                args = (obj.type,) if obj.index is None else (obj.type, obj.index)
+                return self.name("torch", "device"), args
+            return NotImplemented
+
+        def save_name(self, obj: Global) -> None:
+            """Write a name as a global."""
+            known = self.name(obj.module, obj.name)
+            if id(known) in self.memo:
+                self.write(self.get(self.memo[id(known)][0]))
+                return
+            self.write(pickle.GLOBAL + f"{obj.module}\n{obj.name}\n".encode())
+            self.memoize(known)
+
+        def save_dtype(self, obj: dtypes.dtype) -> None:
+            """Write a dtype as the attribute of the top module that it is."""
+            self.save_name(self.name("torch", obj.name))
+
+    CheckpointPickler.dispatch[Global] = CheckpointPickler.save_name
+    CheckpointPickler.dispatch[dtypes.dtype] = CheckpointPickler.save_dtype
+    return CheckpointPickler
+
+
+def dump(obj: Any, pickle_module: Any, protocol: int) -> tuple[bytes, list[Entry]]:
+    """Pickle `obj`.
+
+    Args:
+        obj: anything that pickles; tensors may be anywhere in it.
+        pickle_module: pickle, or a module with the same classes.
+        protocol: pickle protocol.
+
+    Returns:
+        The pickle, and the storages that it refers to.
+
+    Raises:
+        TypeError: `pickle_module` has no pickler written in Python to build on.
+    """
+    base = getattr(pickle_module, "_Pickler", None) or pickle_module.Pickler
+    if not hasattr(base, "dispatch"):
+        raise TypeError(
+            f"pickle_module {pickle_module.__name__!r} cannot write checkpoints: its Pickler must "
+            "be, like that of dill, a subclass of the one that pickle has in Python"
+        )
+    pickler = make_pickler(base)
+    storages = Storages()
+    while True:
+        file = io.BytesIO()
+        pickler(file, protocol, storages).dump(obj)
+        if not storages.restart():
+            return file.getvalue(), storages.entries

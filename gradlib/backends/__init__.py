@@ -1,0 +1,37 @@
+"""Where kernels come from: NumPy for CPU tensors, CuPy for CUDA tensors.
+
+`backend_of(array)` is the only place that asks what kind an array is; nothing outside this package imports CuPy.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .numpy import backend as numpy_backend
+
+_BY_TYPE: dict = {np.ndarray: numpy_backend}
+
+
+def backend_of(array):
+    """The backend of a raw array (a lookup of its type)."""
+    return _BY_TYPE.get(array.__class__) or _find(array)
+
+
+def _find(array):
+    if isinstance(array, (np.ndarray, np.generic, bool, int, float, complex)):
+        return numpy_backend
+    backend = backend_for("cuda")
+    _BY_TYPE[array.__class__] = backend
+    return backend
+
+
+def backend_for(device_type: str):
+    """The backend of a device type; for "cuda" RuntimeError when CuPy or a device is missing."""
+    if device_type == "cpu":
+        return numpy_backend
+    from . import cupy
+
+    return cupy.get_backend()
+
+
+__all__ = ["backend_for", "backend_of", "numpy_backend"]

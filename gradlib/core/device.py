@@ -1,0 +1,50 @@
+"""Device objects: where a tensor's memory is."""
+
+from __future__ import annotations
+
+_TYPES = ("cpu", "cuda", "meta")
+_KNOWN = "cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, lazy, vulkan, mps, meta, hpu, mtia, privateuseone"
+
+
+class device:  # noqa: N801 - the public name is gradlib.device
+    """``device("cuda:1")``, ``device("cuda", 1)``, ``device("cpu")``; compares by value, usable as a dict key."""
+
+    __slots__ = ("index", "type")
+
+    def __init__(self, type, index: int | None = None):  # noqa: A002 - PyTorch's name
+        if isinstance(type, device):
+            type, index = type.type, type.index if index is None else index
+        elif isinstance(type, int):
+            type, index = "cuda", type
+        elif ":" in type:
+            if index is not None:
+                raise RuntimeError(f"type (string) must not include an index because index was passed explicitly: {type}")
+            type, _, number = type.partition(":")
+            if not number.isdigit():
+                raise RuntimeError(f"Invalid device string: '{type}:{number}'")
+            index = int(number)
+        if type not in _TYPES:
+            raise RuntimeError(f"Expected one of {_KNOWN} device type at start of device string: {type}")
+        if type == "meta":
+            raise NotImplementedError("gradlib has no 'meta' device; use device='cpu' or device='cuda'")
+        self.type: str = type
+        self.index: int | None = index
+
+    def __eq__(self, other) -> bool:
+        return isinstance(other, device) and (self.type, self.index) == (other.type, other.index)
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.index))
+
+    def __repr__(self) -> str:
+        tail = "" if self.index is None else f", index={self.index}"
+        return f"device(type='{self.type}'{tail})"
+
+    def __str__(self) -> str:
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+    def __reduce__(self):
+        return (device, (self.type, self.index))
+
+
+CPU = device("cpu")

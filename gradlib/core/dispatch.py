@@ -1,0 +1,259 @@
+"""The path of every op call that is not the plain case: promotion, devices, modes, lists of tensors, several outputs.
+
+Layers, outermost first: interposers (profiler, vmap, autocast; newest first) - forward-mode tangents - promotion and
+devices - kernel - wrapping and recording (saved-tensor hooks, anomaly traceback). `codegen` writes the innermost two
+out as straight code for the plain case; this module is their meaning.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from . import dtypes, errors, saved, views
+from .modes import ANOMALY, FORWARD_AD, NO_GRAD, state
+from .node import edge, next_seq
+from .source import user_frame
+from .tensor import Tensor
+
+ndarray = np.ndarray
+
+
+def general_call(op):
+    """`op.call` for ops without generated code."""
+    n = len(op.tensors)
+
+    def call(*args):
+        return general(op, args[:n], args[n:])
+
+    call.__name__ = call.__qualname__ = op.name
+    return call
+
+
+def general(op, args: tuple, attrs: tuple) -> Any:
+    """Run and record `op` on its tensor arguments (Tensors, numbers, None, or one list) and attributes."""
+    if state.interposers:
+        outer = state.interposers
+        state.interposers = outer[:-1]
+        try:
+            return outer[-1].call(op, args, attrs, lambda a=args, b=attrs: general(op, a, b))
+        finally:
+            state.interposers = outer
+    if op.variadic:
+        args = tuple(args[0])
+    if state.bits & FORWARD_AD and any(getattr(a, "_tangent", None) is not None for a in args):
+        from .tangents import run_with_tangents
+
+        return run_with_tangents(op, args, attrs)
+    return execute(op, prepare(op, args), attrs)
+
+
+def prepare(op, args: tuple) -> tuple:
+    """Arguments on one device and, where the op asks for it, of one dtype."""
+    tensors = []
+    for i, a in enumerate(args):
+        if isinstance(a, Tensor):
+            tensors.append(a)
+        elif a is None:
+            if not op.variadic and op.tensors[i] not in op.optional:
+                raise TypeError(f"{op.name}(): argument '{_public(op, i)}' must be Tensor, not NoneType")
+        elif not isinstance(a, (int, float, complex, np.number, np.bool_)):
+            if isinstance(a, ndarray) and op.elementwise:
+                args = (*args[:i], Tensor._make(a), *args[i + 1 :])
+                return prepare(op, args)
+            raise TypeError(
+                f"{op.name}(): argument '{_public(op, i)}' (position {i + 1}) must be Tensor, not {type(a).__name__}"
+            )
+    if not tensors:
+        if not op.elementwise:
+            raise TypeError(f"{op.name}(): argument '{_public(op, 0)}' (position 1) must be Tensor, not {type(args[0]).__name__}")
+        from ..ops.create import scalar_tensor_like
+
+        return prepare(op, tuple(scalar_tensor_like(a) for a in args))
+    if len({a._array.__class__ for a in tensors}) > 1 or tensors[0].is_cuda:
+        args, tensors = _one_device(op, args, tensors)
+    if op.promote in ("same", "float"):
+        return _one_dtype(op, args)
+    if op.promote == "none":
+        first = tensors[0]._array.dtype
+        for t in tensors[1:]:
+            if t._array.dtype != first:
+                raise RuntimeError(
+                    f"{op.name}: expected all tensors to have the same dtype, but got: {tensors[0].dtype} and {t.dtype}"
+                )
+    return args
+
+
+def _public(op, i: int) -> str:
+    if op.variadic:
+        return "tensors"
+    return "input" if op.tensors[i] == "self" else op.tensors[i]
+
+
+def _one_device(op, args, tensors):
+    """0-dim CPU tensors go to the others' device; anything else must be together."""
+    devices = {t.device for t in tensors if t._array.ndim or t.is_cuda}
+    if len(devices) > 1:
+        cuda, *rest = sorted(devices, key=lambda d: d.type != "cuda")
+        raise RuntimeError(
+            f"Expected all tensors to be on the same device, but found at least two devices, {cuda} and {rest[0]}!"
+            f" (when calling {op.name})"
+        )
+    if devices:
+        target = devices.pop()
+        args = tuple(a.to(target) if isinstance(a, Tensor) and a.device != target else a for a in args)
+        tensors = [a for a in args if isinstance(a, Tensor)]
+    return args, tensors
+
+
+def common_dtype(args) -> dtypes.dtype:
+    """PyTorch's result_type of tensors and numbers (None is ignored)."""
+    return dtypes.result_type(
+        (a.dtype, 2 if a._array.ndim else 1) if isinstance(a, Tensor) else (dtypes.of_scalar(a), 0)
+        for a in args
+        if a is not None
+    )
+
+
+def _one_dtype(op, args):
+    common = common_dtype(args)
+    if op.promote == "float" and common.category < dtypes.FLOATING:
+        common = dtypes.get_default_dtype()
+    return tuple(
+        a.to(common) if isinstance(a, Tensor) and a._array.dtype != common.np else Number(a, common)
+        if a is not None and not isinstance(a, Tensor) else a
+        for a in args
+    )  # fmt: skip
+
+
+class Number:
+    """A Python number among tensor arguments, with the dtype it takes part as."""
+
+    __slots__ = ("dtype", "value")
+
+    def __init__(self, value, dtype: dtypes.dtype):
+        self.value, self.dtype = value, dtype
+
+
+def execute(op, args: tuple, attrs: tuple) -> Any:
+    """Kernel, wrapping and recording for prepared arguments."""
+    from ..backends import backend_of
+
+    first = next(a for a in args if isinstance(a, Tensor))
+    xp = backend_of(first._array)
+    arrays = [a._array if isinstance(a, Tensor) else _number(xp, a) if a is not None else None for a in args]
+    kwargs = dict(zip(op.attrs, attrs, strict=True))
+    try:
+        raw = op.forward(xp, arrays, **kwargs) if op.variadic else op.forward(xp, *arrays, **kwargs)
+    except Exception as exc:
+        raise kernel_error(exc, op, args, attrs) from None
+    hidden = ()
+    if op.hidden:
+        n = len(raw) - len(op.hidden)
+        raw, hidden = (raw[0] if n == 1 else raw[:n]), raw[n:]
+    single = op.n_out == 1
+    outs = [Tensor._make(raw)] if single else [Tensor._make(r) for r in raw]
+    node = None
+    if not state.bits & NO_GRAD and op.differentiable:
+        diff = [a for i, a in enumerate(args) if isinstance(a, Tensor) and a._rg and (op.vjp or op.variadic or op.tensors[i] in op.formulas)]
+        if diff:
+            node = make_node(op, args, attrs, kwargs)
+            finish_node(node, outs, hidden)
+            if op.elementwise and len(op.tensors) > 1:
+                set_broadcast(node, args, outs[0]._array.shape)
+    if op.view:
+        for i, out in enumerate(outs):
+            step = (op, attrs) if single else op.view(i, attrs, first, outs)
+            views.attach(out, first, *step, node, 0 if single else i + 1)
+            if not single:
+                out._view.made_in = max(out._view.made_in, views.MULTI_OUTPUT) if node is not None else out._view.made_in
+    return outs[0] if single else tuple(outs)
+
+
+def _number(xp, number):
+    return xp.number(number.value, number.dtype.np) if isinstance(number, Number) else number
+
+
+def make_node(op, args: tuple, attrs: tuple, kwargs: dict):
+    """A node for `op` with edges, saved arguments and attributes; `finish_node` adds what comes from the outputs."""
+    node = object.__new__(op.node_class)
+    node.extra = None
+    values = [a.value if isinstance(a, Number) else a for a in args]
+    edges = []
+    for i, a in enumerate(values):
+        takes = isinstance(a, Tensor) and (op.vjp is not None or op.variadic or op.tensors[i] in op.formulas)
+        edges.append(edge(a) if takes else (None, 0))
+    _set_edges(node, edges)
+    if not op.variadic:
+        for i, name in enumerate(op.tensors):
+            if name in op.saved_tensors:
+                users = op.users[name]
+                used = any(edges[k][0] is not None for k, t in enumerate(op.tensors) if t in users)
+                saved.save_input(node, name, values[i] if used else None)
+            if name in op.saved_shapes:
+                setattr(node, "n_" + name, getattr(values[i], "shape", ()))
+    elif "tensors" in op.saved_tensors:
+        node.s_tensors, node.v_tensors = tuple(values), saved.DIRECT
+    elif op.saved_shapes:
+        node.n_tensors = tuple(v._array.shape for v in values)
+    for name in op.saved_attrs:
+        setattr(node, "a_" + name, kwargs[name])
+    node.seq = next_seq()
+    frame = user_frame(sys._getframe(1))
+    node.code, node.lasti = frame.f_code, frame.f_lasti
+    if state.bits & ANOMALY:
+        from .anomaly import stamp
+
+        stamp(node)
+    return node
+
+
+def _set_edges(node, edges) -> None:
+    if hasattr(type(node), "edge_list"):
+        node.edge_list = tuple(edges)
+        return
+    for i, (target, nr) in enumerate(edges):
+        setattr(node, f"e{i}", target)
+        setattr(node, f"i{i}", nr)
+
+
+def finish_node(node, outs: list, hidden: tuple) -> None:
+    """Connect outputs to their node, and save those that formulas need."""
+    op = node.op
+    if op.n_out is None:
+        node.count = len(outs)
+    for i, out in enumerate(outs):
+        if out._array.dtype in dtypes.DIFFERENTIABLE and i not in op.nondifferentiable:
+            out._rg, out._fn, out._nr = True, node, 0 if op.n_out == 1 else i + 1
+    for name in op.saved_results:
+        i = op.results.index(name)
+        saved.save_result(node, name, outs[i], outs[i]._nr)
+    for name, value in zip(op.hidden, hidden, strict=False):
+        if name in op.saved_hidden:
+            setattr(node, "h_" + name, value)
+
+
+def set_broadcast(node, args, shape: tuple) -> None:
+    """Remember the shapes of broadcast arguments, so that their gradients are summed back."""
+    for i, a in enumerate(args):
+        own = a._array.shape if isinstance(a, Tensor) else shape
+        setattr(node, f"b{i}", own if own != shape else None)
+
+
+def kernel_error(exc: Exception, op, args: tuple, attrs: tuple) -> Exception:
+    """PyTorch's exception for what a kernel raised."""
+    shapes = [tuple(a.shape) for a in args if isinstance(a, Tensor)]
+    if op.elementwise and isinstance(exc, ValueError) and len(shapes) > 1:
+        for other in shapes[1:]:
+            found = errors.broadcast(shapes[0], other)
+            if found is not None:
+                return found
+    if isinstance(exc, np._core._exceptions._UFuncNoLoopError) or (
+        isinstance(exc, TypeError) and "not supported for the input types" in str(exc)
+    ):
+        first = next((a for a in args if isinstance(a, Tensor)), None)
+        kind = first.dtype.tensor_type.removesuffix("Tensor") if first is not None else "?"
+        return NotImplementedError(f"\"{op.name}\" not implemented for '{kind}'")
+    return exc

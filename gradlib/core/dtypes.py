@@ -1,0 +1,228 @@
+"""Element types: PyTorch's names and promotion rules over NumPy's storage types."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+
+BOOL, INTEGER, FLOATING, COMPLEX = range(4)
+
+
+class dtype:  # noqa: N801 - the public name is gradlib.dtype
+    """An element type, for example ``gradlib.float32``. Instances are singletons: compare with ``is``."""
+
+    __slots__ = ("category", "is_signed", "itemsize", "name", "np", "tensor_type")
+
+    def __init__(self, name: str, np_type, category: int, tensor_type: str, signed: bool = True):
+        self.name, self.np, self.category = name, np.dtype(np_type), category
+        self.itemsize, self.is_signed, self.tensor_type = self.np.itemsize, signed, tensor_type
+
+    @property
+    def is_floating_point(self) -> bool:
+        return self.category == FLOATING
+
+    @property
+    def is_complex(self) -> bool:
+        return self.category == COMPLEX
+
+    def to_real(self) -> dtype:
+        """The type of the real part: complex64 to float32, complex128 to float64."""
+        return {complex64: float32, complex128: float64}.get(self, self)
+
+    def to_complex(self) -> dtype:
+        """The complex type that holds this type: float64 to complex128, others to complex64."""
+        return complex128 if self in (float64, complex128) else complex64
+
+    def __repr__(self) -> str:
+        return f"torch.{self.name}"
+
+    def __reduce__(self):
+        return (by_name, (self.name,))
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+
+bool_ = dtype("bool", np.bool_, BOOL, "BoolTensor", signed=False)
+uint8 = dtype("uint8", np.uint8, INTEGER, "ByteTensor", signed=False)
+int8 = dtype("int8", np.int8, INTEGER, "CharTensor")
+int16 = dtype("int16", np.int16, INTEGER, "ShortTensor")
+int32 = dtype("int32", np.int32, INTEGER, "IntTensor")
+int64 = dtype("int64", np.int64, INTEGER, "LongTensor")
+uint16 = dtype("uint16", np.uint16, INTEGER, "UInt16Tensor", signed=False)
+uint32 = dtype("uint32", np.uint32, INTEGER, "UInt32Tensor", signed=False)
+uint64 = dtype("uint64", np.uint64, INTEGER, "UInt64Tensor", signed=False)
+float16 = dtype("float16", np.float16, FLOATING, "HalfTensor")
+bfloat16 = dtype("bfloat16", ml_dtypes.bfloat16, FLOATING, "BFloat16Tensor")
+float32 = dtype("float32", np.float32, FLOATING, "FloatTensor")
+float64 = dtype("float64", np.float64, FLOATING, "DoubleTensor")
+complex64 = dtype("complex64", np.complex64, COMPLEX, "ComplexFloatTensor")
+complex128 = dtype("complex128", np.complex128, COMPLEX, "ComplexDoubleTensor")
+
+ALL = (bool_, uint8, int8, int16, int32, int64, uint16, uint32, uint64, float16, bfloat16)
+ALL += (float32, float64, complex64, complex128)
+ALIASES = {
+    "half": float16, "float": float32, "double": float64, "cfloat": complex64, "cdouble": complex128,
+    "short": int16, "int": int32, "long": int64,
+}  # fmt: skip
+BY_NP = {t.np: t for t in ALL}
+BY_NAME = {t.name: t for t in ALL}
+# Arithmetic of these NumPy types already follows PyTorch's rules, weak Python numbers included.
+NP_FLOATING = frozenset(t.np for t in (float16, float32, float64, complex64, complex128))
+DIFFERENTIABLE = frozenset(t.np for t in ALL if t.category >= FLOATING)
+
+_default = float32
+
+
+def by_name(name: str) -> dtype:
+    return BY_NAME[name]
+
+
+def from_np(np_type) -> dtype:
+    """The gradlib dtype of a NumPy dtype; TypeError for types that tensors cannot hold."""
+    try:
+        return BY_NP[np.dtype(np_type)]
+    except KeyError:
+        raise TypeError(
+            f"can't convert np.ndarray of type {np.dtype(np_type)}. The only supported types are: "
+            f"{', '.join(t.name for t in ALL)}."
+        ) from None
+
+
+def of(value) -> dtype:
+    """A dtype from a gradlib dtype, a NumPy dtype or a Python type (``float`` is the default dtype)."""
+    if isinstance(value, dtype):
+        return value
+    if value is float:
+        return _default
+    if value is int:
+        return int64
+    if value is bool:
+        return bool_
+    if value is complex:
+        return _default.to_complex()
+    return from_np(value)
+
+
+def get_default_dtype() -> dtype:
+    return _default
+
+
+def set_default_dtype(d: dtype) -> None:
+    """The dtype of new floating tensors; only floating types are accepted."""
+    global _default
+    if not isinstance(d, dtype):
+        raise TypeError(f"invalid dtype object: expected a gradlib.dtype, got {d!r}")
+    if not d.is_floating_point:
+        raise TypeError("only floating-point types are supported as the default type")
+    _default = d
+
+
+def of_scalar(value) -> dtype:
+    """The dtype that a bare Python (or NumPy) number takes part in promotion with."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool_
+    if isinstance(value, (int, np.integer)):
+        return int64
+    if isinstance(value, (float, np.floating)):
+        return _default
+    if isinstance(value, (complex, np.complexfloating)):
+        return _default.to_complex()
+    raise TypeError(f"expected a number, got {type(value).__name__}")
+
+
+def promote(a: dtype | None, b: dtype | None) -> dtype | None:
+    """The smallest dtype that both convert to without a loss of category; None is neutral."""
+    if a is b or b is None:
+        return a
+    if a is None:
+        return b
+    if a.category < b.category:
+        a, b = b, a
+    if a.category == COMPLEX:
+        return complex128 if b in (float64, complex128) else a
+    if a.category == b.category == FLOATING and {a, b} == {float16, bfloat16}:
+        return float32
+    if a.category != b.category:
+        return a
+    if a.category == FLOATING:
+        return a if a.itemsize > b.itemsize else b
+    return BY_NP[np.promote_types(a.np, b.np)] if uint64 not in (a, b) else _promote_uint64(a, b)
+
+
+def _promote_uint64(a: dtype, b: dtype) -> dtype:
+    if a.is_signed or b.is_signed:
+        raise RuntimeError(f"Promotion for uint16, uint32, uint64 types is not supported, attempted to promote {a} and {b}")
+    return uint64
+
+
+def _combine(higher: dtype | None, lower: dtype | None) -> dtype | None:
+    """`lower` counts only when its category is above that of `higher`."""
+    if higher is None or lower is None or lower.category <= higher.category:
+        return higher or lower
+    if higher.category == FLOATING:
+        return higher.to_complex()
+    return lower
+
+
+def result_type(operands) -> dtype:
+    """The dtype of an op's result: tensors with dimensions beat 0-dim tensors beat Python numbers.
+
+    operands: pairs (dtype, rank) with rank 2 for a tensor with dimensions, 1 for a 0-dim tensor, 0 for a number.
+    """
+    ranks: list[dtype | None] = [None, None, None]
+    for kind, rank in operands:
+        ranks[rank] = promote(ranks[rank], kind)
+    result = _combine(ranks[2], _combine(ranks[1], ranks[0]))
+    if result is None:
+        raise RuntimeError("result_type needs at least one operand")
+    return result
+
+
+def can_cast(from_: dtype, to: dtype) -> bool:
+    """Whether `from_` converts to `to` without going down a category (complex > float > int > bool)."""
+    return from_.category <= to.category
+
+
+class _Info:
+    """Limits of a numeric type: common part of finfo and iinfo."""
+
+    def __init__(self, d: dtype):
+        self.dtype, self.bits = d.name, d.itemsize * 8
+
+
+class finfo(_Info):  # noqa: N801
+    """Machine limits of a floating type: eps, max, min, tiny, smallest_normal, resolution, bits."""
+
+    def __init__(self, type: dtype | None = None):  # noqa: A002 - PyTorch's name
+        d = (type or _default).to_real()
+        if not d.is_floating_point:
+            raise TypeError(f"gradlib.finfo() requires a floating point input type. Use gradlib.iinfo to handle '{d.name}'")
+        super().__init__(d)
+        info = ml_dtypes.finfo(d.np)
+        self.eps, self.max, self.min = float(info.eps), float(info.max), float(info.min)
+        self.tiny = self.smallest_normal = float(info.smallest_normal)
+        self.resolution = float(info.resolution)
+
+    def __repr__(self) -> str:
+        return (
+            f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, eps={self.eps:g}, "
+            f"smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, dtype={self.dtype})"
+        )
+
+
+class iinfo(_Info):  # noqa: N801
+    """Limits of an integer type: min, max, bits."""
+
+    def __init__(self, type: dtype):  # noqa: A002 - PyTorch's name
+        if type.category != INTEGER:
+            raise TypeError(f"gradlib.iinfo() requires an integer input type, got {type}")
+        super().__init__(type)
+        info = np.iinfo(type.np)
+        self.min, self.max = int(info.min), int(info.max)
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"

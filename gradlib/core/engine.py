@@ -1,0 +1,394 @@
+"""Backward: one loop, for every device, in the caller's thread, never recursive.
+
+Sequence numbers grow with time, so every edge points to a smaller one: the nodes reached from the roots, sorted by
+number, newest first, are in dependency order. A leaf is ready as soon as the last of its users has run. What has
+arrived at a node and is not yet used lies in the task's inbox; in the usual mode that is raw arrays.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import OrderedDict
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+
+from . import errors, modes
+from .modes import ANOMALY, FORWARD_AD, INFERENCE, NO_GRAD, PROFILE, VMAP, state
+from .node import AccumulateGrad, Node, deliver
+from .storage import bump
+from .tensor import Tensor
+
+by_seq = attrgetter("seq")
+
+
+class GraphTask:
+    """One backward pass: what is wanted, how it runs. Nothing of it is global, so passes nest and run in threads."""
+
+    __slots__ = ("accumulate", "captured", "create_graph", "inbox", "keep_graph", "traced", "wanted")
+
+    def __init__(self, keep_graph: bool, create_graph: bool, accumulate: bool):
+        self.keep_graph, self.create_graph, self.accumulate = keep_graph, create_graph, accumulate
+        # formulas run on Tensors when their result is differentiated again, or when somebody watches the ops
+        self.traced = create_graph or bool(state.bits & (FORWARD_AD | PROFILE | VMAP))
+        self.inbox: dict[Node, Any] = {}
+        self.wanted: dict[tuple[Node, int], list[int]] = {}  # edge -> positions in `captured`
+        self.captured: list[Any] = []
+
+
+def run_backward(
+    roots: list[tuple[Node, int]],
+    grads: list[Tensor | None],
+    keep_graph: bool,
+    create_graph: bool,
+    inputs: list[tuple[Node, int]] | None = None,
+    accumulate: bool = False,
+) -> list[Tensor | None]:
+    """Propagate `grads` from the edges `roots`; returns the gradients at the edges `inputs`.
+
+    accumulate: add into the ``.grad`` of leaves (of those in `inputs` only, if given).
+    """
+    task = GraphTask(keep_graph, create_graph, accumulate)
+    for k, key in enumerate(inputs or ()):
+        task.wanted.setdefault(key, []).append(k)
+    task.captured = [None] * len(inputs or ())
+    for (node, nr), grad in zip(roots, grads, strict=True):
+        if grad is not None:
+            deliver(task.inbox, node, nr, grad if task.traced else grad._array)
+        elif node not in task.inbox:
+            task.inbox[node] = None
+    order, ready_leaves = schedule([node for node, _ in roots], task)
+    bits = state.bits
+    modes.set_bits(bits & ~(NO_GRAD | INFERENCE) if create_graph else bits & ~INFERENCE | NO_GRAD)
+    try:
+        run(task, order, ready_leaves)
+    finally:
+        modes.set_bits(bits)
+    return task.captured
+
+
+def schedule(roots: list[Node], task: GraphTask) -> tuple[list[Node], dict[Node, list[Node]]]:
+    """The nodes to run, oldest first (so that the next one is popped), and the leaves ready after each."""
+    seen = set(roots)
+    stack = [node for node in seen if node.__class__ is not AccumulateGrad]
+    nodes = list(stack)
+    last_user: dict[Node, Node] = {}
+    while stack:
+        node = stack.pop()
+        for target in node.targets():
+            if target is None:
+                continue
+            if target.__class__ is AccumulateGrad:
+                user = last_user.get(target)
+                if user is None or node.seq < user.seq:
+                    last_user[target] = node
+            elif target not in seen:
+                seen.add(target)
+                stack.append(target)
+                nodes.append(target)
+    nodes.sort(key=by_seq)
+    if task.wanted:
+        nodes = only_needed(nodes, last_user, task)
+    ready: dict[Node, list[Node]] = {}
+    for leaf, user in last_user.items():
+        ready.setdefault(user, []).append(leaf)
+    for root in roots:  # a leaf that is a root itself
+        if root.__class__ is AccumulateGrad and root not in last_user:
+            nodes.append(root)
+    return nodes, ready
+
+
+def only_needed(nodes: list[Node], leaves: dict[Node, Node], task: GraphTask) -> list[Node]:
+    """Drop the nodes from which no wanted edge is reached."""
+    goals = {node for node, _ in task.wanted}
+    needed = set(goals)
+    keep = []
+    for node in nodes:  # oldest first: targets come before their users
+        if node in needed or any(target in needed for target in node.targets() if target is not None):
+            needed.add(node)
+            keep.append(node)
+    return keep
+
+
+def run(task: GraphTask, order: list[Node], ready_leaves: dict[Node, list[Node]]) -> None:
+    """The engine's loop."""
+    inbox, traced, keep_graph = task.inbox, task.traced, task.keep_graph
+    plain = not traced and not task.wanted and not state.bits & ANOMALY
+    node = None
+    try:
+        while order:
+            node = order.pop()
+            grad = inbox.pop(node, None)
+            if grad is None and not node.runs_undefined:
+                pass  # no gradient came this way
+            elif plain and node.extra is None:
+                node.run(grad, inbox)
+                if not keep_graph:
+                    node.release()
+            else:
+                step(task, node, grad)
+            if node in ready_leaves:
+                for leaf in ready_leaves[node]:
+                    if leaf in inbox:
+                        step_leaf(task, leaf, [inbox.pop(leaf)])
+    except BaseException as exc:
+        if isinstance(exc, Exception) and node is not None:
+            errors.note(exc, node)
+            if state.bits & ANOMALY:
+                from .anomaly import report
+
+                report(node)
+        raise
+
+
+def step(task: GraphTask, node: Node, grad) -> None:
+    """Run one node with everything that may hang on it: hooks, captures, traced formulas, anomaly checks."""
+    if node.__class__ is AccumulateGrad:
+        step_leaf(task, node, [grad])
+        return
+    traced, extra = task.traced, node.extra
+    grads = [grad] if node.n_out == 1 and not isinstance(grad, list) else list(grad or [None] * node.n_out)
+    if extra is not None or task.wanted:
+        grads, last = before(task, node, grads)
+        if last:
+            return
+    previous, state.current_node = state.current_node, node
+    try:
+        outs = node.gradients(tuple(grads), traced)
+    finally:
+        state.current_node = previous
+    if state.bits & ANOMALY and state.check_nan:
+        from .anomaly import check_nan
+
+        check_nan(node, outs)
+    if extra is not None and extra.posthooks:
+        outs = run_posthooks(extra.posthooks, outs, grads, traced)
+    if not task.keep_graph:
+        node.release()
+    for (target, nr), out in zip(node.edges(), outs, strict=False):
+        if target is not None and out is not None:
+            deliver(task.inbox, target, nr, out)
+
+
+def before(task: GraphTask, node: Node, grads: list) -> tuple[list, bool]:
+    """Tensor hooks, captures, pre-hooks and retained gradients, in the documented order.
+
+    Returns the gradients to run with, and whether the node need not run (its gradient was all that was wanted).
+    """
+    extra, wanted = node.extra, task.wanted
+    numbers = [0] if node.n_out == 1 else range(1, node.n_out + 1)
+    captured = False
+    for position, nr in enumerate(numbers):
+        hooks = extra.tensor_hooks.get(nr) if extra is not None else None
+        if hooks and grads[position] is not None:
+            grads[position] = run_tensor_hooks(hooks, grads[position], task.traced)
+        for k in wanted.get((node, nr), ()):
+            task.captured[k] = wrap(grads[position], task.traced)
+            captured = True
+    if captured and not task.accumulate and not leads_on(task, node):
+        return grads, True
+    if extra is not None:
+        if extra.prehooks:
+            grads = run_prehooks(extra.prehooks, grads, task.traced)
+        for nr, ref in extra.retained.items():
+            position = max(nr - 1, 0)
+            keeper = ref()
+            if keeper is not None and grads[position] is not None:
+                keep_gradient(keeper, wrap(grads[position], task.traced), task.create_graph)
+    return grads, False
+
+
+def leads_on(task: GraphTask, node: Node) -> bool:
+    """Whether another wanted edge lies beyond `node`."""
+    goals = {goal for goal, _ in task.wanted}
+    stack, seen = [t for t in node.targets() if t is not None], set()
+    while stack:
+        target = stack.pop()
+        if target in goals:
+            return True
+        if target not in seen:
+            seen.add(target)
+            stack += [t for t in target.targets() if t is not None]
+    return False
+
+
+def step_leaf(task: GraphTask, node: AccumulateGrad, grads: list) -> None:
+    """A leaf's gradient is complete: hooks, capture, accumulation, hooks. `grads` is its only holder."""
+    leaf, extra, traced = node.variable, node.extra, task.traced
+    if grads[0] is None:
+        return
+    if leaf._backward_hooks:
+        grads[0] = run_tensor_hooks(leaf._backward_hooks, grads[0], traced)
+    for k in task.wanted.get((node, 0), ()):
+        task.captured[k] = wrap(grads[0], traced)
+    if not task.accumulate or task.wanted and (node, 0) not in task.wanted:
+        return
+    if extra is not None and extra.prehooks:
+        grads = run_prehooks(extra.prehooks, grads, traced)
+    given = list(grads) if extra is not None and extra.posthooks else grads
+    if grads[0] is not None:
+        accumulate(leaf, grads, task)
+        if leaf._post_accumulate_grad_hooks:
+            for hook in list(leaf._post_accumulate_grad_hooks.values()):
+                hook(leaf)
+    if extra is not None and extra.posthooks:
+        run_posthooks(extra.posthooks, (), given, traced)
+
+
+# -- .grad -----------------------------------------------------------------------------------------------------------
+
+
+def accumulate(leaf: Tensor, grads: list, task: GraphTask) -> None:
+    """Add the one gradient in `grads` into ``leaf.grad`` by the gradient layout contract."""
+    have = leaf._grad
+    if task.traced:
+        grad = grads[0]
+        if have is None:
+            leaf._grad = stored(leaf, grad, task.create_graph)
+        elif task.create_graph:
+            leaf._grad = have + grad
+        else:
+            have._array += grad._array
+            bump(have)
+        return
+    if have is None:
+        leaf._grad = first_gradient(leaf, grads)
+    elif have._rg or have._array.dtype != grads[0].dtype:
+        leaf._grad = have.detach() + Tensor._make(grads[0])
+    else:
+        have._array += grads.pop()
+        bump(have)
+
+
+def stored(leaf: Tensor, grad: Tensor, create_graph: bool) -> Tensor:
+    """A Tensor gradient in the leaf's layout that aliases nothing the user can reach."""
+    if create_graph:
+        return grad.clone()
+    return Tensor._make(laid_out(leaf._array, grad._array))
+
+
+def first_gradient(leaf: Tensor, grads: list) -> Tensor:
+    """Take the raw gradient itself if nobody else holds its memory and its layout fits; else copy it."""
+    grad = grads.pop()
+    array = leaf._array
+    if (
+        grad.__class__ is array.__class__
+        and grad.strides == array.strides
+        and grad.shape == array.shape
+        and grad.dtype is array.dtype
+        and sys.getrefcount(grad) <= STEALABLE
+        and (grad.base is None or sys.getrefcount(grad.base) <= 2 and grad.base.__class__ is grad.__class__ and grad.base.base is None)
+        and grad.flags.writeable
+    ):
+        return Tensor._make(grad)
+    return Tensor._make(laid_out(array, grad))
+
+
+def _probe(values: list) -> int:
+    value = values.pop()
+    return sys.getrefcount(value)
+
+
+STEALABLE = _probe([object()])
+
+
+def laid_out(array, grad):
+    """A copy of `grad` with the dtype of `array`, and its strides if they are dense, else row-major."""
+    if array.size and is_dense(array):
+        out = np.empty_like(array, order="K") if array.__class__ is np.ndarray else array.__class__(array.shape, array.dtype, strides=array.strides)
+        if out.strides != array.strides:
+            out = np.lib.stride_tricks.as_strided(out, array.shape, array.strides)
+    else:
+        out = (np.empty if array.__class__ is np.ndarray else array.__class__)(array.shape, array.dtype)
+    out[...] = grad
+    return out
+
+
+def is_dense(array) -> bool:
+    """Whether the elements fill one block of memory without overlap, in whatever order."""
+    expected = array.dtype.itemsize
+    for stride, length in sorted(zip(array.strides, array.shape, strict=True)):
+        if length != 1:
+            if stride != expected:
+                return False
+            expected *= length
+    return True
+
+
+def keep_gradient(tensor: Tensor, grad: Tensor | None, create_graph: bool) -> None:
+    """retain_grad: add into the .grad of a non-leaf."""
+    have = tensor._grad
+    if have is None:
+        tensor._grad = grad if create_graph else Tensor._make(grad._array.copy())
+    else:
+        tensor._grad = have + grad
+
+
+# -- hooks -----------------------------------------------------------------------------------------------------------
+
+
+def wrap(grad, traced: bool) -> Any:
+    """A gradient as Tensor for hooks and results."""
+    return grad if traced or grad is None else Tensor._make(grad)
+
+
+def unwrap(grad, traced: bool) -> Any:
+    return grad if traced or grad is None else grad._array
+
+
+def run_tensor_hooks(hooks: OrderedDict, grad, traced: bool):
+    value = wrap(grad, traced)
+    for hook in list(hooks.values()):
+        out = hook(value)
+        if out is None:
+            continue
+        if not isinstance(out, Tensor):
+            raise TypeError(f"expected Variable, but hook returned '{type(out).__name__}'")
+        if out._array.dtype != value._array.dtype:
+            raise RuntimeError(
+                f"hook '{_name(hook)}' has changed the type of value (was torch.{value.dtype.tensor_type} got "
+                f"torch.{out.dtype.tensor_type})"
+            )
+        if out._array.shape != value._array.shape:
+            raise RuntimeError(f"hook '{_name(hook)}' has changed the size of value")
+        value = out
+    return unwrap(value, traced)
+
+
+def run_prehooks(hooks: OrderedDict, grads: list, traced: bool) -> list:
+    values = tuple(wrap(g, traced) for g in grads)
+    for hook in list(hooks.values()):
+        values = _checked(hook, hook(values), values)
+    return [unwrap(v, traced) for v in values]
+
+
+def run_posthooks(hooks: OrderedDict, outs: tuple, grads: list, traced: bool) -> tuple:
+    values, given = tuple(wrap(o, traced) for o in outs), tuple(wrap(g, traced) for g in grads)
+    for hook in list(hooks.values()):
+        values = _checked(hook, hook(values, given), values)
+    return tuple(unwrap(v, traced) for v in values)
+
+
+def _checked(hook, out, values: tuple) -> tuple:
+    """What a node hook returned in the place of `values`, or `values` if it returned None."""
+    if out is None:
+        return values
+    out = (out,) if isinstance(out, Tensor) else tuple(out)
+    if len(out) != len(values):
+        raise RuntimeError(
+            f"hook '{_name(hook)}' has returned an incorrect number of values (got {len(out)}, but expected {len(values)})"
+        )
+    return out
+
+
+def _name(hook) -> str:
+    return getattr(hook, "__name__", type(hook).__name__)
+
+
+def accumulate_leaf(node: AccumulateGrad, grad, traced: bool) -> None:
+    """AccumulateGrad called by hand."""
+    if grad is not None:
+        task = GraphTask(False, modes.is_grad_enabled(), True)
+        task.traced = traced
+        accumulate(node.variable, [grad], task)

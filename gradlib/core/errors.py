@@ -1,0 +1,102 @@
+"""Error texts that users of PyTorch know, with the user's own lines added."""
+
+from __future__ import annotations
+
+from . import source
+
+INFERENCE_SAVED = (
+    "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
+    "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and use it in "
+    "autograd, or use `torch.no_grad()` instead of `torch.inference_mode()`."
+)
+INFERENCE_INPLACE = (
+    "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a normal "
+    "tensor before doing inplace update. See https://github.com/pytorch/rfcs/pull/17 for more details."
+)
+PACK_MODIFIES = (
+    "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook cannot be "
+    "modified by in-place operations as this can lead to unexpected side-effects. Please open an issue if you need "
+    "to perform in-place operations on the input to a pack hook."
+)
+SECOND_BACKWARD = (
+    "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
+    "been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). "
+    "Specify retain_graph=True if you need to backward through the graph a second time or if you need to access "
+    "saved tensors after calling backward."
+)
+LEAF_INPLACE = "a leaf Variable that requires grad is being used in an in-place operation."
+VIEW_OF_LEAF_INPLACE = "a view of a leaf Variable that requires grad is being used in an in-place operation."
+OVERLAP = (
+    "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+    "Please clone() the tensor before performing the operation."
+)
+
+
+def size(shape) -> str:
+    """[2, 3] as PyTorch prints sizes in messages."""
+    return "[" + ", ".join(map(str, shape)) + "]"
+
+
+def type_and_size(tensor) -> str:
+    prefix = "torch.cuda." if tensor.is_cuda else "torch."
+    return f"[{prefix}{tensor.dtype.tensor_type} {size(tensor.shape)}]"
+
+
+def second_backward(node) -> str:
+    site = node.site
+    return SECOND_BACKWARD if site is None else f"{SECOND_BACKWARD}\n  {node.name()} was made at {source.describe(site)}"
+
+
+def modified(node, name: str, value, expected: int, storage=None, nr: int = 0) -> RuntimeError:
+    """A saved tensor was changed in place after it was saved."""
+    from .storage import share, version_of
+    from .tensor import Tensor
+
+    if storage is not None:
+        tensor, made_by, version = Tensor._make(value), node, storage.version
+    else:
+        from .node import edge
+
+        tensor, version = value, version_of(value)
+        made_by, nr = edge(value) if not value.is_leaf else (None, 0)
+        storage = share(value)
+    origin = ""
+    if made_by is not None:
+        origin = f", which is output {max(nr - 1, 0)} of {made_by.name()},"
+    text = (
+        "one of the variables needed for gradient computation has been modified by an inplace operation: "
+        f"{type_and_size(tensor)}{origin} is at version {version}; expected version {expected} instead."
+    )
+    lines = [f"  saved as '{name}' by {node.name()} at {source.describe(node.site)}"]
+    if storage.changed is not None:
+        site, by = storage.changed
+        lines.append(f"  changed by {by} at {source.describe(site)}")
+    hint = (
+        "Hint: the backtrace further above shows the operation that failed to compute its gradient. "
+        if False
+        else "Hint: use an out-of-place operation at the second line, or save a copy with .clone() at the first. "
+    )
+    return RuntimeError(f"{text} {hint}\n" + "\n".join(lines))
+
+
+def note(exc: BaseException, node) -> None:
+    """Tell in the traceback which forward line made the node whose backward failed."""
+    site = node.site
+    if site is not None and not getattr(exc, "__gradlib_noted__", False):
+        exc.add_note(f"raised in the backward of {node.name()}, which was made at {source.describe(site)}")
+        try:
+            exc.__gradlib_noted__ = True  # type: ignore[attr-defined]
+        except AttributeError:
+            pass
+
+
+def broadcast(a, b) -> RuntimeError | None:
+    """The error for two shapes that do not broadcast, or None if they do."""
+    n = max(len(a), len(b))
+    for i in range(1, min(len(a), len(b)) + 1):
+        if a[-i] != b[-i] and a[-i] != 1 and b[-i] != 1:
+            return RuntimeError(
+                f"The size of tensor a ({a[-i]}) must match the size of tensor b ({b[-i]}) at non-singleton "
+                f"dimension {n - i}"
+            )
+    return None

@@ -1,0 +1,193 @@
+"""Running gradient formulas: on raw arrays, or on Tensors when the derivative is to be differentiated again.
+
+`F` in a formula is a namespace with every op under its name: `raw_ops` runs their kernels on arrays, `traced_ops` are
+the recording ops themselves. One formula serves both.
+"""
+
+from __future__ import annotations
+
+import inspect
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from . import saved
+
+_raw: dict[type, Any] = {}
+_pending: list = []
+
+
+class Namespace:
+    """Ops under their names: F.exp(x), F.sum(x, dim, keepdim)."""
+
+
+traced_ops = Namespace()
+
+
+def numpy_backend():
+    from ..backends import numpy
+
+    return numpy.backend
+
+
+def raw_ops(array) -> Namespace:
+    """The namespace for raw arrays of this kind."""
+    return _raw.get(array.__class__) or _raw_for(array)
+
+
+def _raw_for(array) -> Namespace:
+    from ..backends import backend_of
+
+    if isinstance(array, (np.generic, tuple, list)) or array is None:
+        one = next((a for a in array if a is not None), None) if isinstance(array, (tuple, list)) else None
+        if one is not None:
+            return raw_ops(one)
+        return _raw.setdefault(np.ndarray, _bind(numpy_backend()))
+    found = _raw[array.__class__] = _bind(backend_of(array))
+    return found
+
+
+def _bind(backend) -> Namespace:
+    namespace = Namespace()
+    for op in _pending:
+        _bind_op(namespace, backend, op)
+    for name, fn in _functions.items():
+        setattr(namespace, name, partial(fn, namespace))
+    namespace.backend = backend  # type: ignore[attr-defined]
+    return namespace
+
+
+def _bind_op(namespace, backend, op) -> None:
+    """The kernel of `op` with the backend filled in, attributes by position or keyword, hidden values dropped."""
+    forward, attrs, n = op.forward, op.attrs, len(op.tensors)
+    if op.ufunc:
+        setattr(namespace, op.name, getattr(backend, op.ufunc))
+        return
+    first_only = op.n_out == 1 and bool(op.hidden)
+
+    def raw(*args, **kwargs):
+        if len(args) > n:
+            kwargs = {**dict(zip(attrs, args[n:], strict=False)), **kwargs}
+            args = args[:n]
+        out = forward(backend, *args, **kwargs)
+        return out[0] if first_only else out
+
+    setattr(namespace, op.name, raw)
+
+
+def register(op) -> None:
+    """Make a declared op known to formulas."""
+    _pending.append(op)
+    setattr(traced_ops, op.name, op.call)
+    for namespace in _raw.values():
+        _bind_op(namespace, namespace.backend, op)
+
+
+_functions: dict[str, Any] = {}
+
+
+def formula_function(name: str | None = None):
+    """Make ``fn(F, ...)``, written like a formula, available to formulas as ``F.<name>(...)`` in both modes."""
+
+    def publish(fn):
+        key = name or fn.__name__
+        _functions[key] = fn
+        setattr(traced_ops, key, partial(fn, traced_ops))
+        for namespace in _raw.values():
+            setattr(namespace, key, partial(fn, namespace))
+        return fn
+
+    return publish
+
+
+@formula_function()
+def sum_to_size(F, x, shape):
+    """Undo broadcasting: `x` summed to `shape`."""
+    if x.shape == shape:
+        return x
+    if not hasattr(x, "_array"):
+        return sum_to(x, shape)
+    extra = x.ndim - len(shape)
+    dims = tuple(range(extra)) + tuple(i + extra for i, n in enumerate(shape) if n == 1 and x.shape[i + extra] != 1)
+    return F.reshape(F.sum(x, dims, True), tuple(shape)) if dims else F.reshape(x, tuple(shape))
+
+
+def sum_to(grad, shape: tuple):
+    """Undo broadcasting: sum a raw gradient to `shape`."""
+    extra = grad.ndim - len(shape)
+    if extra:
+        grad = np.add.reduce(grad, axis=tuple(range(extra))) if grad.__class__ is np.ndarray else grad.sum(tuple(range(extra)))
+    axes = tuple(i for i, n in enumerate(shape) if n == 1 and grad.shape[i] != 1)
+    return grad.sum(axis=axes, keepdims=True) if axes else grad
+
+
+# -- the general path: any node, raw or traced --------------------------------------------------------------------
+
+
+class Values:
+    """Values by name for the formulas of one node, fetched when first asked for."""
+
+    def __init__(self, node, grads, needs, traced: bool):
+        self.node, self.op, self.traced = node, node.op, traced
+        some = next((g for g in grads if g is not None), None)
+        self.known: dict[str, Any] = {
+            "gs": grads, "g": grads[0], "needs": needs, "traced": traced,
+            "F": traced_ops if traced else raw_ops(some),
+        }  # fmt: skip
+
+    def get(self, name: str):
+        if name not in self.known:
+            self.known[name] = self.fetch(name)
+        return self.known[name]
+
+    def fetch(self, name: str):
+        node, op = self.node, self.op
+        if name in op.saved_tensors or name in op.saved_results:
+            return saved.unpack_tensor(node, name) if self.traced else saved.unpack(node, name)
+        if name in op.hidden:
+            return self.hidden(name)
+        if name in op.attrs:
+            return getattr(node, "a_" + name)
+        return getattr(node, "n_" + name.removesuffix("_shape"))
+
+    def hidden(self, name: str):
+        """Kept by forward; on the way to a second derivative computed again, as a function of the inputs."""
+        value = getattr(self.node, "h_" + name)
+        if value is None and getattr(self.node, "s_" + (self.op.saved_tensors + self.op.saved_results)[0], 0) is None:
+            return None
+        if not self.traced:
+            return value
+        recompute = self.op.hidden[name]
+        if recompute is None:
+            from .tensor import Tensor
+
+            return Tensor._make(value) if hasattr(value, "dtype") else value
+        return recompute(*(self.get(w) for w in inspect.signature(recompute).parameters))
+
+
+def gradients(node, grads: tuple, traced: bool) -> tuple:
+    """Node.gradients of a declared op: one gradient for each edge, or None."""
+    op = node.op
+    edges = node.edges()
+    if all(g is None for g in grads):
+        return (None,) * len(edges)
+    needs = tuple(target is not None for target, _ in edges)
+    values = Values(node, grads, needs, traced)
+    if not op.differentiable:
+        raise RuntimeError(f"derivative for {op.name} is not implemented")
+    if op.vjp is not None:
+        outs = op.vjp.fn(*(values.get(w) for w in op.vjp.wants))
+        return tuple(outs)
+    result = []
+    for i, argument in enumerate(op.tensors):
+        formula = op.formulas.get(argument)
+        if not needs[i] or formula is None:
+            result.append(None)
+            continue
+        grad = formula.fn(*(values.get(w) for w in formula.wants))
+        shape = getattr(node, f"b{i}", None) if op.elementwise and len(op.tensors) > 1 else None
+        if shape is not None:
+            grad = traced_ops.sum_to_size(grad, shape) if traced else sum_to(grad, shape)
+        result.append(grad)
+    return tuple(result)

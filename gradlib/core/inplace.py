@@ -1,0 +1,268 @@
+"""In-place operations: the same declarations, written into the first argument, with the history rewritten.
+
+On a tensor that is no view, the tensor gets the op's node as its own. On a view, the base gets a CopySlices node,
+which routes the gradient of the written part through the op's node, and all views of the base are out of date.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import dispatch, dtypes, errors, modes, saved, source, views
+from .modes import FORWARD_AD, INFERENCE, NO_GRAD, state
+from .node import Node, VariadicNode, edge, next_seq
+from .storage import INFERENCE as INFERENCE_STORAGE
+from .storage import Storage, bump
+from .tensor import Tensor
+
+
+class CopySlices(VariadicNode):
+    """History of a base one of whose views was written to in place."""
+
+    __slots__ = ("base_layout", "fn", "replay")
+    node_name = "CopySlices"
+
+    def gradients(self, grads, traced):
+        """Run the writing op's node on its part of the gradient, and put the result back into that part."""
+        if traced:
+            whole = grads[0].clone()
+            part = views.replay(whole, self.replay)
+            inner = self.fn.gradients((part.clone(),), True)
+            if inner[0] is None:
+                part.zero_()
+            else:
+                part.copy_(inner[0])
+        else:
+            like, grad = self.base_layout, grads[0]
+            whole = like(grad)
+            part = views.replay_raw(whole, self.replay)
+            inner = self.fn.gradients((part.copy(),), False)
+            part[...] = 0 if inner[0] is None else inner[0]
+        return (whole, *inner[1:])
+
+    def release(self):
+        self.fn.release()
+
+
+def _dense_copy(grad):
+    return grad.copy(order="C")
+
+
+def check(tensor: Tensor, name: str, records: bool) -> None:
+    """RuntimeError if `tensor` must not be changed in place now."""
+    if tensor._ver is INFERENCE_STORAGE and not state.bits & INFERENCE:
+        raise RuntimeError(errors.INFERENCE_INPLACE)
+    array = tensor._array
+    if 0 in array.strides and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True)):
+        raise RuntimeError(errors.OVERLAP)
+    if state.bits & NO_GRAD:
+        return
+    view = tensor._view
+    if tensor._rg and tensor.is_leaf:
+        raise RuntimeError(errors.LEAF_INPLACE)
+    if view is None:
+        return
+    if view.base._rg and view.base.is_leaf:
+        raise RuntimeError(errors.VIEW_OF_LEAF_INPLACE)
+    if (tensor._rg or records) and view.made_in != views.DEFAULT:
+        raise RuntimeError(_refusal(tensor, view))
+
+
+def _refusal(tensor: Tensor, view) -> str:
+    node = view.current_fn(tensor)
+    if view.made_in in (views.NO_GRAD_MODE, views.INFERENCE_MODE):
+        mode = "no_grad" if view.made_in == views.NO_GRAD_MODE else "inference_mode"
+        return (
+            f"A view was created in {mode} mode and is being modified inplace with grad mode enabled. Given that this "
+            "use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view "
+            f"and the inplace either both inside the {mode} block (if you don't want the inplace to be tracked) or "
+            "both outside (if you want the inplace to be tracked)."
+        )
+    first = f"Output {max(view.nr - 1, 0)} of {node.name() if node else 'a function'} is a view and is being modified inplace. "
+    if view.made_in == views.MULTI_OUTPUT:
+        return first + (
+            "This view is the output of a function that returns multiple views. Such functions do not allow the output "
+            "views to be modified inplace. You should replace the inplace operation by an out-of-place one."
+        )
+    return first + (
+        "This view was created inside a custom Function (or because an input was returned as-is) and the autograd logic "
+        "to handle view+inplace would override the custom backward associated with the custom Function, leading to "
+        "incorrect gradients. This behavior is forbidden. You can fix this by cloning the output of the custom Function."
+    )
+
+
+def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor:
+    """``tensor = op(tensor, *others, *attrs)`` in the memory of `tensor`; returns `tensor`."""
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"{op.name}_(): argument 'input' must be Tensor, not {type(tensor).__name__}")
+    if state.interposers:
+        outer = state.interposers
+        state.interposers = outer[:-1]
+        try:
+            return outer[-1].call_inplace(op, tensor, others, attrs, lambda: inplace(op, tensor, others, attrs))
+        finally:
+            state.interposers = outer
+    grad_mode = not state.bits & NO_GRAD
+    records = grad_mode and (tensor._rg or any(isinstance(o, Tensor) and o._rg for o in others)) and op.differentiable
+    check(tensor, op.name, records)
+    tangent = None
+    if state.bits & FORWARD_AD and any(getattr(a, "_tangent", None) is not None for a in (tensor, *others)):
+        from .tangents import inplace_tangent
+
+        tangent = inplace_tangent(op, tensor, others, attrs)
+    args = dispatch.prepare(op, (tensor, *others))
+    kwargs = dict(zip(op.attrs, attrs, strict=True))
+    node = _node(op, tensor, args, attrs, kwargs) if records else None
+    hidden = _compute(op, tensor, args, attrs, kwargs)
+    frame = source.user_frame(__import__("sys")._getframe(1))
+    bump(tensor, (frame.f_code, frame.f_lasti), op.name + "_")
+    if node is not None:
+        finish(op, node, tensor, args, hidden)
+    if tangent is not None:
+        set_tangent(tensor, tangent)
+    return tensor
+
+
+def _node(op, tensor: Tensor, args: tuple, attrs: tuple, kwargs: dict) -> Node:
+    """The op's node; if a formula needs the old value of `tensor`, a copy of it is saved."""
+    first = args[0]
+    needs_old = op.tensors[0] in op.saved_tensors and any(
+        i_arg is not None for i_arg in [a for a in args if isinstance(a, Tensor) and a._rg]
+    )
+    if needs_old and first is tensor:
+        bits = state.bits
+        modes.set_bits(bits | NO_GRAD)
+        first = tensor.clone()
+        modes.set_bits(bits)
+        first._rg = tensor._rg
+        node = dispatch.make_node(op, (first, *args[1:]), attrs, kwargs)
+        target, nr = edge(tensor)
+        node.e0, node.i0 = target, nr
+        first._fn, first._nr = target, nr
+        if target is None:
+            first._rg = False
+    else:
+        node = dispatch.make_node(op, args, attrs, kwargs)
+    if op.elementwise and len(op.tensors) > 1:
+        dispatch.set_broadcast(node, args, tensor._array.shape)
+    return node
+
+
+def _compute(op, tensor: Tensor, args: tuple, attrs: tuple, kwargs: dict) -> tuple:
+    from ..backends import backend_of
+
+    array = tensor._array
+    xp = backend_of(array)
+    arrays = [a._array if isinstance(a, Tensor) else dispatch._number(xp, a) if a is not None else None for a in args]
+    shapes = [a.shape for a in arrays if a is not None and hasattr(a, "shape")]
+    if op.elementwise and any(s != array.shape for s in shapes):
+        try:
+            wide = np.broadcast_shapes(*shapes)
+        except ValueError as exc:
+            raise dispatch.kernel_error(exc, op, args, attrs) from None
+        if wide != array.shape:
+            raise RuntimeError(
+                f"output with shape {errors.size(array.shape)} doesn't match the broadcast shape {errors.size(wide)}"
+            )
+    hidden: tuple = ()
+    try:
+        if op.ufunc is not None and arrays[0].dtype == array.dtype and op.out_dtype is None:
+            getattr(xp, op.ufunc)(*arrays, out=array, casting="same_kind")
+            return hidden
+        raw = op.forward(xp, *arrays, **kwargs)
+    except Exception as exc:
+        if isinstance(exc, np._core._exceptions._UFuncOutputCastingError):
+            raw = op.forward(xp, *arrays, **kwargs)
+        else:
+            raise dispatch.kernel_error(exc, op, args, attrs) from None
+    if op.hidden:
+        raw, hidden = raw[0], raw[1:]
+    have, want = dtypes.from_np(raw.dtype), tensor.dtype
+    if not dtypes.can_cast(have, want):
+        raise RuntimeError(
+            f"result type {have.tensor_type.removesuffix('Tensor')} can't be cast to the desired output type "
+            f"{want.tensor_type.removesuffix('Tensor')}"
+        )
+    if raw.shape != array.shape:
+        raise RuntimeError(
+            f"output with shape {errors.size(array.shape)} doesn't match the broadcast shape {errors.size(raw.shape)}"
+        )
+    array[...] = raw
+    return hidden
+
+
+def finish(op, node: Node, tensor: Tensor, args: tuple = (), hidden: tuple = ()) -> None:
+    """Save the result where formulas need it, and make `node` the history of `tensor`."""
+    set_history(tensor, node)
+    if op is None:
+        return
+    for name in op.saved_results:
+        saved.save_result(node, name, tensor, 0)
+    for name, value in zip(op.hidden, hidden, strict=False):
+        if name in op.saved_hidden:
+            setattr(node, "h_" + name, value)
+
+
+def set_history(tensor: Tensor, node: Node, nr: int = 0) -> None:
+    """`node` made the current value of `tensor`; through a view, part of the value of its base."""
+    view = tensor._view
+    if view is None or tensor._fn is not None:
+        tensor._rg, tensor._fn, tensor._nr = True, node, nr
+        tensor._accumulator = None
+        tensor._retain = None
+        if type(tensor._ver) is Storage:
+            tensor._ver.require_grad()
+        return
+    base = view.base
+    copy = CopySlices()
+    copy.seq, copy.extra = next_seq(), None
+    if hasattr(node, "code"):
+        copy.code, copy.lasti = node.code, node.lasti
+    copy.edge_list = (edge(base) if base._rg else (None, 0), *node.edges()[1:])
+    copy.fn, copy.replay = node, view.replay
+    copy.base_layout = _base_layout(base)
+    base._rg, base._fn, base._nr, base._retain = True, copy, 0, None
+    tensor._rg = True
+    if type(base._ver) is Storage:
+        base._ver.require_grad()
+    view.regenerate(tensor._ver.version)
+
+
+def _base_layout(base: Tensor) -> Any:
+    """A function that copies a gradient into the stride order of `base`, so that its views can be replayed."""
+    strides = base._array.strides
+    if base._array.flags.c_contiguous:
+        return _dense_copy
+    order = sorted(range(len(strides)), key=lambda i: -strides[i])
+    back = [order.index(i) for i in range(len(order))]
+
+    def copy(grad):
+        return grad.transpose(order).copy(order="C").transpose(back)
+
+    return copy
+
+
+def set_tangent(tensor: Tensor, tangent: Tensor | None) -> None:
+    """The forward-mode tangent of `tensor` after an in-place op; a view writes through to its base's tangent."""
+    from .tangents import level_serial
+
+    view = tensor._view
+    if view is not None and tangent is not None:
+        base = view.base
+        if base._tangent is None:
+            with modes.Flag(FORWARD_AD, False):
+                base._tangent = base.detach() * 0
+            base._tangent_level = level_serial()
+        with modes.Flag(FORWARD_AD, False):
+            part = views.replay(base._tangent, view.replay)
+            part.copy_(tangent)
+        tensor._tangent, tensor._tangent_level = part, level_serial()
+        return
+    tensor._tangent = tangent
+    tensor._tangent_level = level_serial() if tangent is not None else -1
+
+
+def unbroken(tensor: Tensor) -> bool:
+    return tensor._view is None

@@ -1,0 +1,90 @@
+"""Thread-local state of autograd: one word of flags that every op tests once.
+
+`shared.active` counts the threads whose flags are not zero. While it is 0 (the usual case) an op reads nothing
+thread-local at all: a feature that is off costs one test of a global.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+NO_GRAD = 1
+INFERENCE = 2
+SAVED_HOOKS = 4
+FORWARD_AD = 8
+ANOMALY = 16
+PROFILE = 32
+VMAP = 64
+AUTOCAST = 128
+OBSERVE = 256  # allow_mutation_on_saved_tensors and others that look at every op
+
+_lock = threading.Lock()
+
+
+class Shared:
+    """State of the whole process, read by every op."""
+
+    __slots__ = ("active",)
+
+    def __init__(self) -> None:
+        self.active = 0
+
+
+class ThreadState(threading.local):
+    """Defaults are class attributes, so that a new thread starts in them."""
+
+    bits = 0
+    check_nan = True
+    saved_hooks: tuple = ()  # innermost pair last
+    hooks_disabled: str | None = None
+    dual_level = -1
+    interposers: tuple = ()  # objects with call(op, args, attrs, proceed): profiler, vmap...; outermost last
+    current_node: Any = None  # the node that backward is running, parent of nodes made meanwhile
+    saved_observer: Any = None
+    multithreading = True
+
+
+shared = Shared()
+state = ThreadState()
+
+
+def set_bits(bits: int) -> None:
+    """Replace this thread's flags."""
+    old = state.bits
+    if bool(old) != bool(bits):
+        with _lock:
+            shared.active += 1 if bits else -1
+    state.bits = bits
+
+
+def set_flag(flag: int, on: bool) -> bool:
+    """Set or clear one flag; returns what it was."""
+    bits = state.bits
+    set_bits(bits | flag if on else bits & ~flag)
+    return bool(bits & flag)
+
+
+def has_flag(flag: int) -> bool:
+    return bool(state.bits & flag)
+
+
+def is_grad_enabled() -> bool:
+    """True when operations on tensors that require grad are recorded in this thread."""
+    return not state.bits & NO_GRAD
+
+
+class Flag:
+    """Set or clear a flag for a block: the common part of the mode context managers."""
+
+    __slots__ = ("flag", "on", "previous")
+
+    def __init__(self, flag: int, on: bool):
+        self.flag, self.on = flag, on
+
+    def __enter__(self) -> None:
+        self.previous = state.bits
+        set_flag(self.flag, self.on)
+
+    def __exit__(self, *exc) -> None:
+        set_flag(self.flag, bool(self.previous & self.flag))

@@ -1,0 +1,167 @@
+"""Op: the one declaration of an operation, from which everything else about it follows.
+
+    exp = declare("exp", "exp", self=lambda g, result: g * result.conj(), promote="float", elementwise=True)
+
+- **forward**: the name of a NumPy/CuPy ufunc, or ``forward(xp, *arrays, *, **attrs)`` on raw arrays; `xp` is the backend.
+  Positional parameters are the tensor arguments (default None: optional); keyword-only ones are attributes.
+- **formulas**: one keyword per tensor argument gives its gradient; or ``vjp=`` gives all of them as a tuple. A formula's
+  parameter names say what it needs, and what it needs is what the op saves:
+  `g` (gradient of the output), `gs` (tuple, for several outputs), `F` (the ops, on whatever the formula runs on),
+  a tensor argument, `result` (or `result0`, `result1`...), an attribute, `<argument>_shape`, `needs` (tuple of bool),
+  or a name of `hidden`.
+  The same formula runs on raw arrays (fast) and on Tensors (to be differentiated again): only operators and `F`.
+- **jvp**: ``"linear"``: the op applied to the tangents; ``"multilinear"``: the sum over the arguments; ``"elementwise"``:
+  derived from the formulas by conjugation; a function of `F`, tangents `<argument>_t` and the names above; or nothing:
+  then it is derived from the formulas by differentiating them with respect to `g`, which is always right.
+- **hidden**: values that forward returns after its result(s) for the formulas alone: name -> function that computes it
+  from the other names on Tensors, or None for constants (indices).
+- **samples**: ``samples(t)`` gives argument tuples for ``op.call`` (tensors made by ``t(*shape, low=, high=)``, then attributes);
+  they drive the generated tests (forward, gradcheck, gradgradcheck, forward mode, in-place, empty, strided, complex).
+  Elementwise ops have samples of their own, drawn from `domain`; `complex` says whether complex arguments are supported.
+- **promote**: "same" (cast arguments to their common type), "float" (and integers to the default float),
+  "none" (refuse mixed types), or "free" (arguments are of different kinds).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+REGISTRY: dict[str, Op] = {}
+
+
+class Formula:
+    """A gradient formula and the names of what it needs."""
+
+    __slots__ = ("fn", "wants")
+
+    def __init__(self, fn: Callable):
+        self.fn, self.wants = fn, tuple(inspect.signature(fn).parameters)
+
+
+class Op:
+    """A declared operation. ``op.call(*tensors, *attrs)`` runs and records it."""
+
+    def __init__(
+        self,
+        name: str,
+        forward: str | Callable,
+        /,
+        *,
+        vjp: Callable | None = None,
+        jvp: str | Callable | None = None,
+        promote: str = "same",
+        elementwise: bool = False,
+        view: bool = False,
+        n_out: int | None = 1,
+        hidden: dict[str, Callable | None] | None = None,
+        node: str | None = None,
+        inplace: bool = False,
+        batch: str | Callable | None = None,
+        nondifferentiable: tuple[int, ...] | str = (),
+        out_dtype: Callable | None = None,
+        args: str | None = None,
+        samples: Callable | None = None,
+        domain: tuple[float, float] = (-2.0, 2.0),
+        complex: bool | None = None,  # noqa: A002
+        capturable: bool = True,
+        **formulas: Callable,
+    ):
+        self.name, self.view, self.n_out = name, view, n_out
+        self.ufunc = forward if isinstance(forward, str) else None
+        if self.ufunc is not None:
+            names = (args or "self").split()
+            self.tensors, self.attrs, self.optional, self.variadic = tuple(names), (), (), False
+            self.forward = _ufunc_forward(self.ufunc)
+        else:
+            self.forward = forward
+            self._read_signature(forward)
+        self.elementwise, self.promote = elementwise, promote
+        self.hidden = hidden or {}
+        self.inplace = inplace or elementwise
+        self.batch = batch or ("elementwise" if elementwise else "loop")
+        # indices of outputs that never require grad, or a reason why the op has no derivative at all
+        self.nondifferentiable = nondifferentiable
+        self.out_dtype, self.samples, self.capturable = out_dtype, samples, capturable
+        self.domain, self.complex = domain, complex
+        self.node_name = node or _camel(name) + "Backward0"
+        unknown = set(formulas) - set(self.tensors)
+        if unknown:
+            raise TypeError(f"op {name}: formulas for unknown arguments {sorted(unknown)}; it has {self.tensors}")
+        self.formulas = {key: Formula(fn) for key, fn in formulas.items()}
+        self.vjp = Formula(vjp) if vjp is not None else None
+        self.differentiable = bool(self.formulas or self.vjp)
+        self.jvp = jvp if jvp is not None else "elementwise" if elementwise else None
+        if isinstance(self.jvp, str) and self.jvp not in ("linear", "multilinear", "elementwise"):
+            raise TypeError(f"op {name}: unknown jvp {self.jvp!r}")
+        self.jvp_wants = tuple(inspect.signature(self.jvp).parameters) if callable(self.jvp) else ()
+        self._plan()
+        from .codegen import build
+
+        build(self)
+
+    def _read_signature(self, forward: Callable) -> None:
+        parameters = list(inspect.signature(forward).parameters.values())[1:]
+        plain = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+        self.tensors = tuple(p.name for p in plain)
+        self.optional = tuple(p.name for p in plain if p.default is None)
+        self.attrs = tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
+        self.variadic = self.tensors == ("tensors",)
+
+    def _plan(self) -> None:
+        """What each formula needs decides what is saved, and for the sake of which arguments."""
+        self.results = ("result",) if self.n_out == 1 else tuple(f"result{i}" for i in range(self.n_out or 0))
+        users: dict[str, set[str]] = {}
+        formulas = self.formulas if self.vjp is None else dict.fromkeys(self.tensors, self.vjp)
+        for argument, formula in formulas.items():
+            for want in formula.wants:
+                users.setdefault(want, set()).add(argument)
+        known = {"F", "g", "gs", "needs", "traced", *self.tensors, *self.results, *self.hidden, *self.attrs}
+        known |= {f"{t}_shape" for t in self.tensors}
+        unknown = set(users) - known
+        if unknown:
+            raise TypeError(f"op {self.name}: formulas ask for unknown names {sorted(unknown)}; there are {sorted(known)}")
+        # a hidden value is recomputed from saved values on the way to second derivatives
+        for key in list(users):
+            recompute = self.hidden.get(key)
+            for want in inspect.signature(recompute).parameters if recompute else ():
+                users.setdefault(want, set()).update(users[key])
+        self.users = users
+        self.saved_tensors = tuple(t for t in self.tensors if t in users)
+        self.saved_results = tuple(r for r in self.results if r in users)
+        self.saved_hidden = tuple(h for h in self.hidden if h in users)
+        self.saved_attrs = tuple(a for a in self.attrs if a in users)
+        self.saved_shapes = tuple(t for t in self.tensors if f"{t}_shape" in users)
+
+    def plain_scalar(self, name: str) -> bool:
+        """Whether a saved number is shown as a number (pow's exponent) and not as a 0-dim tensor."""
+        return name == "exponent"
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}({', '.join((*self.tensors, *self.attrs))})>"
+
+    call: Callable[..., Any]
+    node_class: Any
+
+
+def declare(name: str, forward: str | Callable, /, **spec: Any) -> Op:
+    """Declare an operation (see the module's text) and register it."""
+    if name in REGISTRY:
+        raise TypeError(f"op {name} is declared twice")
+    op = REGISTRY[name] = Op(name, forward, **spec)
+    from .formulas import register
+
+    register(op)
+    return op
+
+
+def _ufunc_forward(ufunc: str) -> Callable:
+    def forward(xp, *arrays):
+        return getattr(xp, ufunc)(*arrays)
+
+    return forward
+
+
+def _camel(name: str) -> str:
+    return "".join(part[:1].upper() + part[1:] for part in name.split("_"))

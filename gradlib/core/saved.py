@@ -1,0 +1,232 @@
+"""Saved tensors: what a node keeps for its formulas, checked against the version counter whenever it is read.
+
+A node has two slots for each saved argument: `s_<name>` and `v_<name>`. The version says what the slot holds:
+a number >= 0: the Tensor itself (identity is promised) at that version; DIRECT: a Python value; PACKED: the result of
+a pack hook; FREED: nothing any more. A saved output is kept as raw array, version and Storage (`k_<name>`), because
+keeping the Tensor would make a cycle.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import errors, source
+from .modes import SAVED_HOOKS, state
+from .storage import Storage, version_of
+
+DIRECT, PACKED, FREED = -1, -2, -3
+
+
+class Packed:
+    """A saved tensor under saved-tensor hooks: what the pack hook returned and how to get the tensor back."""
+
+    __slots__ = ("fn", "is_leaf_original", "nr", "obj", "requires_grad", "unpack", "version", "where")
+
+    def __init__(self, tensor, pack, unpack, fn, nr):
+        from .tensor import Tensor
+
+        self.unpack, self.fn, self.nr = unpack, fn, nr
+        self.requires_grad = tensor._rg
+        self.is_leaf_original = tensor if tensor._rg and fn is None else None
+        given = Tensor._alias(tensor)
+        before = version_of(given)
+        set_bits = state.saved_hooks
+        state.saved_hooks = ()  # hooks are not called for what a hook saves
+        try:
+            self.obj = pack(given)
+        finally:
+            state.saved_hooks = set_bits
+        if version_of(given) != before:
+            raise RuntimeError(errors.PACK_MODIFIES)
+        self.version = before
+        self.where = given._ver
+
+    def tensor(self, node):
+        from .tensor import Tensor
+
+        out = self.unpack(self.obj)
+        if not isinstance(out, Tensor):
+            raise TypeError(
+                "Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
+                f"{type(out).__name__}"
+            )
+        fn = node if self.fn is SELF else self.fn
+        alias = Tensor._make(out._array)
+        alias._ver = out._ver if type(out._ver) is not int else _share(out)
+        alias._rg, alias._fn, alias._nr = self.requires_grad, fn, self.nr
+        if self.is_leaf_original is not None:
+            alias._accumulator_of(self.is_leaf_original)
+        return alias
+
+
+SELF = object()  # stands for the node that saves its own output
+
+
+def _share(tensor) -> Storage:
+    from .storage import share
+
+    return share(tensor)
+
+
+def hooks_for_saving():
+    """The innermost pair of saved-tensor hooks, or None."""
+    if not state.bits & SAVED_HOOKS or not state.saved_hooks:
+        return None
+    return state.saved_hooks[-1]
+
+
+def save_input(node, name: str, value) -> None:
+    """Keep an argument of the forward op: a Tensor, a number or None."""
+    if value is None or not hasattr(value, "_array"):
+        setattr(node, "s_" + name, value)
+        setattr(node, "v_" + name, DIRECT)
+        return
+    version = version_of(value, saving=True)
+    pair = hooks_for_saving()
+    if pair is not None:
+        from .node import edge
+
+        fn, nr = edge(value) if value._rg and not value.is_leaf else (None, 0)
+        setattr(node, "s_" + name, Packed(value, *pair, fn, nr))
+        setattr(node, "v_" + name, PACKED)
+    else:
+        setattr(node, "s_" + name, value)
+        setattr(node, "v_" + name, version)
+
+
+def save_result(node, name: str, out, nr: int = 0) -> None:
+    """Keep an output of the forward op without keeping its Tensor."""
+    pair = hooks_for_saving()
+    storage = _share(out)
+    setattr(node, "k_" + name, (storage, nr) if nr else storage)
+    if pair is not None:
+        setattr(node, "s_" + name, Packed(out, *pair, SELF, nr))
+        setattr(node, "v_" + name, PACKED)
+    else:
+        setattr(node, "s_" + name, out._array)
+        setattr(node, "v_" + name, storage.version)
+
+
+def unpack(node, name: str) -> Any:
+    """The saved argument as raw array (or number): the slow path of generated code."""
+    value = unpack_tensor(node, name)
+    return getattr(value, "_array", value)
+
+
+def unpack_tensor(node, name: str) -> Any:
+    """The saved argument or output as Tensor (or number, or None), after the version check."""
+    value, version = getattr(node, "s_" + name), getattr(node, "v_" + name)
+    if version == DIRECT:
+        return value
+    if version == FREED:
+        raise RuntimeError(errors.second_backward(node))
+    if version == PACKED:
+        return value.tensor(node)
+    kept = _slot(node, "k_" + name)
+    if kept is None:
+        if version_of(value) != version:
+            raise errors.modified(node, name, value, version)
+        return value
+    storage, nr = kept if type(kept) is tuple else (kept, 0)
+    if storage.version != version:
+        raise errors.modified(node, name, value, version, storage, nr)
+    from .tensor import Tensor
+
+    out = Tensor._make(value)
+    out._ver, out._rg, out._fn, out._nr = storage, True, node, nr
+    return out
+
+
+def unpack_result(node, name: str):
+    """A saved output as raw array, after the version check."""
+    return unpack_tensor(node, name)._array
+
+
+def _slot(node, slot: str):
+    try:
+        return type(node).__dict__[slot].__get__(node)
+    except (KeyError, AttributeError):
+        return None
+
+
+# -- the attributes _saved_<name> and _raw_saved_<name> ----------------------------------------------------------
+
+
+class SavedTensor:
+    """One saved tensor of a node: ``grad_fn._raw_saved_self``."""
+
+    __slots__ = ("_name", "_node")
+
+    def __init__(self, node, name: str):
+        self._node, self._name = node, name
+
+    def register_hooks(self, pack_hook, unpack_hook) -> None:
+        """Call `pack_hook` with the saved tensor now, and `unpack_hook` with its result at each access.
+
+        Raises RuntimeError when the graph was freed or hooks are set already.
+        """
+        node, name = self._node, self._name
+        version = getattr(node, "v_" + name)
+        if version == FREED:
+            raise RuntimeError(
+                "Calling register_hooks on a saved tensor after it has been freed. "
+                "Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). "
+                "Specify retain_graph=True if you need to backward through the graph a second time or if you need "
+                "to access saved variables after calling backward."
+            )
+        if version == PACKED:
+            raise RuntimeError(
+                "Calling register_hooks on a saved tensor whose hooks have already been set. "
+                "Hint: only one pair of hooks is allowed at a time."
+            )
+        value = unpack_tensor(node, name)
+        if value is None or not hasattr(value, "_array"):
+            raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
+        kept = _slot(node, "k_" + name)
+        if kept is not None:
+            packed = Packed(value, pack_hook, unpack_hook, SELF, value._nr)
+        else:
+            from .node import edge
+
+            fn, nr = edge(value) if not value.is_leaf else (None, 0)
+            packed = Packed(value, pack_hook, unpack_hook, fn, nr)
+        setattr(node, "s_" + name, packed)
+        setattr(node, "v_" + name, PACKED)
+
+
+def attribute_names(node) -> list[str]:
+    names = []
+    for slot in saved_names(node):
+        names += ["_saved_" + slot, "_raw_saved_" + slot]
+    names += ["_saved_" + a for a in (node.op.saved_attrs if node.op else ())]
+    return names
+
+
+def saved_names(node) -> list[str]:
+    """Names of the tensors that nodes of this kind may save."""
+    return [s[2:] for s in getattr(type(node), "__slots__", ()) if s.startswith("s_")]
+
+
+def node_attribute(node, name: str):
+    """`_saved_x`, `_raw_saved_x` of a node; AttributeError for anything else."""
+    if name.startswith("_saved_"):
+        key = name[7:]
+        if key in saved_names(node):
+            value = unpack_tensor(node, key)
+            if value is not None and not hasattr(value, "_array") and not node.op.plain_scalar(key):
+                from ..ops.create import scalar_tensor_like
+
+                value = scalar_tensor_like(value)
+            return value
+        slot = _slot(node, "a_" + key)
+        if slot is not None:
+            return slot
+        if node.op is not None and key in node.op.saved_attrs:
+            return None
+    elif name.startswith("_raw_saved_") and name[11:] in saved_names(node):
+        return SavedTensor(node, name[11:])
+    raise AttributeError(f"'{type(node).__name__}' object has no attribute '{name}'")
+
+
+def describe_saved(node) -> str:
+    return source.describe(node.site)

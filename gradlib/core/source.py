@@ -1,0 +1,63 @@
+"""The user's source line of an op: kept as (code, instruction), turned into text only for an error."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+from types import CodeType, FrameType
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+GENERATED = "<gradlib "
+
+
+class _Library(dict):
+    """file name -> whether it belongs to gradlib; filled on first sight of a file."""
+
+    def __missing__(self, filename: str) -> bool:
+        known = self[filename] = filename.startswith((_PACKAGE, GENERATED))
+        return known
+
+
+LIBRARY = _Library()
+
+
+def user_frame(frame: FrameType) -> FrameType:
+    """The innermost frame at or above `frame` whose code is not gradlib's."""
+    while LIBRARY[frame.f_code.co_filename] and frame.f_back is not None:
+        frame = frame.f_back
+    return frame
+
+
+def here() -> tuple[CodeType, int]:
+    """The site of the caller's user: where a graph is cut, changed or freed."""
+    frame = user_frame(sys._getframe(1))
+    return frame.f_code, frame.f_lasti
+
+
+def describe(site: tuple[CodeType, int] | None, indent: str = "  ") -> str:
+    """'train.py:41, in step' followed by the line with carets under the expression."""
+    if site is None:
+        return "an unknown place"
+    code, instruction = site
+    line, end_line, start, end = _position(code, instruction)
+    where = f"{code.co_filename}:{line}, in {code.co_name}"
+    text = linecache.getline(code.co_filename, line or 0).rstrip("\n")
+    if not text.strip():
+        return where
+    stripped = text.lstrip()
+    lines = [where, f"{indent}    {stripped}"]
+    if start is not None and end is not None and line == end_line:
+        # columns are UTF-8 byte offsets
+        prefix = len(text.encode()[:start].decode(errors="ignore")) - (len(text) - len(stripped))
+        width = max(1, len(text.encode()[start:end].decode(errors="ignore")))
+        if prefix >= 0:
+            lines.append(f"{indent}    {' ' * prefix}{'^' * width}")
+    return "\n".join(lines)
+
+
+def _position(code: CodeType, instruction: int):
+    for index, position in enumerate(code.co_positions()):
+        if index == instruction // 2:
+            return position
+    return (code.co_firstlineno, None, None, None)

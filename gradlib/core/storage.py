@@ -1,0 +1,80 @@
+"""Storage: the version counter that all views of one buffer share.
+
+A tensor that shares its buffer with nobody keeps its version as a plain int in its own `_ver` slot, and gets a
+Storage when the first view, detached alias or saved output of it is made: most tensors never need one.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from . import errors
+
+
+class Storage:
+    """Version counter of a buffer, and where it was changed last."""
+
+    __slots__ = ("changed", "version", "views")
+
+    def __init__(self, version: int = 0):
+        self.version = version
+        self.changed: Any = None  # ((code, instruction), op name) of the last in-place operation
+        self.views: list | None = None  # weak references to views made while the base required no gradient
+
+    def add_view(self, view) -> None:
+        if self.views is None:
+            self.views = []
+        views = self.views
+        views.append(weakref.ref(view))
+        if len(views) & (len(views) - 1) == 0 and len(views) > 8:
+            self.views = [ref for ref in views if ref() is not None]
+
+    def require_grad(self) -> None:
+        """The buffer has become part of a graph: so have its views."""
+        for ref in self.views or ():
+            view = ref()
+            if view is not None:
+                view._rg = True
+        self.views = None
+
+
+class _Untracked(Storage):
+    """The counter of inference tensors: there is none."""
+
+    __slots__ = ()
+
+
+INFERENCE = _Untracked()
+
+
+def share(tensor) -> Storage:
+    """The Storage of `tensor`, made now if it had none."""
+    counter = tensor._ver
+    if type(counter) is int:
+        counter = tensor._ver = Storage(counter)
+    return counter
+
+
+def version_of(tensor, saving: bool = False) -> int:
+    counter = tensor._ver
+    if type(counter) is int:
+        return counter
+    if counter is INFERENCE:
+        raise RuntimeError(errors.INFERENCE_SAVED if saving else "Inference tensors do not track version counter.")
+    return counter.version
+
+
+def bump(tensor, site=None, by: str | None = None) -> None:
+    """Raise the version counter after an in-place change."""
+    counter = tensor._ver
+    if counter is INFERENCE:
+        return
+    if site is not None:
+        counter = share(tensor)
+        counter.changed = (site, by)
+        counter.version += 1
+    elif type(counter) is int:
+        tensor._ver = counter + 1
+    else:
+        counter.version += 1

@@ -1,0 +1,90 @@
+"""Views: tensors that alias a base, and what an in-place write to either means for the graph.
+
+A view remembers its base and the ops that lead from the base to it. After an in-place op the history of every view
+is out of date; it is made anew, by replaying those ops on the base, when somebody asks for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from . import modes
+from .storage import INFERENCE, share, version_of
+
+if TYPE_CHECKING:
+    from .node import Node
+    from .tensor import Tensor
+
+DEFAULT, NO_GRAD_MODE, MULTI_OUTPUT, CUSTOM_FUNCTION, INFERENCE_MODE = range(5)
+
+
+class View:
+    """How a view came to be: its base (never itself a view), and the (op, attributes) to replay on the base."""
+
+    __slots__ = ("base", "fn", "made_in", "nr", "replay", "version")
+
+    def __init__(self, base: Tensor, replay: tuple, made_in: int):
+        self.base, self.replay, self.made_in = base, replay, made_in
+        self.fn: Any = None
+        self.nr, self.version = 0, -1
+
+    def current_fn(self, tensor: Tensor) -> Node | None:
+        """The node of the view `tensor`, regenerated if its buffer was changed since."""
+        if tensor._ver is INFERENCE:
+            return self.fn
+        if self.fn is None and (self.made_in != DEFAULT or self.base._fn is None):
+            return None  # a leaf of its own: nothing was recorded between the base and it
+        version = version_of(tensor)
+        if self.version != version:
+            self.regenerate(version)
+        return self.fn
+
+    def regenerate(self, version: int) -> None:
+        from .node import edge
+
+        bits = modes.state.bits
+        modes.set_bits(0)
+        try:
+            self.fn, self.nr = edge(replay(self.base, self.replay))
+        finally:
+            modes.set_bits(bits)
+        self.version = version
+
+
+def replay(base: Tensor, steps: tuple) -> Tensor:
+    """Apply the view ops that lead from a base to its view."""
+    for op, attrs in steps:
+        base = op.call(base, *attrs)
+    return base
+
+
+def replay_raw(array: Any, steps: tuple) -> Any:
+    """The same on a raw array; the result aliases it."""
+    from ..backends import backend_of
+
+    xp = backend_of(array)
+    for op, attrs in steps:
+        array = op.forward(xp, array, **dict(zip(op.attrs, attrs, strict=True)))
+    return array
+
+
+def attach(out: Tensor, source: Tensor, op: Any, attrs: tuple, node: Node | None, nr: int = 0) -> Tensor:
+    """Make `out`, whose array aliases that of `source`, a view of it."""
+    parent = source._view
+    step = (op, attrs)
+    bits = modes.state.bits
+    made_in = DEFAULT
+    if bits & (modes.NO_GRAD | modes.INFERENCE):
+        made_in = INFERENCE_MODE if bits & modes.INFERENCE else NO_GRAD_MODE
+    if parent is None:
+        view = View(source, (step,), made_in)
+    else:
+        view = View(parent.base, (*parent.replay, step), max(made_in, parent.made_in))
+    out._ver = storage = source._ver if source._ver is INFERENCE else share(source)
+    out._view = view
+    if node is not None:
+        view.fn, view.nr, view.version = node, nr, storage.version
+        out._fn = None
+    elif not view.base._rg and storage is not INFERENCE:
+        storage.add_view(out)
+    return out

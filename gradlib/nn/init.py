@@ -1,0 +1,401 @@
+"""Initialisation: fill a tensor in place, outside the graph, and return it."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import gradlib
+from gradlib.core.tensor import Tensor
+
+__all__ = [
+    "calculate_gain",
+    "constant",
+    "constant_",
+    "dirac",
+    "dirac_",
+    "eye",
+    "eye_",
+    "kaiming_normal",
+    "kaiming_normal_",
+    "kaiming_uniform",
+    "kaiming_uniform_",
+    "normal",
+    "normal_",
+    "ones_",
+    "orthogonal",
+    "orthogonal_",
+    "sparse",
+    "sparse_",
+    "trunc_normal_",
+    "uniform",
+    "uniform_",
+    "xavier_normal",
+    "xavier_normal_",
+    "xavier_uniform",
+    "xavier_uniform_",
+    "zeros_",
+]
+
+_LINEAR = {
+    "linear",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
+}
+
+
+def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
+    """The factor that keeps the variance of activations constant through a nonlinearity.
+
+    1 for linear layers and sigmoid, 5/3 for tanh, sqrt(2) for relu, sqrt(2 / (1 + slope**2))
+    for leaky_relu, 3/4 for selu.
+
+    Args:
+        nonlinearity: the name of the function, as in `nn.functional`.
+        param: the slope of leaky_relu; 0.01 by default.
+
+    Example:
+        >>> nn.init.calculate_gain("leaky_relu", 1.0)
+        1.0
+    """
+    if nonlinearity in _LINEAR or nonlinearity == "sigmoid":
+        return 1
+    if nonlinearity == "tanh":
+        return 5.0 / 3
+    if nonlinearity == "relu":
+        return math.sqrt(2.0)
+    if nonlinearity == "leaky_relu":
+        slope = 0.01 if param is None else param
+        if isinstance(slope, bool) or not isinstance(slope, (int, float)):
+            raise ValueError(f"negative_slope {param} not a valid number")
+        return math.sqrt(2.0 / (1 + slope**2))
+    if nonlinearity == "selu":
+        return 3.0 / 4
+    raise ValueError(f"Unsupported nonlinearity {nonlinearity}")
+
+
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
+    """Fill with values drawn evenly from [a, b).
+
+    Example:
+        >>> w = nn.init.uniform_(gradlib.empty(3, 5))
+    """
+    with gradlib.no_grad():
+        return tensor.uniform_(a, b, generator=generator)
+
+
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
+    """Fill with values drawn from the normal distribution N(mean, std**2).
+
+    Example:
+        >>> w = nn.init.normal_(gradlib.empty(3, 5))
+    """
+    with gradlib.no_grad():
+        return tensor.normal_(mean, std, generator=generator)
+
+
+def trunc_normal_(
+    tensor: Tensor,
+    mean: float = 0.0,
+    std: float = 1.0,
+    a: float = -2.0,
+    b: float = 2.0,
+    generator: Any = None,
+) -> Tensor:
+    """Fill with values of N(mean, std**2) conditioned on lying in [a, b].
+
+    Drawn by rejection: from the normal distribution when [a, b] holds more than 0.3 of its mass,
+    else from the uniform distribution on [a, b].
+
+    Args:
+        tensor: Tensor [...], floating.
+        mean: of the distribution before truncation.
+        std: of the distribution before truncation.
+        a: smallest value, absolute (not in units of `std`).
+        b: largest value.
+        generator: source of random numbers; None is the default one.
+
+    Example:
+        >>> w = nn.init.trunc_normal_(gradlib.empty(3, 5))
+    """
+    if mean < a - 2 * std or mean > b + 2 * std:
+        warnings.warn(
+            "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. "
+            "The distribution of values may be incorrect.",
+            stacklevel=2,
+        )
+    inside = _normal_cdf((b - mean) / std) - _normal_cdf((a - mean) / std)
+    with gradlib.no_grad():
+        if inside > 0.3:
+            _reject_normal(tensor, mean, std, a, b, generator)
+        else:
+            _reject_uniform(tensor, mean, std, a, b, generator)
+    return tensor
+
+
+def _normal_cdf(x: float) -> float:
+    return 0.5 * (1.0 + math.erf(x / math.sqrt(2.0)))
+
+
+def _reject_normal(
+    tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Any
+) -> None:
+    """Redraw what falls outside until nothing does; bounds are rounded to the tensor's dtype."""
+    low, high = (gradlib.tensor(v, dtype=tensor.dtype).item() for v in (a, b))
+    values = tensor.normal_(mean, std, generator=generator)
+    while True:
+        outside = (values < low) | (values > high)
+        if not outside.any():
+            break
+        fresh = gradlib.empty_like(values).normal_(mean, std, generator=generator)
+        values = gradlib.where(outside, fresh, values)
+    if values is not tensor:
+        tensor.copy_(values)
+
+
+def _reject_uniform(
+    tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Any
+) -> None:
+    """Accept a uniform draw x when log u < log pdf(x) - log pdf(the most likely point)."""
+    peak = -0.5 * ((max(a, min(mean, b)) - mean) / std) ** 2
+
+    def rejected(x: Tensor) -> Tensor:
+        u = gradlib.empty_like(x).uniform_(generator=generator)
+        return u.log_() > ((x - mean) / std).pow(2) * -0.5 - peak
+
+    values = tensor.uniform_(a, b, generator=generator)
+    pending = rejected(values)
+    while pending.any():
+        fresh = gradlib.empty_like(values).uniform_(a, b, generator=generator)
+        values = gradlib.where(pending, fresh, values)
+        pending = pending & rejected(fresh)
+    if values is not tensor:
+        tensor.copy_(values)
+
+
+def constant_(tensor: Tensor, val: float) -> Tensor:
+    """Fill with `val`.
+
+    Example:
+        >>> nn.init.constant_(gradlib.empty(2), 0.5).tolist()
+        [0.5, 0.5]
+    """
+    with gradlib.no_grad():
+        return tensor.fill_(val)
+
+
+def ones_(tensor: Tensor) -> Tensor:
+    """Fill with ones."""
+    with gradlib.no_grad():
+        return tensor.fill_(1.0)
+
+
+def zeros_(tensor: Tensor) -> Tensor:
+    """Fill with zeros."""
+    with gradlib.no_grad():
+        return tensor.zero_()
+
+
+def eye_(tensor: Tensor) -> Tensor:
+    """Make a matrix the identity: a linear layer that keeps its inputs, as far as they fit.
+
+    Raises:
+        ValueError: the tensor is not 2-dimensional.
+    """
+    if tensor.ndimension() != 2:
+        raise ValueError("Only tensors with 2 dimensions are supported")
+    with gradlib.no_grad():
+        tensor.zero_()
+        tensor.diagonal().fill_(1.0)
+    return tensor
+
+
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
+    """Make a convolution weight keep its inputs: output channel d copies input channel d.
+
+    Args:
+        tensor: Tensor [out, in / groups, ...], of 3, 4 or 5 dimensions.
+        groups: of the convolution; must divide out.
+    """
+    dims = tensor.ndimension()
+    if dims not in (3, 4, 5):
+        raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
+    sizes = tensor.size()
+    if sizes[0] % groups != 0:
+        raise ValueError("dim 0 must be divisible by groups")
+    per_group = sizes[0] // groups
+    centre = tuple(n // 2 for n in sizes[2:])
+    with gradlib.no_grad():
+        tensor.zero_()
+        for g in range(groups):
+            for d in range(min(per_group, sizes[1])):
+                tensor[(g * per_group + d, d, *centre)] = 1
+    return tensor
+
+
+def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
+    """(inputs, outputs) of one unit of a weight [out, in, ...]."""
+    if tensor.dim() < 2:
+        raise ValueError(
+            "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions"
+        )
+    receptive = math.prod(tensor.shape[2:])
+    return tensor.size(1) * receptive, tensor.size(0) * receptive
+
+
+def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
+    mode = mode.lower()
+    if mode not in ("fan_in", "fan_out"):
+        raise ValueError(f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out']")
+    fan_in, fan_out = _calculate_fan_in_and_fan_out(tensor)
+    return fan_in if mode == "fan_in" else fan_out
+
+
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
+    """Fill from U(-a, a) with a = gain * sqrt(6 / (fan_in + fan_out)).
+
+    Source: X. Glorot, Y. Bengio, Understanding the difficulty of training deep feedforward
+    neural networks, AISTATS 2010.
+
+    Example:
+        >>> w = nn.init.xavier_uniform_(gradlib.empty(3, 5))
+    """
+    std = gain * math.sqrt(2.0 / float(sum(_calculate_fan_in_and_fan_out(tensor))))
+    bound = math.sqrt(3.0) * std
+    return uniform_(tensor, -bound, bound, generator)
+
+
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
+    """Fill from N(0, std**2) with std = gain * sqrt(2 / (fan_in + fan_out)).
+
+    Source: X. Glorot, Y. Bengio, Understanding the difficulty of training deep feedforward
+    neural networks, AISTATS 2010.
+    """
+    std = gain * math.sqrt(2.0 / float(sum(_calculate_fan_in_and_fan_out(tensor))))
+    return normal_(tensor, 0.0, std, generator)
+
+
+def kaiming_uniform_(
+    tensor: Tensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Any = None,
+) -> Tensor:
+    """Fill from U(-bound, bound) with bound = gain * sqrt(3 / fan).
+
+    Args:
+        tensor: Tensor [out, in, ...].
+        a: the negative slope of the leaky_relu after this layer.
+        mode: "fan_in" keeps the variance in the forward pass, "fan_out" in the backward pass.
+        nonlinearity: what follows the layer; see `calculate_gain`.
+        generator: source of random numbers; None is the default one.
+
+    Source: K. He et al., Delving deep into rectifiers, ICCV 2015.
+
+    Example:
+        >>> w = nn.init.kaiming_uniform_(gradlib.empty(3, 5), nonlinearity="relu")
+    """
+    if 0 in tensor.shape:
+        warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=2)
+        return tensor
+    fan = _calculate_correct_fan(tensor, mode)
+    bound = math.sqrt(3.0) * (calculate_gain(nonlinearity, a) / math.sqrt(fan))
+    return uniform_(tensor, -bound, bound, generator)
+
+
+def kaiming_normal_(
+    tensor: Tensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Any = None,
+) -> Tensor:
+    """Fill from N(0, std**2) with std = gain / sqrt(fan); arguments as in `kaiming_uniform_`.
+
+    Source: K. He et al., Delving deep into rectifiers, ICCV 2015.
+    """
+    if 0 in tensor.shape:
+        warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=2)
+        return tensor
+    std = calculate_gain(nonlinearity, a) / math.sqrt(_calculate_correct_fan(tensor, mode))
+    return normal_(tensor, 0.0, std, generator)
+
+
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
+    """Make the rows or columns of [out, rest flattened] orthonormal, times `gain`.
+
+    The Q of a QR factorisation of a normal matrix, with the signs of R's diagonal, so that Q is
+    distributed evenly.
+
+    Source: A. Saxe et al., Exact solutions to the nonlinear dynamics of learning in deep linear
+    neural networks, ICLR 2014; F. Mezzadri, arXiv:math-ph/0609050.
+    """
+    if tensor.ndimension() < 2:
+        raise ValueError("Only tensors with 2 or more dimensions are supported")
+    if tensor.numel() == 0:
+        return tensor
+    rows = tensor.size(0)
+    cols = tensor.numel() // rows
+    with gradlib.no_grad():
+        normal = tensor.new_empty((rows, cols)).normal_(0, 1, generator=generator)
+        q, r = gradlib.linalg.qr(normal.t() if rows < cols else normal)
+        q = q * gradlib.diagonal(r).sign()
+        if rows < cols:
+            q = q.t()
+        tensor.copy_(q.reshape(tensor.shape))
+        tensor.mul_(gain)
+    return tensor
+
+
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
+    """Fill a matrix from N(0, std**2), then zero a fraction `sparsity` of each column.
+
+    Source: J. Martens, Deep learning via Hessian-free optimization, ICML 2010.
+    """
+    if tensor.ndimension() != 2:
+        raise ValueError("Only tensors with 2 dimensions are supported")
+    rows, cols = tensor.shape
+    zeros = math.ceil(sparsity * rows)
+    with gradlib.no_grad():
+        tensor.normal_(0, std, generator=generator)
+        for col in range(cols):
+            tensor[gradlib.randperm(rows)[:zeros], col] = 0
+    return tensor
+
+
+def _deprecated(fn: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The old name, without the underscore, of a function of this module."""
+    new = fn.__name__
+    old = new[:-1]
+
+    def call(*args: Any, **kwargs: Any) -> Tensor:
+        warnings.warn(
+            f"`nn.init.{old}` is now deprecated in favor of `nn.init.{new}`.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        return fn(*args, **kwargs)
+
+    call.__doc__ = f"Deprecated name of `{new}`."
+    call.__name__ = old
+    return call
+
+
+uniform = _deprecated(uniform_)
+normal = _deprecated(normal_)
+constant = _deprecated(constant_)
+eye = _deprecated(eye_)
+dirac = _deprecated(dirac_)
+xavier_uniform = _deprecated(xavier_uniform_)
+xavier_normal = _deprecated(xavier_normal_)
+kaiming_uniform = _deprecated(kaiming_uniform_)
+kaiming_normal = _deprecated(kaiming_normal_)
+orthogonal = _deprecated(orthogonal_)
+sparse = _deprecated(sparse_)

@@ -1,0 +1,159 @@
+"""Full backward hooks: the inputs and the outputs of a module pass through one identity each.
+
+The identity's graph node is where the gradient of all inputs, or of all outputs, is known at
+one time, however many nodes the module itself recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import gradlib
+from gradlib.autograd.function import Function
+from gradlib.core.tensor import Tensor
+
+
+class BackwardHookFunction(Function):
+    """Identity on any number of tensors."""
+
+    @staticmethod
+    def forward(ctx: Any, *tensors: Tensor) -> tuple[Tensor, ...]:
+        """Tensors of any shapes; returned as they are."""
+        ctx.mark_non_differentiable(*[t for t in tensors if not t.requires_grad])
+        return tensors
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        """The gradients unchanged; hooks of the node see and replace them."""
+        return grads
+
+
+class BackwardHook:
+    """One call of one module that has full backward hooks or full backward pre-hooks."""
+
+    def __init__(self, module: Any, hooks: Iterable[Callable], pre_hooks: Iterable[Callable]):
+        self.module = module
+        self.hooks = tuple(hooks)
+        self.pre_hooks = tuple(pre_hooks)
+        self.grad_outputs: tuple | None = None
+        self.input_positions: list[int] | None = None  # None: no input requires grad
+        self.output_positions: list[int] = []
+        self.n_inputs = self.n_outputs = -1
+
+    def setup_input_hook(self, args: tuple) -> tuple:
+        """Pass the tensors among `args` through the input identity."""
+        self.n_inputs = len(args)
+        args, self.input_positions = self._through_identity(args, self._on_input_node)
+        return args
+
+    def setup_output_hook(self, output: Any) -> Any:
+        """Pass the tensors of a module's result, a tensor or a tuple, through the identity."""
+        single = not isinstance(output, tuple)
+        outputs = (output,) if single else output
+        self.n_outputs = len(outputs)
+        outputs, positions = self._through_identity(outputs, self._on_output_node)
+        self.output_positions = positions or []
+        return outputs[0] if single else _like(output, outputs)
+
+    def _through_identity(
+        self, values: tuple, attach: Callable[[Any], None]
+    ) -> tuple[tuple, list[int] | None]:
+        where = [i for i, v in enumerate(values) if isinstance(v, Tensor)]
+        tensors = [values[i] for i in where]
+        if not (gradlib.is_grad_enabled() and any(t.requires_grad for t in tensors)):
+            return values, None
+        passed = BackwardHookFunction.apply(*tensors)
+        if not isinstance(passed, tuple):
+            passed = (passed,)
+        attach(next(t.grad_fn for t in passed if t.grad_fn is not None))
+        out = list(values)
+        for i, t in zip(where, passed):
+            out[i] = t
+        return tuple(out), where
+
+    def _on_output_node(self, node: Any) -> None:
+        def before(grads: tuple) -> tuple:
+            grad_outputs = _scatter(grads, self.output_positions, self.n_outputs)
+            for hook in self.pre_hooks:
+                replaced = hook(self.module, grad_outputs)
+                if replaced is not None:
+                    grad_outputs = _checked(replaced, len(grad_outputs), "grad_output")
+            self.grad_outputs = grad_outputs
+            changed = tuple(grad_outputs[i] for i in self.output_positions)
+            if self.input_positions is None:
+                self._run_without_inputs()
+            return changed
+
+        node.register_prehook(before)
+
+    def _run_without_inputs(self) -> None:
+        """No input requires grad: run the hooks now, they have no input gradient to change."""
+        grad_inputs = (None,) * self.n_inputs
+        for hook in self.hooks:
+            replaced = hook(self.module, grad_inputs, self.grad_outputs)
+            if replaced is not None and not all(r is None for r in replaced):
+                raise RuntimeError(
+                    "Backward hook for Modules where no input requires gradient should always "
+                    "return None or None for all gradients."
+                )
+        self.grad_outputs = None
+
+    def _on_input_node(self, node: Any) -> None:
+        def after(grads: tuple, _: tuple) -> tuple:
+            if self.grad_outputs is None:
+                raise RuntimeError(
+                    "Module backward hook for grad_input is called before the grad_output one. "
+                    "This happens because the gradient in your nn.Module flows to the Module's "
+                    "input without passing through the Module's output. Make sure that the "
+                    "output depends on the input and that the loss is computed based on the "
+                    "output."
+                )
+            positions = self.input_positions or []
+            grad_inputs = _scatter(grads, positions, self.n_inputs)
+            for hook in self.hooks:
+                replaced = hook(self.module, grad_inputs, self.grad_outputs)
+                if replaced is not None:
+                    grad_inputs = _checked(replaced, self.n_inputs, "grad_input")
+            self.grad_outputs = None
+            return tuple(grad_inputs[i] for i in positions)
+
+        node.register_hook(after)
+
+
+def attach_non_full(module: Any, hooks: Iterable[Callable], result: Any) -> None:
+    """Run deprecated backward hooks at the graph node of the first tensor found in `result`."""
+    found = result
+    while not isinstance(found, Tensor):
+        values = found.values() if isinstance(found, dict) else found
+        found = next(v for v in values if isinstance(v, (Tensor, dict, list, tuple)))
+    node = found.grad_fn
+    if node is None:
+        return
+    for hook in hooks:
+        node.register_hook(lambda gin, gout, hook=hook: hook(module, gin, gout))
+
+
+def _scatter(grads: tuple, positions: list[int], n: int) -> tuple:
+    """Gradients of the tensors at their places among all values, None elsewhere."""
+    out: list[Any] = [None] * n
+    for i, g in zip(positions, grads):
+        out[i] = g
+    return tuple(out)
+
+
+def _checked(replaced: Any, n: int, kind: str) -> tuple:
+    replaced = replaced if isinstance(replaced, tuple) else (replaced,)
+    if len(replaced) != n:
+        raise RuntimeError(
+            f"Backward hook returned an invalid number of {kind}, got {len(replaced)}, "
+            f"but expected {n}"
+        )
+    return replaced
+
+
+def _like(original: tuple, values: tuple) -> tuple:
+    """A tuple of the class of `original`; named tuples take their fields one by one."""
+    if hasattr(original, "_fields"):
+        return type(original)(*values)
+    return type(original)(values)

@@ -1,0 +1,207 @@
+"""Walking the tree of modules: iterators over submodules, parameters and buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from gradlib.core.tensor import Tensor
+from gradlib.nn.modules._base import ModuleFields
+from gradlib.nn.parameter import Parameter
+
+if TYPE_CHECKING:
+    from gradlib.nn.modules.module import Module
+
+
+class Traversal(ModuleFields):
+    """The part of `Module` that finds things in the tree."""
+
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """Iterate over the parameters, each one once.
+
+        Args:
+            recurse: include those of all submodules.
+
+        Example:
+            >>> sum(p.numel() for p in nn.Linear(3, 2).parameters())
+            8
+        """
+        for _, param in self.named_parameters(recurse=recurse):
+            yield param
+
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
+        """Iterate over (name, parameter), names joined by dots.
+
+        Args:
+            prefix: put before every name, with a dot.
+            recurse: include those of all submodules.
+            remove_duplicate: yield a shared parameter under its first name only.
+
+        Example:
+            >>> [name for name, _ in nn.Linear(3, 2).named_parameters()]
+            ['weight', 'bias']
+        """
+        return self._named_members(
+            lambda module: module._parameters.items(),
+            prefix=prefix,
+            recurse=recurse,
+            remove_duplicate=remove_duplicate,
+        )
+
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        """Iterate over the buffers, each one once; `recurse` includes those of submodules."""
+        for _, buf in self.named_buffers(recurse=recurse):
+            yield buf
+
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
+        """Iterate over (name, buffer); the arguments are those of `named_parameters`."""
+        return self._named_members(
+            lambda module: module._buffers.items(),
+            prefix=prefix,
+            recurse=recurse,
+            remove_duplicate=remove_duplicate,
+        )
+
+    def children(self) -> Iterator[Module]:
+        """Iterate over the direct submodules, each one once."""
+        for _, module in self.named_children():
+            yield module
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        """Iterate over (name, direct submodule), each one once."""
+        seen = set()
+        for name, module in self._modules.items():
+            if module is not None and module not in seen:
+                seen.add(module)
+                yield name, module
+
+    def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
+        """Iterate over this module and everything below it, parents first."""
+        for _, module in self.named_modules(remove_duplicate=remove_duplicate):
+            yield module
+
+    def named_modules(
+        self,
+        memo: set[Any] | None = None,
+        prefix: str = "",
+        remove_duplicate: bool = True,
+    ) -> Iterator[tuple[str, Module]]:
+        """Iterate over (name, module) for this module and everything below it.
+
+        Args:
+            memo: modules already seen; grows.
+            prefix: the name of this module.
+            remove_duplicate: yield a shared module under its first name only.
+
+        Example:
+            >>> [name for name, _ in nn.Sequential(nn.ReLU()).named_modules()]
+            ['', '0']
+        """
+        if memo is None:
+            memo = set()
+        if self in memo:
+            return
+        if remove_duplicate:
+            memo.add(self)
+        yield prefix, self  # type: ignore[misc]
+        for name, module in self._modules.items():
+            if module is not None:
+                below = f"{prefix}.{name}" if prefix else name
+                yield from module.named_modules(memo, below, remove_duplicate)
+
+    def _named_members(
+        self,
+        get_members_fn: Callable[[Any], Any],
+        prefix: str = "",
+        recurse: bool = True,
+        remove_duplicate: bool = True,
+    ) -> Iterator[tuple[str, Any]]:
+        """Iterate over (name, member) for what `get_members_fn` finds in each module."""
+        if recurse:
+            modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
+        else:
+            modules = iter([(prefix, self)])
+        seen = set()
+        for module_name, module in modules:
+            for name, member in get_members_fn(module):
+                if member is None or id(member) in seen:
+                    continue
+                if remove_duplicate:
+                    seen.add(id(member))
+                yield f"{module_name}.{name}" if module_name else name, member
+
+    def get_submodule(self, target: str) -> Module:
+        """The submodule with the dotted name `target`; "" is this module.
+
+        Raises:
+            AttributeError: a part of the name does not exist or is not a module.
+        """
+        from gradlib.nn.modules.module import Module
+
+        module: Any = self
+        for name in target.split(".") if target else ():
+            if not hasattr(module, name):
+                raise AttributeError(f"{module._get_name()} has no attribute `{name}`")
+            module = getattr(module, name)
+            if not isinstance(module, Module):
+                raise AttributeError(f"`{name}` is not an nn.Module")
+        return module
+
+    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
+        """Put `module` at the dotted name `target`.
+
+        Args:
+            target: the name; its parents must exist.
+            module: the new submodule.
+            strict: refuse a name that does not exist yet.
+
+        Raises:
+            AttributeError: a part of the name does not exist or is not a module.
+            ValueError: `target` is empty or `module` is not a module.
+        """
+        from gradlib.nn.modules.module import Module
+
+        if target == "":
+            raise ValueError("Cannot set the submodule without a target name!")
+        if not isinstance(module, Module):
+            raise ValueError(f'"module" is not an nn.Module, found {type(module)}')
+        path, _, name = target.rpartition(".")
+        parent = self.get_submodule(path)
+        if strict and not hasattr(parent, name):
+            raise AttributeError(f"{parent._get_name()} has no attribute `{name}`")
+        if hasattr(parent, name) and not isinstance(getattr(parent, name), Module):
+            raise AttributeError(f"`{name}` is not an nn.Module")
+        setattr(parent, name, module)
+
+    def get_parameter(self, target: str) -> Parameter:
+        """The parameter with the dotted name `target`.
+
+        Raises:
+            AttributeError: it does not exist or is not a parameter.
+        """
+        path, _, name = target.rpartition(".")
+        module = self.get_submodule(path)
+        if not hasattr(module, name):
+            raise AttributeError(f"{module._get_name()} has no attribute `{name}`")
+        param = getattr(module, name)
+        if not isinstance(param, Parameter):
+            raise AttributeError(f"`{name}` is not an nn.Parameter")
+        return param
+
+    def get_buffer(self, target: str) -> Tensor:
+        """The buffer with the dotted name `target`.
+
+        Raises:
+            AttributeError: it does not exist or is not a buffer.
+        """
+        path, _, name = target.rpartition(".")
+        module = self.get_submodule(path)
+        if not hasattr(module, name):
+            raise AttributeError(f"{module._get_name()} has no attribute `{name}`")
+        if name not in module._buffers:
+            raise AttributeError(f"`{name}` is not a buffer")
+        return getattr(module, name)

@@ -1,0 +1,263 @@
+"""Batch normalisation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gradlib
+from gradlib.core.tensor import Tensor
+from gradlib.nn import functional as F
+from gradlib.nn import init
+from gradlib.nn.modules.module import Module
+from gradlib.nn.parameter import Parameter
+
+__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm"]
+
+
+class _NormBase(Module):
+    """Parameters and running statistics of batch and instance normalisation."""
+
+    _version = 2  # 2 added num_batches_tracked
+    weight: Any
+    bias: Any
+    running_mean: Any
+    running_var: Any
+    num_batches_tracked: Any
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        place = {"device": device, "dtype": dtype}
+        self.num_features = num_features
+        self.eps = eps
+        self.momentum = momentum
+        self.affine = affine
+        self.track_running_stats = track_running_stats
+        if affine:
+            self.weight = Parameter(gradlib.empty(num_features, **place))
+        else:
+            self.register_parameter("weight", None)
+        if affine and bias:
+            self.bias = Parameter(gradlib.empty(num_features, **place))
+        else:
+            self.register_parameter("bias", None)
+        if track_running_stats:
+            self.register_buffer("running_mean", gradlib.zeros(num_features, **place))
+            self.register_buffer("running_var", gradlib.ones(num_features, **place))
+            self.register_buffer(
+                "num_batches_tracked", gradlib.tensor(0, dtype=gradlib.long, device=device)
+            )
+        else:
+            self.register_buffer("running_mean", None)
+            self.register_buffer("running_var", None)
+            self.register_buffer("num_batches_tracked", None)
+        self.reset_parameters()
+
+    def reset_running_stats(self) -> None:
+        """Mean 0, variance 1, no batches seen."""
+        if self.track_running_stats:
+            self.running_mean.zero_()
+            self.running_var.fill_(1)
+            self.num_batches_tracked.zero_()
+
+    def reset_parameters(self) -> None:
+        """Weight 1, bias 0, and new running statistics."""
+        self.reset_running_stats()
+        if self.affine:
+            init.ones_(self.weight)
+            if self.bias is not None:
+                init.zeros_(self.bias)
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        raise NotImplementedError
+
+    def extra_repr(self) -> str:
+        """The settings."""
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, "
+            f"affine={self.affine}, track_running_stats={self.track_running_stats}"
+        )
+
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
+        """Version 1 had no counter of batches: it keeps the value it has."""
+        version = local_metadata.get("version")
+        if (version is None or version < 2) and self.track_running_stats:
+            key = prefix + "num_batches_tracked"
+            if key not in state_dict:
+                state_dict[key] = self.num_batches_tracked.clone()
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *args, **kwargs)
+
+
+class _BatchNorm(_NormBase):
+    """y = (x - mean) / sqrt(var + eps) * weight + bias, statistics per channel.
+
+    In training mode the statistics are those of the batch (variance without Bessel's
+    correction), and the running ones move towards them: new = (1 - momentum) * old + momentum *
+    batch (variance with correction). In evaluation mode the running statistics are used.
+
+    Source: S. Ioffe, C. Szegedy, Batch normalization, ICML 2015.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """input: [N, C, *L] -> the same shape."""
+        self._check_input_dim(input)
+        params, buffers = self._parameters, self._buffers
+        training, tracking = self.training, self.track_running_stats
+        factor = 0.0 if self.momentum is None else self.momentum
+        if training and tracking:
+            counter = buffers["num_batches_tracked"]
+            if counter is not None:
+                counter.add_(1)
+                if self.momentum is None:  # the plain average of all batches
+                    factor = 1.0 / float(counter)
+        mean, var = buffers["running_mean"], buffers["running_var"]
+        use_batch = training or (mean is None and var is None)
+        use_running = not training or tracking
+        plain = "weight" in params and "bias" in params
+        return F.batch_norm(
+            input,
+            mean if use_running else None,
+            var if use_running else None,
+            params["weight"] if plain else self.weight,
+            params["bias"] if plain else self.bias,
+            use_batch,
+            factor,
+            self.eps,
+        )
+
+
+class BatchNorm1d(_BatchNorm):
+    """Batch normalisation of [N, C] or [N, C, L], per channel.
+
+    Args:
+        num_features: C.
+        eps: added to the variance.
+        momentum: weight of the newest batch in the running statistics; None averages all.
+        affine: whether there are weight and bias.
+        track_running_stats: whether running statistics are kept.
+        device: of parameters and buffers.
+        dtype: of parameters and buffers.
+        bias: False leaves the bias out.
+
+    Attributes:
+        weight: Parameter [C], starts at 1.
+        bias: Parameter [C], starts at 0.
+        running_mean: buffer [C].
+        running_var: buffer [C].
+
+    Example:
+        >>> tuple(nn.BatchNorm1d(3)(gradlib.randn(20, 3)).shape)
+        (20, 3)
+    """
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.dim() not in (2, 3):
+            raise ValueError(f"expected 2D or 3D input (got {input.dim()}D input)")
+
+
+class BatchNorm2d(_BatchNorm):
+    """Batch normalisation of images [N, C, H, W], per channel; see `BatchNorm1d`.
+
+    Example:
+        >>> layer = nn.BatchNorm2d(3)
+        >>> _ = layer(gradlib.randn(4, 3, 5, 5))
+        >>> int(layer.num_batches_tracked)
+        1
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-05,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(
+            num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
+        )
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.dim() != 4:
+            raise ValueError(f"expected 4D input (got {input.dim()}D input)")
+
+
+class BatchNorm3d(_BatchNorm):
+    """Batch normalisation of volumes [N, C, D, H, W], per channel; see `BatchNorm1d`."""
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.dim() != 5:
+            raise ValueError(f"expected 5D input (got {input.dim()}D input)")
+
+
+class SyncBatchNorm(_BatchNorm):
+    """Batch normalisation over all processes; with one process the same as BatchNorm.
+
+    Args:
+        process_group: must be None.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        process_group: Any = None,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(
+            num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
+        )
+        if process_group is not None:
+            raise NotImplementedError("SyncBatchNorm: process groups are not supported")
+        self.process_group = process_group
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.dim() < 2:
+            raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
+        """Replace every BatchNorm below `module` by a SyncBatchNorm with the same tensors."""
+        out = module
+        if isinstance(module, _BatchNorm):
+            out = cls(
+                module.num_features,
+                module.eps,
+                module.momentum,
+                module.affine,
+                module.track_running_stats,
+                process_group,
+            )
+            out._parameters = dict(module._parameters)
+            out._buffers = dict(module._buffers)
+            out.training = module.training
+        for name, child in module.named_children():
+            out.add_module(name, cls.convert_sync_batchnorm(child, process_group))
+        return out

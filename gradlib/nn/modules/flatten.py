@@ -1,0 +1,67 @@
+"""Flattening and unflattening of dimensions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gradlib.core.tensor import Tensor
+from gradlib.nn.modules.module import Module
+
+__all__ = ["Flatten", "Unflatten"]
+
+
+class Flatten(Module):
+    """Merges the dimensions start_dim..end_dim into one.
+
+    Example:
+        >>> tuple(nn.Flatten()(gradlib.ones(2, 3, 4)).shape)
+        (2, 12)
+    """
+
+    def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
+        super().__init__()
+        self.start_dim = start_dim
+        self.end_dim = end_dim
+
+    def forward(self, input: Tensor) -> Tensor:
+        """input: [*before, *merged, *after] -> [*before, product of merged, *after]."""
+        return input.flatten(self.start_dim, self.end_dim)
+
+    def extra_repr(self) -> str:
+        """The settings."""
+        return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
+
+
+class Unflatten(Module):
+    """Splits one dimension into several; one of the sizes may be -1.
+
+    Example:
+        >>> tuple(nn.Unflatten(1, (3, 4))(gradlib.ones(2, 12)).shape)
+        (2, 3, 4)
+    """
+
+    def __init__(self, dim: int, unflattened_size: Any) -> None:
+        super().__init__()
+        if isinstance(dim, str):
+            raise NotImplementedError("Unflatten: named dimensions are not supported")
+        if not isinstance(unflattened_size, (tuple, list)):
+            raise TypeError(
+                "unflattened_size must be a tuple of ints, but found type "
+                + type(unflattened_size).__name__
+            )
+        for i, n in enumerate(unflattened_size):
+            if not isinstance(n, int):
+                raise TypeError(
+                    "unflattened_size must be tuple of ints, but found element of type "
+                    f"{type(n).__name__} at pos {i}"
+                )
+        self.dim = dim
+        self.unflattened_size = unflattened_size
+
+    def forward(self, input: Tensor) -> Tensor:
+        """input: [..., n, ...] -> [..., *unflattened_size, ...]."""
+        return input.unflatten(self.dim, self.unflattened_size)
+
+    def extra_repr(self) -> str:
+        """The settings."""
+        return f"dim={self.dim}, unflattened_size={self.unflattened_size}"

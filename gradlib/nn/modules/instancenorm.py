@@ -1,0 +1,107 @@
+"""Instance normalisation."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from gradlib.core.tensor import Tensor
+from gradlib.nn import functional as F
+from gradlib.nn.modules.batchnorm import _NormBase
+
+__all__ = ["InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"]
+
+
+class _InstanceNorm(_NormBase):
+    """y = (x - mean) / sqrt(var + eps) * weight + bias, statistics per channel and sample.
+
+    Source: D. Ulyanov et al., Instance normalization, arXiv:1607.08022.
+    """
+
+    _no_batch_dim: int
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        affine: bool = False,
+        track_running_stats: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(
+            num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
+        )
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        n = self._no_batch_dim
+        if input.dim() not in (n, n + 1):
+            raise ValueError(f"expected {n}D or {n + 1}D input (got {input.dim()}D input)")
+
+    def _normalise(self, input: Tensor) -> Tensor:
+        return F.instance_norm(
+            input,
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            self.training or not self.track_running_stats,
+            0.0 if self.momentum is None else self.momentum,
+            self.eps,
+        )
+
+    def forward(self, input: Tensor) -> Tensor:
+        """input: [N, C, *L] or [C, *L] -> the same shape."""
+        self._check_input_dim(input)
+        channel_dim = input.dim() - self._no_batch_dim
+        if input.size(channel_dim) != self.num_features:
+            if self.affine:
+                raise ValueError(
+                    f"expected input's size at dim={channel_dim} to match num_features "
+                    f"({self.num_features}), but got: {input.size(channel_dim)}."
+                )
+            warnings.warn(
+                f"input's size at dim={channel_dim} does not match num_features. You can silence "
+                "this warning by not passing in num_features, which is not used because "
+                "affine=False",
+                stacklevel=2,
+            )
+        if input.dim() == self._no_batch_dim:
+            return self._normalise(input.unsqueeze(0)).squeeze(0)
+        return self._normalise(input)
+
+
+class InstanceNorm1d(_InstanceNorm):
+    """Instance normalisation of [N, C, L] or [C, L].
+
+    Args:
+        num_features: C.
+        eps: added to the variance.
+        momentum: weight of the newest batch in the running statistics.
+        affine: whether there are weight and bias.
+        track_running_stats: whether running statistics are kept and used in evaluation.
+        device: of parameters and buffers.
+        dtype: of parameters and buffers.
+        bias: False leaves the bias out.
+
+    Example:
+        >>> tuple(nn.InstanceNorm1d(3)(gradlib.randn(20, 3, 5)).shape)
+        (20, 3, 5)
+    """
+
+    _no_batch_dim = 2
+
+
+class InstanceNorm2d(_InstanceNorm):
+    """Instance normalisation of [N, C, H, W] or [C, H, W]; see `InstanceNorm1d`."""
+
+    _no_batch_dim = 3
+
+
+class InstanceNorm3d(_InstanceNorm):
+    """Instance normalisation of [N, C, D, H, W] or [C, D, H, W]; see `InstanceNorm1d`."""
+
+    _no_batch_dim = 4

@@ -1,0 +1,170 @@
+"""Linear maps."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import gradlib
+from gradlib.core.tensor import Tensor
+from gradlib.nn import functional as F
+from gradlib.nn import init
+from gradlib.nn.modules.module import Module
+from gradlib.nn.parameter import Parameter
+
+__all__ = ["Bilinear", "Identity", "Linear", "NonDynamicallyQuantizableLinear"]
+
+
+class Identity(Module):
+    """Returns its input; takes and ignores any constructor arguments.
+
+    Example:
+        >>> nn.Identity(54, unused=True)(gradlib.ones(1)).tolist()
+        [1.0]
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__()
+
+    def forward(self, input: Tensor) -> Tensor:
+        """input: anything -> the same object."""
+        return input
+
+
+class Linear(Module):
+    """y = x A^T + b.
+
+    Weight and bias start in U(-k, k), k = 1 / sqrt(in_features).
+
+    Args:
+        in_features: size of each input vector.
+        out_features: size of each output vector.
+        bias: whether there is b.
+        device: of the parameters.
+        dtype: of the parameters.
+
+    Attributes:
+        weight: Parameter [out_features, in_features].
+        bias: Parameter [out_features] or None.
+
+    Example:
+        >>> tuple(nn.Linear(20, 30)(gradlib.randn(128, 20)).shape)
+        (128, 30)
+    """
+
+    __constants__ = ["in_features", "out_features"]
+    in_features: int
+    out_features: int
+    weight: Tensor
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        self.in_features = in_features
+        self.out_features = out_features
+        self.weight = Parameter(
+            gradlib.empty((out_features, in_features), device=device, dtype=dtype)
+        )
+        if bias:
+            self.bias = Parameter(gradlib.empty(out_features, device=device, dtype=dtype))
+        else:
+            self.register_parameter("bias", None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw weight and bias anew."""
+        init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+        if self.bias is not None:
+            fan_in, _ = init._calculate_fan_in_and_fan_out(self.weight)
+            bound = 1 / math.sqrt(fan_in) if fan_in > 0 else 0
+            init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """input: [..., in_features] -> [..., out_features]."""
+        params = self._parameters  # reading attributes of a module costs more than the call
+        if "weight" in params and "bias" in params:
+            return F.linear(input, params["weight"], params["bias"])
+        return F.linear(input, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        """The settings."""
+        return (
+            f"in_features={self.in_features}, out_features={self.out_features}, "
+            f"bias={self.bias is not None}"
+        )
+
+
+class NonDynamicallyQuantizableLinear(Linear):
+    """A Linear under the name that PyTorch gives to the output projection of attention."""
+
+
+class Bilinear(Module):
+    """y_k = x1^T A_k x2 + b_k.
+
+    Weight and bias start in U(-k, k), k = 1 / sqrt(in1_features).
+
+    Args:
+        in1_features: size of each first input vector.
+        in2_features: size of each second input vector.
+        out_features: size of each output vector.
+        bias: whether there is b.
+        device: of the parameters.
+        dtype: of the parameters.
+
+    Attributes:
+        weight: Parameter [out_features, in1_features, in2_features].
+        bias: Parameter [out_features] or None.
+
+    Example:
+        >>> tuple(nn.Bilinear(2, 3, 4)(gradlib.ones(5, 2), gradlib.ones(5, 3)).shape)
+        (5, 4)
+    """
+
+    __constants__ = ["in1_features", "in2_features", "out_features"]
+
+    def __init__(
+        self,
+        in1_features: int,
+        in2_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        if in1_features <= 0:
+            raise ValueError(f"in1_features must be > 0, but got {in1_features}")
+        self.in1_features = in1_features
+        self.in2_features = in2_features
+        self.out_features = out_features
+        shape = (out_features, in1_features, in2_features)
+        self.weight = Parameter(gradlib.empty(shape, device=device, dtype=dtype))
+        if bias:
+            self.bias = Parameter(gradlib.empty(out_features, device=device, dtype=dtype))
+        else:
+            self.register_parameter("bias", None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw weight and bias anew."""
+        bound = 1 / math.sqrt(self.weight.size(1))
+        init.uniform_(self.weight, -bound, bound)
+        if self.bias is not None:
+            init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
+        """input1: [..., in1_features], input2: [..., in2_features] -> [..., out_features]."""
+        return F.bilinear(input1, input2, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        """The settings."""
+        return (
+            f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
+            f"out_features={self.out_features}, bias={self.bias is not None}"
+        )

@@ -1,0 +1,265 @@
+"""Normalisation over features."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import gradlib
+from gradlib.core.tensor import Tensor
+from gradlib.nn import functional as F
+from gradlib.nn import init
+from gradlib.nn.modules.module import Module
+from gradlib.nn.parameter import Parameter
+
+__all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
+
+
+class LocalResponseNorm(Module):
+    """y = x / (k + alpha * mean of x**2 over `size` neighbouring channels) ** beta.
+
+    Source: A. Krizhevsky et al., ImageNet classification with deep convolutional neural
+    networks, NIPS 2012.
+
+    Example:
+        >>> tuple(nn.LocalResponseNorm(2)(gradlib.randn(4, 5, 7)).shape)
+        (4, 5, 7)
+    """
+
+    def __init__(
+        self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+    ) -> None:
+        super().__init__()
+        self.size = size
+        self.alpha = alpha
+        self.beta = beta
+        self.k = k
+
+    def forward(self, input: Tensor) -> Tensor:
+        """input: [N, C, *L] -> the same shape."""
+        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+
+    def extra_repr(self) -> str:
+        """The settings."""
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+class CrossMapLRN2d(LocalResponseNorm):
+    """The same as `LocalResponseNorm` on images, under its old name."""
+
+    def __init__(
+        self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1
+    ) -> None:
+        super().__init__(size, alpha, beta, k)
+
+
+def _as_shape(normalized_shape: Any) -> tuple[int, ...]:
+    if isinstance(normalized_shape, numbers.Integral):
+        return (int(normalized_shape),)
+    return tuple(normalized_shape)
+
+
+class LayerNorm(Module):
+    """y = (x - mean) / sqrt(var + eps) * weight + bias over the last dimensions.
+
+    Args:
+        normalized_shape: sizes of the dimensions that statistics are taken over.
+        eps: added to the variance.
+        elementwise_affine: whether there is a weight, and a bias if `bias`.
+        bias: False leaves the bias out.
+        device: of the parameters.
+        dtype: of the parameters.
+
+    Attributes:
+        weight: Parameter [*normalized_shape], starts at 1.
+        bias: Parameter [*normalized_shape], starts at 0.
+
+    Source: J. L. Ba et al., Layer normalization, arXiv:1607.06450.
+
+    Example:
+        >>> tuple(nn.LayerNorm(10)(gradlib.randn(20, 5, 10)).shape)
+        (20, 5, 10)
+    """
+
+    weight: Any
+    bias: Any
+
+    def __init__(
+        self,
+        normalized_shape: Any,
+        eps: float = 1e-5,
+        elementwise_affine: bool = True,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        place = {"device": device, "dtype": dtype}
+        self.normalized_shape = _as_shape(normalized_shape)
+        self.eps = eps
+        self.elementwise_affine = elementwise_affine
+        if elementwise_affine:
+            self.weight = Parameter(gradlib.empty(self.normalized_shape, **place))
+            if bias:
+                self.bias = Parameter(gradlib.empty(self.normalized_shape, **place))
+            else:
+                self.register_parameter("bias", None)
+        else:
+            self.register_parameter("weight", None)
+            self.register_parameter("bias", None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Weight 1, bias 0."""
+        if self.elementwise_affine:
+            init.ones_(self.weight)
+            if self.bias is not None:
+                init.zeros_(self.bias)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """input: [..., *normalized_shape] -> the same shape."""
+        params = self._parameters
+        if "weight" in params and "bias" in params:
+            weight, bias = params["weight"], params["bias"]
+        else:
+            weight, bias = self.weight, self.bias
+        return F.layer_norm(input, self.normalized_shape, weight, bias, self.eps)
+
+    def extra_repr(self) -> str:
+        """The settings."""
+        return (
+            f"{self.normalized_shape}, eps={self.eps}, "
+            f"elementwise_affine={self.elementwise_affine}"
+        )
+
+
+class GroupNorm(Module):
+    """y = (x - mean) / sqrt(var + eps) * weight + bias over groups of channels of each sample.
+
+    Args:
+        num_groups: groups of neighbouring channels; must divide num_channels.
+        num_channels: C.
+        eps: added to the variance.
+        affine: whether there are weight and bias.
+        device: of the parameters.
+        dtype: of the parameters.
+        bias: False leaves the bias out.
+
+    Attributes:
+        weight: Parameter [C], starts at 1.
+        bias: Parameter [C], starts at 0.
+
+    Source: Y. Wu, K. He, Group normalization, ECCV 2018.
+
+    Example:
+        >>> tuple(nn.GroupNorm(3, 6)(gradlib.randn(20, 6, 10, 10)).shape)
+        (20, 6, 10, 10)
+    """
+
+    weight: Any
+    bias: Any
+
+    def __init__(
+        self,
+        num_groups: int,
+        num_channels: int,
+        eps: float = 1e-5,
+        affine: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        place = {"device": device, "dtype": dtype}
+        if num_channels % num_groups != 0:
+            raise ValueError(
+                f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})"
+            )
+        self.num_groups = num_groups
+        self.num_channels = num_channels
+        self.eps = eps
+        self.affine = affine
+        if affine:
+            self.weight = Parameter(gradlib.empty(num_channels, **place))
+        else:
+            self.register_parameter("weight", None)
+        if affine and bias:
+            self.bias = Parameter(gradlib.empty(num_channels, **place))
+        else:
+            self.register_parameter("bias", None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Weight 1, bias 0."""
+        if self.affine:
+            init.ones_(self.weight)
+            if self.bias is not None:
+                init.zeros_(self.bias)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """input: [N, C, *L] -> the same shape."""
+        return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        """The settings."""
+        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}"
+
+
+class RMSNorm(Module):
+    """y = x / sqrt(mean of x**2 + eps) * weight over the last dimensions.
+
+    Args:
+        normalized_shape: sizes of the dimensions that the mean is taken over.
+        eps: None is the machine epsilon of the input's dtype.
+        elementwise_affine: whether there is a weight.
+        device: of the parameter.
+        dtype: of the parameter.
+
+    Attributes:
+        weight: Parameter [*normalized_shape], starts at 1.
+
+    Source: B. Zhang, R. Sennrich, Root mean square layer normalization, NeurIPS 2019.
+
+    Example:
+        >>> tuple(nn.RMSNorm([2, 3])(gradlib.randn(2, 2, 3)).shape)
+        (2, 2, 3)
+    """
+
+    weight: Any
+
+    def __init__(
+        self,
+        normalized_shape: Any,
+        eps: float | None = None,
+        elementwise_affine: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        self.normalized_shape = _as_shape(normalized_shape)
+        self.eps = eps
+        self.elementwise_affine = elementwise_affine
+        if elementwise_affine:
+            self.weight = Parameter(
+                gradlib.empty(self.normalized_shape, device=device, dtype=dtype)
+            )
+        else:
+            self.register_parameter("weight", None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Weight 1."""
+        if self.elementwise_affine:
+            init.ones_(self.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x: [..., *normalized_shape] -> the same shape."""
+        return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
+
+    def extra_repr(self) -> str:
+        """The settings."""
+        return (
+            f"{self.normalized_shape}, eps={self.eps}, "
+            f"elementwise_affine={self.elementwise_affine}"
+        )

@@ -1,0 +1,220 @@
+"""Parameters in lists and dicts."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from gradlib.core.tensor import Tensor
+from gradlib.nn.modules.container import _index, _pairs
+from gradlib.nn.modules.module import Module
+from gradlib.nn.parameter import Parameter
+
+__all__ = ["ParameterDict", "ParameterList"]
+
+
+def _as_parameter(value: Any) -> Any:
+    """Tensors become parameters; anything else stays what it is."""
+    if isinstance(value, Tensor) and not isinstance(value, Parameter):
+        return Parameter(value)
+    return value
+
+
+def _describe(label: Any, value: Any) -> str:
+    if not isinstance(value, Tensor):
+        return f"({label}): Object of type: {type(value).__name__}"
+    kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
+    size = "x".join(str(n) for n in value.size())
+    device = f" ({value.device})" if value.is_cuda else ""
+    return f"({label}): {kind} containing: [{value.dtype} of size {size}{device}]"
+
+
+class ParameterList(Module):
+    """A list whose tensors become registered parameters.
+
+    Example:
+        >>> weights = nn.ParameterList([gradlib.ones(2), gradlib.ones(3)])
+        >>> [p.numel() for p in weights.parameters()]
+        [2, 3]
+    """
+
+    def __init__(self, values: Iterable[Any] | None = None) -> None:
+        super().__init__()
+        self._size = 0
+        if values is not None:
+            self.extend(values)
+
+    def __getitem__(self, idx: Any) -> Any:
+        if isinstance(idx, slice):
+            out = type(self)()
+            for i in range(*idx.indices(len(self))):
+                out.append(self[i])
+            return out
+        return getattr(self, str(_index(len(self), idx)))
+
+    def __setitem__(self, idx: int, param: Any) -> None:
+        setattr(self, str(_index(len(self), idx)), _as_parameter(param))
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self[i] for i in range(len(self)))
+
+    def __iadd__(self, parameters: Iterable[Any]) -> ParameterList:
+        return self.extend(parameters)
+
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if not name.isdigit()]
+
+    def append(self, value: Any) -> ParameterList:
+        """Add a value at the end; returns self."""
+        self._size += 1
+        self[self._size - 1] = value
+        return self
+
+    def extend(self, values: Iterable[Any]) -> ParameterList:
+        """Add values at the end; returns self."""
+        if not isinstance(values, Iterable) or isinstance(values, Tensor):
+            raise TypeError(
+                "ParameterList.extend should be called with an iterable, but got "
+                + type(values).__name__
+            )
+        for value in list(values):
+            self.append(value)
+        return self
+
+    def extra_repr(self) -> str:
+        """One line per element."""
+        return "\n".join("  " + _describe(i, value) for i, value in enumerate(self))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError("ParameterList should not be called.")
+
+
+class ParameterDict(Module):
+    """A dict whose tensors become registered parameters, in the order of insertion.
+
+    Example:
+        >>> params = nn.ParameterDict({"scale": gradlib.ones(2)})
+        >>> list(params.keys())
+        ['scale']
+    """
+
+    def __init__(self, parameters: Any = None) -> None:
+        super().__init__()
+        self._keys: dict[str, None] = {}
+        if parameters is not None:
+            self.update(parameters)
+
+    @staticmethod
+    def _name(key: Any) -> str:
+        """Keys are attribute names; one that is taken by the class needs a prefix."""
+        if not isinstance(key, str):
+            raise TypeError(
+                "Index given to ParameterDict cannot be used as a key as it is not a string "
+                f"(type is '{type(key).__name__}'). Open an issue on github if you need "
+                "non-string keys."
+            )
+        return key
+
+    def __getitem__(self, key: str) -> Any:
+        name = self._name(key)
+        if name not in self._keys:
+            raise KeyError(key)
+        return self._parameters[name] if name in self._parameters else self.__dict__[name]
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        name = self._name(key)
+        self._keys[name] = None
+        setattr(self, name, _as_parameter(value))
+
+    def __delitem__(self, key: str) -> None:
+        name = self._name(key)
+        del self._keys[name]
+        delattr(self, name)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __reversed__(self) -> Iterator[str]:
+        return reversed(list(self._keys))
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._keys
+
+    def copy(self) -> ParameterDict:
+        """A new ParameterDict with the same values."""
+        return ParameterDict(OrderedDict((k, self[k]) for k in self._keys))
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        """The value of `key`, set to `default` first if there is none."""
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    def clear(self) -> None:
+        """Remove everything."""
+        for key in list(self._keys):
+            del self[key]
+
+    def pop(self, key: str) -> Any:
+        """Remove and return one value."""
+        value = self[key]
+        del self[key]
+        return value
+
+    def popitem(self) -> tuple[str, Any]:
+        """Remove and return the last (key, value)."""
+        key = next(reversed(self._keys))
+        return key, self.pop(key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value of `key`, or `default`."""
+        return self[key] if key in self else default
+
+    def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
+        """A new ParameterDict with one value for all keys."""
+        return ParameterDict((k, default) for k in keys)
+
+    def keys(self) -> Iterable[str]:
+        """The keys."""
+        return self._keys.keys()
+
+    def items(self) -> Iterable[tuple[str, Any]]:
+        """(key, value) pairs."""
+        return ((k, self[k]) for k in self._keys)
+
+    def values(self) -> Iterable[Any]:
+        """The values."""
+        return (self[k] for k in self._keys)
+
+    def update(self, parameters: Any) -> None:
+        """Add the pairs of a mapping, or of an iterable of pairs."""
+        for key, value in _pairs(parameters, "ParameterDict", "Parameter"):
+            self[key] = value
+
+    def extra_repr(self) -> str:
+        """One line per element."""
+        return "\n".join("  " + _describe(k, value) for k, value in self.items())
+
+    def __call__(self, input: Any) -> Any:
+        raise RuntimeError("ParameterDict should not be called.")
+
+    def __or__(self, other: ParameterDict) -> ParameterDict:
+        out = self.copy()
+        out.update(other)
+        return out
+
+    def __ror__(self, other: ParameterDict) -> ParameterDict:
+        out = other.copy()
+        out.update(self)
+        return out
+
+    def __ior__(self, other: ParameterDict) -> ParameterDict:
+        self.update(other)
+        return self

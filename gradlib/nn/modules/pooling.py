@@ -1,0 +1,451 @@
+"""Pooling layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gradlib.core.tensor import Tensor
+from gradlib.nn import functional as F
+from gradlib.nn.modules.module import Module
+from gradlib.nn.modules.utils import _pair, _single, _triple
+
+__all__ = [
+    "AdaptiveAvgPool1d",
+    "AdaptiveAvgPool2d",
+    "AdaptiveAvgPool3d",
+    "AdaptiveMaxPool1d",
+    "AdaptiveMaxPool2d",
+    "AdaptiveMaxPool3d",
+    "AvgPool1d",
+    "AvgPool2d",
+    "AvgPool3d",
+    "FractionalMaxPool2d",
+    "FractionalMaxPool3d",
+    "LPPool1d",
+    "LPPool2d",
+    "LPPool3d",
+    "MaxPool1d",
+    "MaxPool2d",
+    "MaxPool3d",
+    "MaxUnpool1d",
+    "MaxUnpool2d",
+    "MaxUnpool3d",
+]
+
+
+class _MaxPoolNd(Module):
+    """Settings that all max poolings share."""
+
+    _function: str
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        dilation: Any = 1,
+        return_indices: bool = False,
+        ceil_mode: bool = False,
+    ) -> None:
+        super().__init__()
+        self.kernel_size = kernel_size
+        self.stride = stride if stride is not None else kernel_size
+        self.padding = padding
+        self.dilation = dilation
+        self.return_indices = return_indices
+        self.ceil_mode = ceil_mode
+
+    def forward(self, input: Tensor) -> Any:
+        """input: [N, C, *L] or [C, *L] -> the same form; with indices when they are asked for.
+
+        L_out = (L + 2 * padding - dilation * (kernel_size - 1) - 1) / stride + 1, rounded down,
+        or up with ceil_mode.
+        """
+        return getattr(F, self._function)(
+            input,
+            self.kernel_size,
+            self.stride,
+            self.padding,
+            self.dilation,
+            ceil_mode=self.ceil_mode,
+            return_indices=self.return_indices,
+        )
+
+    def extra_repr(self) -> str:
+        """The settings."""
+        return (
+            f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, "
+            f"dilation={self.dilation}, ceil_mode={self.ceil_mode}"
+        )
+
+
+class MaxPool1d(_MaxPoolNd):
+    """The largest element of each window of a signal [N, C, L].
+
+    Args:
+        kernel_size: length of the window.
+        stride: step between windows; kernel_size by default.
+        padding: minus infinity added on both sides; at most half the kernel.
+        dilation: step between the elements of a window.
+        return_indices: also return where the largest elements are.
+        ceil_mode: keep a last window that is not full.
+
+    Example:
+        >>> nn.MaxPool1d(2)(gradlib.tensor([[1.0, 3.0, 2.0, 0.0]])).tolist()
+        [[3.0, 2.0]]
+    """
+
+    _function = "max_pool1d"
+
+
+class MaxPool2d(_MaxPoolNd):
+    """The largest element of each window of an image [N, C, H, W]; see `MaxPool1d`.
+
+    Example:
+        >>> tuple(nn.MaxPool2d(3, stride=2)(gradlib.randn(20, 16, 50, 32)).shape)
+        (20, 16, 24, 15)
+    """
+
+    _function = "max_pool2d"
+
+
+class MaxPool3d(_MaxPoolNd):
+    """The largest element of each window of a volume [N, C, D, H, W]; see `MaxPool1d`.
+
+    Example:
+        >>> tuple(nn.MaxPool3d(2)(gradlib.randn(1, 1, 4, 4, 4)).shape)
+        (1, 1, 2, 2, 2)
+    """
+
+    _function = "max_pool3d"
+
+
+class _MaxUnpoolNd(Module):
+    """Settings that all max unpoolings share."""
+
+    _function: str
+    _each: Any
+
+    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
+        super().__init__()
+        self.kernel_size = self._each(kernel_size)
+        self.stride = self._each(stride if stride is not None else kernel_size)
+        self.padding = self._each(padding)
+
+    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
+        """input and indices: results of the max pooling -> what it was applied to, zeros else."""
+        return getattr(F, self._function)(
+            input, indices, self.kernel_size, self.stride, self.padding, output_size
+        )
+
+    def extra_repr(self) -> str:
+        """The settings."""
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class MaxUnpool1d(_MaxUnpoolNd):
+    """Puts the results of `MaxPool1d` back where its indices say; zeros elsewhere."""
+
+    _function = "max_unpool1d"
+    _each = staticmethod(_single)
+
+
+class MaxUnpool2d(_MaxUnpoolNd):
+    """Puts the results of `MaxPool2d` back where its indices say; zeros elsewhere."""
+
+    _function = "max_unpool2d"
+    _each = staticmethod(_pair)
+
+
+class MaxUnpool3d(_MaxUnpoolNd):
+    """Puts the results of `MaxPool3d` back where its indices say; zeros elsewhere."""
+
+    _function = "max_unpool3d"
+    _each = staticmethod(_triple)
+
+
+class AvgPool1d(Module):
+    """The mean of each window of a signal [N, C, L].
+
+    Args:
+        kernel_size: length of the window.
+        stride: step between windows; kernel_size by default.
+        padding: zeros added on both sides.
+        ceil_mode: keep a last window that is not full.
+        count_include_pad: whether the padding counts as elements.
+
+    Example:
+        >>> nn.AvgPool1d(2)(gradlib.tensor([[1.0, 3.0, 2.0, 0.0]])).tolist()
+        [[2.0, 1.0]]
+    """
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+    ) -> None:
+        super().__init__()
+        self.kernel_size = _single(kernel_size)
+        self.stride = _single(stride if stride is not None else kernel_size)
+        self.padding = _single(padding)
+        self.ceil_mode = ceil_mode
+        self.count_include_pad = count_include_pad
+
+    def forward(self, input: Tensor) -> Tensor:
+        """input: [N, C, L] or [C, L] -> the same form."""
+        return F.avg_pool1d(
+            input,
+            self.kernel_size,
+            self.stride,
+            self.padding,
+            self.ceil_mode,
+            self.count_include_pad,
+        )
+
+    def extra_repr(self) -> str:
+        """The settings."""
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class _AvgPoolNd(Module):
+    """Settings that the average poolings with a divisor share."""
+
+    _function: str
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.kernel_size = kernel_size
+        self.stride = stride if stride is not None else kernel_size
+        self.padding = padding
+        self.ceil_mode = ceil_mode
+        self.count_include_pad = count_include_pad
+        self.divisor_override = divisor_override
+
+    def forward(self, input: Tensor) -> Tensor:
+        """input: [N, C, *L] or [C, *L] -> the same form."""
+        return getattr(F, self._function)(
+            input,
+            self.kernel_size,
+            self.stride,
+            self.padding,
+            self.ceil_mode,
+            self.count_include_pad,
+            self.divisor_override,
+        )
+
+    def extra_repr(self) -> str:
+        """The settings."""
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class AvgPool2d(_AvgPoolNd):
+    """The mean of each window of an image [N, C, H, W]; see `AvgPool1d`.
+
+    Args:
+        divisor_override: divide by this instead of the number of elements.
+
+    Example:
+        >>> tuple(nn.AvgPool2d(2)(gradlib.randn(1, 3, 4, 4)).shape)
+        (1, 3, 2, 2)
+    """
+
+    _function = "avg_pool2d"
+
+
+class AvgPool3d(_AvgPoolNd):
+    """The mean of each window of a volume [N, C, D, H, W]; see `AvgPool2d`."""
+
+    _function = "avg_pool3d"
+
+
+class _FractionalMaxPoolNd(Module):
+    """Settings that both fractional poolings share."""
+
+    _function: str
+    _each: Any
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        output_size: Any = None,
+        output_ratio: Any = None,
+        return_indices: bool = False,
+        _random_samples: Any = None,
+    ) -> None:
+        super().__init__()
+        each = self._each
+        self.kernel_size = each(kernel_size)
+        self.return_indices = return_indices
+        self.register_buffer("_random_samples", _random_samples)
+        self.output_size = each(output_size) if output_size is not None else None
+        self.output_ratio = each(output_ratio) if output_ratio is not None else None
+        name = type(self).__name__
+        if output_size is None and output_ratio is None:
+            raise ValueError(
+                f"{name} requires specifying either an output size, or a pooling ratio"
+            )
+        if output_size is not None and output_ratio is not None:
+            raise ValueError("only one of output_size and output_ratio may be specified")
+        if self.output_ratio is not None and not all(0 < r < 1 for r in self.output_ratio):
+            raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
+
+    def forward(self, input: Tensor) -> Any:
+        """input: [N, C, *L] or [C, *L] -> the same form with the output size."""
+        return getattr(F, self._function)(
+            input,
+            self.kernel_size,
+            self.output_size,
+            self.output_ratio,
+            self.return_indices,
+            _random_samples=self._random_samples,
+        )
+
+
+class FractionalMaxPool2d(_FractionalMaxPoolNd):
+    """Max pooling over windows placed at random steps, to any smaller output size.
+
+    Source: B. Graham, Fractional max-pooling, arXiv:1412.6071.
+    """
+
+    _function = "fractional_max_pool2d"
+    _each = staticmethod(_pair)
+
+
+class FractionalMaxPool3d(_FractionalMaxPoolNd):
+    """The same as `FractionalMaxPool2d` for volumes."""
+
+    _function = "fractional_max_pool3d"
+    _each = staticmethod(_triple)
+
+
+class _LPPoolNd(Module):
+    """Settings that all power-average poolings share."""
+
+    _function: str
+
+    def __init__(
+        self, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+    ) -> None:
+        super().__init__()
+        self.norm_type = norm_type
+        self.kernel_size = kernel_size
+        self.stride = stride
+        self.ceil_mode = ceil_mode
+
+    def forward(self, input: Tensor) -> Tensor:
+        """input: [N, C, *L] or [C, *L] -> the same form: (sum of x**p) ** (1 / p) per window."""
+        return getattr(F, self._function)(
+            input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode
+        )
+
+    def extra_repr(self) -> str:
+        """The settings."""
+        return (
+            f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, stride={self.stride}, "
+            f"ceil_mode={self.ceil_mode}"
+        )
+
+
+class LPPool1d(_LPPoolNd):
+    """(sum of x**p) ** (1 / p) of each window of a signal [N, C, L]."""
+
+    _function = "lp_pool1d"
+
+
+class LPPool2d(_LPPoolNd):
+    """(sum of x**p) ** (1 / p) of each window of an image [N, C, H, W]."""
+
+    _function = "lp_pool2d"
+
+
+class LPPool3d(_LPPoolNd):
+    """(sum of x**p) ** (1 / p) of each window of a volume [N, C, D, H, W]."""
+
+    _function = "lp_pool3d"
+
+
+class _AdaptivePoolNd(Module):
+    """Pooling whose windows are chosen so that the output has a given size."""
+
+    _function: str
+
+    def __init__(self, output_size: Any) -> None:
+        super().__init__()
+        self.output_size = output_size
+
+    def forward(self, input: Tensor) -> Any:
+        """input: [N, C, *L] or [C, *L] -> [N, C, *output_size] or [C, *output_size]."""
+        return getattr(F, self._function)(input, self.output_size)
+
+    def extra_repr(self) -> str:
+        """The settings."""
+        return f"output_size={self.output_size}"
+
+
+class AdaptiveAvgPool1d(_AdaptivePoolNd):
+    """Average pooling of [N, C, L] to a given length.
+
+    Example:
+        >>> tuple(nn.AdaptiveAvgPool1d(5)(gradlib.randn(1, 64, 8)).shape)
+        (1, 64, 5)
+    """
+
+    _function = "adaptive_avg_pool1d"
+
+
+class AdaptiveAvgPool2d(_AdaptivePoolNd):
+    """Average pooling of [N, C, H, W] to a given size; None keeps a dimension.
+
+    Example:
+        >>> tuple(nn.AdaptiveAvgPool2d((5, None))(gradlib.randn(1, 64, 8, 9)).shape)
+        (1, 64, 5, 9)
+    """
+
+    _function = "adaptive_avg_pool2d"
+
+
+class AdaptiveAvgPool3d(_AdaptivePoolNd):
+    """Average pooling of [N, C, D, H, W] to a given size; None keeps a dimension."""
+
+    _function = "adaptive_avg_pool3d"
+
+
+class _AdaptiveMaxPoolNd(_AdaptivePoolNd):
+    """Adaptive max pooling, with indices when they are asked for."""
+
+    def __init__(self, output_size: Any, return_indices: bool = False) -> None:
+        super().__init__(output_size)
+        self.return_indices = return_indices
+
+    def forward(self, input: Tensor) -> Any:
+        """input: [N, C, *L] or [C, *L] -> [N, C, *output_size] or [C, *output_size]."""
+        return getattr(F, self._function)(input, self.output_size, self.return_indices)
+
+
+class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
+    """Max pooling of [N, C, L] to a given length."""
+
+    _function = "adaptive_max_pool1d"
+
+
+class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
+    """Max pooling of [N, C, H, W] to a given size; None keeps a dimension."""
+
+    _function = "adaptive_max_pool2d"
+
+
+class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
+    """Max pooling of [N, C, D, H, W] to a given size; None keeps a dimension."""
+
+    _function = "adaptive_max_pool3d"

@@ -1,0 +1,1 @@
+"""Every operation, declared once. Importing this package declares them all."""

@@ -1,0 +1,144 @@
+"""Copies and conversions: clone, to, contiguous, dtype methods."""
+
+from __future__ import annotations
+
+from ..core import dtypes
+from ..core.device import device
+from ..core.op import declare
+from ..core.tensor import Tensor
+from .expose import function, method
+
+clone_op = declare("clone", lambda xp, self, *, order: self.copy(order=order), self=lambda g: g, jvp="linear", batch="elementwise")
+
+
+def _cast(xp, self, *, dtype):
+    if self.dtype.kind == "c" and dtype.kind != "c":
+        return self.real.astype(dtype) if dtype.kind != "b" else self.astype(dtype)
+    if dtype.kind in "iu" and self.dtype.kind == "V":
+        self = self.astype("f4")
+    return self.astype(dtype)
+
+
+def _cast_back(F, g, self_dtype):
+    real = F.is_complex(g) and self_dtype.kind != "c"
+    return F.cast(F.real(g) if real else g, self_dtype, g.dtype if not hasattr(g, "_array") else g._array.dtype)
+
+
+cast_op = declare(
+    "cast", lambda xp, self, *, dtype, self_dtype: _cast(xp, self, dtype=dtype), node="ToCopyBackward0",
+    self=lambda F, g, self_dtype: _cast_back(F, g, self_dtype),
+    jvp=lambda self_t, dtype, self_dtype: cast_op.call(self_t, dtype, self_dtype), batch="elementwise",
+)  # fmt: skip
+to_device_op = declare(
+    "to_device", lambda xp, self, *, target, origin, non_blocking: _move(self, target, non_blocking),
+    node="ToCopyBackward0", jvp="linear", capturable=False,
+    self=lambda F, g, origin, target, non_blocking: F.to_device(g, origin, target, non_blocking),
+)  # fmt: skip
+
+
+def _move(array, target: device, non_blocking: bool):
+    from ..backends import backend_for
+
+    return backend_for(target.type).to_backend(array, target)
+
+
+@function("clone", method=True)
+def clone(input, *, memory_format=None):  # noqa: A002
+    """A copy; the copy is recorded, so gradients flow to the original."""
+    return clone_op.call(input, "C" if str(memory_format) == "torch.contiguous_format" else "K")
+
+
+def convert(tensor: Tensor, dtype=None, target=None, non_blocking=False, copy=False) -> Tensor:
+    """`tensor` in another dtype or on another device: itself if it is so already and no copy is asked for."""
+    out = tensor
+    if target is not None:
+        target = check_device(target)
+        here = tensor.device
+        if target.type != here.type or target.index is not None and target.index != here.index:
+            out = to_device_op.call(out, target, here, non_blocking)
+    if dtype is not None and dtype.np != out._array.dtype:
+        out = cast_op.call(out, dtype.np, out._array.dtype)
+    return clone(out) if copy and out is tensor else out
+
+
+def check_device(value) -> device:
+    """A device object; RuntimeError/AssertionError that says what is missing when it cannot be used."""
+    target = value if isinstance(value, device) else device(value)
+    if target.type == "cuda":
+        from ..backends import backend_for
+
+        backend_for("cuda")
+    return target
+
+
+@method("to")
+def to(self, *args, **kwargs):
+    """``to(dtype)``, ``to(device)``, ``to(device, dtype)``, ``to(other)``; keywords dtype, device, non_blocking, copy."""
+    dtype, target = kwargs.get("dtype"), kwargs.get("device")
+    flags = []
+    for a in args:
+        if isinstance(a, dtypes.dtype):
+            dtype = a
+        elif isinstance(a, Tensor):
+            dtype, target = a.dtype, a.device
+        elif isinstance(a, bool):
+            flags.append(a)
+        elif isinstance(a, (str, device, int)):
+            target = a
+        elif a is not None:
+            raise TypeError(f"to() received an invalid combination of arguments - got ({type(a).__name__})")
+    non_blocking = kwargs.get("non_blocking", flags[0] if flags else False)
+    copy = kwargs.get("copy", flags[1] if len(flags) > 1 else False)
+    return convert(self, dtype, target, non_blocking, copy)
+
+
+@method("type")
+def type_(self, dtype=None, non_blocking=False):
+    """The type name ('torch.FloatTensor') without argument; else converted to `dtype`."""
+    if dtype is None:
+        return ("torch.cuda." if self.is_cuda else "torch.") + self.dtype.tensor_type
+    if isinstance(dtype, str):
+        name = dtype.rsplit(".", 1)[-1]
+        dtype = next(t for t in dtypes.ALL if t.tensor_type == name)
+    return convert(self, dtypes.of(dtype))
+
+
+@method("type_as")
+def type_as(self, other):
+    """Converted to the dtype and device of `other`."""
+    return convert(self, other.dtype, other.device)
+
+
+@method("cuda")
+def cuda(self, device=None, non_blocking=False, memory_format=None):
+    """A copy on a CUDA device (itself if it is there)."""
+    target = "cuda" if device is None else device
+    return convert(self, None, target, non_blocking)
+
+
+@method("cpu")
+def cpu(self, memory_format=None):
+    """A copy in host memory (itself if it is there)."""
+    return convert(self, None, "cpu")
+
+
+@function("contiguous", method=True)
+def contiguous(input, memory_format=None):  # noqa: A002
+    """Itself if row-major contiguous, else a contiguous copy."""
+    return input if input._array.flags.c_contiguous else clone_op.call(input, "C")
+
+
+def _to(target: dtypes.dtype, name: str):
+    def convert_to(self, memory_format=None):
+        return convert(self, target)
+
+    convert_to.__name__ = convert_to.__qualname__ = name
+    convert_to.__doc__ = f"Converted to {target.name}; itself if it is so already."
+    return convert_to
+
+
+for _name, _dtype in {
+    **dtypes.ALIASES, "bfloat16": dtypes.bfloat16, "bool": dtypes.bool_, "byte": dtypes.uint8, "char": dtypes.int8,
+}.items():  # fmt: skip
+    setattr(Tensor, _name, _to(_dtype, _name))
+Tensor.pin_memory = lambda self, device=None: self  # type: ignore[attr-defined]

@@ -1,0 +1,478 @@
+"""`save` and `load`: objects with tensors to files and back; pickling and copying of tensors.
+
+The files are zip archives in PyTorch's format: either library reads what the other has written.
+`load` reads tensors, containers and numbers only, unless `weights_only=False` is asked for, which
+lets a file run any code and is for files from a source you trust.
+
+Example:
+    >>> gradlib.save({"weight": gradlib.ones(2)}, "checkpoint.pt")
+    >>> gradlib.load("checkpoint.pt")["weight"]
+    tensor([1., 1.])
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import io
+import os
+import pickle
+import pickletools
+import zipfile
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from gradlib._checkpoint import archive, legacy, names, pickler, unpickler
+from gradlib._checkpoint.archive import CheckpointError
+from gradlib._checkpoint.storages import (
+    Storage,
+    address,
+    flat_bytes,
+    root_of,
+    span,
+    strides_of,
+    view_of,
+)
+from gradlib.core import dtypes
+from gradlib.core.device import device
+from gradlib.core.tensor import Tensor, to_host
+
+__all__ = [
+    "CheckpointError",
+    "add_safe_globals",
+    "clear_safe_globals",
+    "deepcopy_tensor",
+    "get_safe_globals",
+    "get_unsafe_globals_in_checkpoint",
+    "load",
+    "reduce_tensor",
+    "safe_globals",
+    "save",
+]
+
+MapLocation = Callable[[Storage, str], Any] | device | str | dict[str, Any] | None
+_DAMAGE = (EOFError, KeyError, IndexError, ValueError, TypeError, AttributeError, OverflowError)
+
+
+# --------------------------------------------------------------------------------------------
+# Saving
+
+
+def save(
+    obj: object,
+    f: str | os.PathLike[str] | IO[bytes],
+    pickle_module: Any = pickle,
+    pickle_protocol: int = 2,
+    _use_new_zipfile_serialization: bool = True,
+    _disable_byteorder_record: bool = False,
+) -> None:
+    """Write an object to a file, tensors with their values, dtype, strides and device.
+
+    Tensors that share memory share it again when they are loaded; of memory that no tensor in `obj`
+    uses nothing is written. Gradients and graphs are not saved.
+
+    Args:
+        obj: any object that pickles, with tensors anywhere in it; best a state_dict.
+        f: path, or file object open for writing in binary mode.
+        pickle_module: pickle, or a module such as dill that extends it.
+        pickle_protocol: version of the pickle protocol.
+
+    Raises:
+        RuntimeError: the directory of the path does not exist.
+        AttributeError: `f` is no path and has no `write`.
+        TypeError, pickle.PicklingError: something in `obj` cannot be pickled. The file that was
+            at `f` before is then still there.
+
+    Example:
+        >>> gradlib.save(model.state_dict(), "model.pt")
+    """
+    if not _use_new_zipfile_serialization:
+        raise NotImplementedError("save writes the zip format only; load reads the older one too")
+    is_path = isinstance(f, (str, os.PathLike))
+    if not is_path and not hasattr(f, "write"):
+        raise AttributeError(
+            "expected 'f' to be string, path, or a file-like object with a 'write' attribute"
+        )
+    data_pkl, entries = pickler.dump(obj, pickle_module, pickle_protocol)
+    if is_path:
+        parent = Path(f).parent  # type: ignore[arg-type]
+        if not parent.is_dir():
+            raise RuntimeError(f"Parent directory {parent} does not exist.")
+    archive.write(f, data_pkl, ((entry.key, entry.data()) for entry in entries))
+
+
+# --------------------------------------------------------------------------------------------
+# Loading
+
+
+def load(
+    f: str | os.PathLike[str] | IO[bytes],
+    map_location: MapLocation = None,
+    pickle_module: Any = None,
+    *,
+    weights_only: bool | None = None,
+    mmap: bool | None = None,
+    **pickle_load_args: Any,
+) -> Any:
+    """Read what `save` has written, or `torch.save`.
+
+    Args:
+        f: path, or file object that can seek, open for reading in binary mode.
+        map_location: where tensors go: a device, for all; a dict from saved to wanted devices; a
+            function (storage, saved location) -> storage, or None for the saved location; None:
+            where they were.
+        pickle_module: with `weights_only=False`: the module that unpickles, pickle by default.
+        weights_only: True (default): tensors, containers, numbers, text and what
+            `add_safe_globals` allows. False: everything, **code included**.
+        mmap: map the storages from the file `f` (a path) instead of reading them; changes are not
+            written back.
+        pickle_load_args: passed to the unpickler with `weights_only=False`.
+
+    Returns:
+        The object.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        CheckpointError: the file is damaged or no checkpoint. It is a RuntimeError and an
+            UnpicklingError, and names the file.
+        pickle.UnpicklingError: the file holds something that is not known as safe; names it, and
+            says what to do.
+        RuntimeError: tensors were saved on a CUDA device, there is none here, and `map_location`
+            does not say where to put them.
+
+    Example:
+        >>> model.load_state_dict(gradlib.load("model.pt", map_location="cpu"))
+    """
+    weights_only = weights_only is not False if pickle_module is None else bool(weights_only)
+    if weights_only and pickle_module is not None:
+        raise RuntimeError("Can not safely load weights when explicit pickle_module is specified")
+    restore = _restorer(map_location)
+    with _opened(f) as (file, name):
+        load_pickle = _pickle_loader(name, weights_only, pickle_module or pickle, pickle_load_args)
+        start = file.tell()
+        head = file.read(len(legacy.PREFIX))
+        file.seek(start)
+        if head[:4] in (b"PK\3\4", b"PK\5\6"):
+            if mmap and not isinstance(f, (str, os.PathLike)):
+                raise ValueError("f must be a file path in order to use the mmap argument")
+            reader = archive.Reader(file, name, f if mmap else None)  # type: ignore[arg-type]
+            return load_pickle(io.BytesIO(reader.pickle()), _storage_loader(reader, restore))
+        if head == legacy.PREFIX:
+            if mmap:
+                raise RuntimeError(f"{name}: only files in the zip format can be mapped (mmap)")
+            return legacy.read(file, name, load_pickle, restore)
+        what = "is empty" if not head else "is neither a zip archive nor an older checkpoint"
+        raise CheckpointError(f"{name}: not a checkpoint: the file {what}")
+
+
+@contextlib.contextmanager
+def _opened(f: Any) -> Iterator[tuple[IO[bytes], str]]:
+    """The file object to read from, and its name for messages."""
+    if isinstance(f, (str, os.PathLike)):
+        with open(f, "rb") as file:
+            yield file, os.fspath(f)
+        return
+    missing = [method for method in ("read", "seek", "tell") if not hasattr(f, method)]
+    if missing:
+        raise AttributeError(
+            f"'{type(f).__name__}' object has no attribute '{missing[0]}'. You can only torch.load "
+            "from a file that is seekable. Please pre-load the data into a buffer like io.BytesIO "
+            "and try to load from it instead."
+        )
+    yield f, str(getattr(f, "name", f"<{type(f).__name__}>"))
+
+
+def _pickle_loader(
+    name: str, weights_only: bool, module: Any, options: dict[str, Any]
+) -> legacy.Load:
+    """The function that unpickles one object of the file `name`."""
+
+    def load_pickle(file: IO[bytes], persistent: Callable[[Any], Any]) -> Any:
+        try:
+            if weights_only:
+                return unpickler.WeightsUnpickler(file, persistent).load()
+            trusting = unpickler.make_unpickler(module.Unpickler)
+            return trusting(file, persistent, **{"encoding": "utf-8", **options}).load()
+        except CheckpointError:
+            raise
+        except pickle.UnpicklingError as error:
+            raise pickle.UnpicklingError(f"{name}: {error}") from None
+        except _DAMAGE as error:
+            if not weights_only and not isinstance(error, EOFError):
+                error.add_note(f"while loading {name}")  # it may come from the user's own class
+                raise
+            raise CheckpointError(
+                f"{name}: the pickle in this checkpoint is damaged: {type(error).__name__}: {error}"
+            ) from error
+
+    return load_pickle
+
+
+def _storage_loader(
+    reader: archive.Reader, restore: Callable[[Storage, str], Storage]
+) -> Callable[[Any], names.TypedStorage]:
+    """The function that turns the references in the pickle into storages, each read once."""
+    loaded: dict[str, Storage] = {}
+
+    def persistent(pid: Any) -> names.TypedStorage:
+        if not (isinstance(pid, tuple) and len(pid) == 5 and pid[0] == "storage"):
+            raise pickle.UnpicklingError(f"unknown reference {pid!r}")
+        _, kind, key, location, count = pid
+        if not isinstance(kind, names.StorageType):
+            raise pickle.UnpicklingError(f"unknown kind of storage in {pid!r}")
+        if key not in loaded:
+            itemsize = 1 if kind.dtype is None else kind.dtype.itemsize
+            word = itemsize // 2 if kind.dtype is not None and kind.dtype.is_complex else itemsize
+            data = reader.storage(key, count * itemsize, word)
+            loaded[key] = restore(Storage(data), location)
+        return names.TypedStorage(loaded[key], kind.dtype)
+
+    return persistent
+
+
+def _restorer(map_location: Any) -> Callable[[Storage, str], Storage]:
+    """The function that moves a storage from where it was saved to where it shall be."""
+    if map_location is None:
+        return _at_location
+    if isinstance(map_location, (str, device)):
+        return lambda storage, location: _at_location(storage, str(map_location))
+    if isinstance(map_location, dict):
+        return lambda storage, location: _at_location(
+            storage, str(map_location.get(location, location))
+        )
+    if not callable(map_location):
+        raise TypeError(
+            "map_location must be a device, a string, a dict or a function, but got "
+            f"{type(map_location).__name__}"
+        )
+
+    def restore(storage: Storage, location: str) -> Storage:
+        moved = map_location(storage, location)
+        if moved is None:
+            return _at_location(storage, location)
+        if not isinstance(moved, Storage):
+            raise TypeError(f"map_location must return a storage or None, but got {moved!r}")
+        return moved
+
+    return restore
+
+
+def _at_location(storage: Storage, location: str) -> Storage:
+    """The storage on the device that `location` names."""
+    target = device(location)
+    if target.type == "cpu":
+        return storage
+    from gradlib import cuda
+
+    if not cuda.is_available():
+        raise RuntimeError(
+            "Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is "
+            "False. If you are running on a CPU-only machine, please use torch.load with "
+            "map_location=torch.device('cpu') to map your storages to the CPU."
+        )
+    if target.index is not None and target.index >= cuda.device_count():
+        raise RuntimeError(
+            f"Attempting to deserialize object on CUDA device {target.index} but "
+            f"torch.cuda.device_count() is {cuda.device_count()}. Please use torch.load with "
+            "map_location to map your storages to an existing device."
+        )
+    return storage.to(target)
+
+
+# --------------------------------------------------------------------------------------------
+# What weights-only files may contain
+
+
+def add_safe_globals(safe_globals: Iterable[Any]) -> None:
+    """Let weights-only files mention, call and make these classes and functions.
+
+    Args:
+        safe_globals: classes and functions, or pairs (object, "module.name") for one that files
+            know under another name.
+
+    Raises:
+        ValueError: an entry is neither.
+
+    Example:
+        >>> gradlib.serialization.add_safe_globals([Config])
+    """
+    new = list(safe_globals)
+    old = unpickler.get_allowed()
+    unpickler.set_allowed(old + [entry for entry in new if entry not in old])
+
+
+def get_safe_globals() -> list[Any]:
+    """What `add_safe_globals` has allowed."""
+    return unpickler.get_allowed()
+
+
+def clear_safe_globals() -> None:
+    """Take back all that `add_safe_globals` has allowed."""
+    unpickler.set_allowed([])
+
+
+class safe_globals:
+    """`add_safe_globals` for the duration of a with block.
+
+    Example:
+        >>> with gradlib.serialization.safe_globals([Config]):
+        ...     checkpoint = gradlib.load("checkpoint.pt")
+    """
+
+    def __init__(self, safe_globals: Iterable[Any]) -> None:
+        self.entries = list(safe_globals)
+
+    def __enter__(self) -> None:
+        self.before = unpickler.get_allowed()
+        add_safe_globals(self.entries)
+
+    def __exit__(self, *exc: object) -> None:
+        unpickler.set_allowed(self.before)
+
+
+def get_unsafe_globals_in_checkpoint(f: str | os.PathLike[str] | IO[bytes]) -> list[str]:
+    """The names in a checkpoint that a weights-only load refuses. Nothing in the file is run.
+
+    Args:
+        f: as for `load`; a file in the zip format.
+
+    Returns:
+        Names such as "__main__.Config", in the order in which they come.
+    """
+    with _opened(f) as (file, name):
+        if not zipfile.is_zipfile(file):
+            raise ValueError(f"{name}: names are listed for files in the zip format only")
+        file.seek(0)
+        data = archive.Reader(file, name, None).pickle()
+    found: dict[str, None] = {}
+    strings: list[str] = []
+    for opcode, arg, _ in pickletools.genops(data):
+        if isinstance(arg, str) and opcode.name not in ("GLOBAL", "INST"):
+            strings.append(arg)
+            continue
+        if opcode.name in ("GLOBAL", "INST"):
+            module, _, attribute = str(arg).partition(" ")
+        elif opcode.name == "STACK_GLOBAL" and len(strings) > 1:
+            module, attribute = strings[-2:]
+        else:
+            continue
+        if not unpickler.is_known(module, attribute):
+            found[f"{module}.{attribute}"] = None
+    return list(found)
+
+
+# --------------------------------------------------------------------------------------------
+# Tensor.__reduce_ex__ and Tensor.__deepcopy__
+
+
+def _attributes(tensor: Tensor) -> dict[str, Any]:
+    """What the user has set on the tensor."""
+    return {k: v for k, v in tensor.__dict__.items() if k not in names.INTERNAL}
+
+
+def _owned_root(array: Any) -> Any:
+    """The root of a CPU array, if it owns dense memory in C or Fortran order; else None."""
+    if not isinstance(array, np.ndarray) or span(array) is None:
+        return None
+    root = root_of(array)
+    if root.base is not None or not (root.flags.c_contiguous or root.flags.f_contiguous):
+        return None
+    return root
+
+
+def reduce_tensor(t: Tensor, protocol: int) -> tuple[Any, ...]:
+    """What `Tensor.__reduce_ex__` returns: how plain pickle makes the tensor again.
+
+    Tensors of one pickle that share memory share it again afterwards. Values, dtype, strides,
+    device, requires_grad, class and attributes are kept; gradient and graph are not.
+
+    Args:
+        t: Tensor.
+        protocol: pickle protocol.
+
+    Returns:
+        A function and its arguments.
+    """
+    array = t._array
+    strides, offset = strides_of(array), 0
+    root = _owned_root(array)
+    if root is not None:
+        offset = (address(array) - address(root)) // array.itemsize
+        memory = root
+    else:
+        memory = to_host(array).copy("K")
+        strides = strides_of(memory)
+    geometry = (t.dtype.name, tuple(array.shape), strides, offset)
+    args = (type(t), memory, geometry, str(t.device), t.requires_grad, _attributes(t))
+    return _rebuild_tensor, args
+
+
+def _rebuild_tensor(
+    kind: type,
+    memory: np.ndarray,
+    geometry: tuple[str, tuple[int, ...], tuple[int, ...], int],
+    where: str,
+    requires_grad: bool,
+    attributes: dict[str, Any],
+) -> Tensor:
+    """Make the tensor that `reduce_tensor` wrote down."""
+    dtype, shape, strides, offset = geometry
+    raw = flat_bytes(memory)
+    if raw is None:
+        raw = np.empty(0, np.uint8)
+    made = Tensor._make(view_of(raw, dtypes.by_name(dtype), offset, shape, strides))
+    if where != "cpu":
+        made = made.to(where)
+    return _dressed(made, kind, requires_grad, attributes)
+
+
+def _dressed(made: Tensor, kind: type, requires_grad: bool, attributes: dict[str, Any]) -> Tensor:
+    """`made` as an instance of `kind`, with attributes."""
+    if kind is not Tensor:
+        made = Tensor._make_subclass(kind, made, requires_grad)
+    else:
+        made.requires_grad = requires_grad
+    made.__dict__.update(attributes)
+    return made
+
+
+def deepcopy_tensor(t: Tensor, memo: dict[int, Any]) -> Tensor:
+    """What `Tensor.__deepcopy__` returns: a leaf with its own copy of the memory.
+
+    Tensors of one deepcopy that share memory share the copy. Gradient and attributes are copied.
+
+    Args:
+        t: Tensor; a leaf.
+        memo: the memo of `copy.deepcopy`.
+
+    Raises:
+        RuntimeError: `t` was made by an operation that is recorded.
+    """
+    known = memo.get(id(t))
+    if known is not None:
+        return known
+    if not t.is_leaf:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
+            "protocol at the moment.  If you were attempting to deepcopy a module, this may be "
+            "because of a torch.nn.utils.weight_norm usage, see "
+            "https://github.com/pytorch/pytorch/pull/103001"
+        )
+    array = t._array
+    root = _owned_root(array)
+    if root is None:
+        duplicate = array.copy("K")
+    else:
+        # copy.deepcopy notes the new root in the memo, for other views of this one
+        raw = flat_bytes(copy.deepcopy(root, memo))
+        offset = (address(array) - address(root)) // array.itemsize
+        duplicate = view_of(raw, t.dtype, offset, array.shape, strides_of(array))
+    made = _dressed(Tensor._make(duplicate), type(t), t.requires_grad, {})
+    memo[id(t)] = made
+    made.__dict__.update(copy.deepcopy(_attributes(t), memo))
+    if t._grad is not None:
+        made._grad = copy.deepcopy(t._grad, memo)
+    return made
