@@ -13,8 +13,8 @@ import argparse
 import pathlib
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))  # the gradlib of this checkout is the one measured
+# The gradlib of this checkout is the one measured.
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 import measure
 import op_table
@@ -23,11 +23,10 @@ from workloads import WORKLOADS
 
 
 def parse_options():
-    names = [workload.name for workload in WORKLOADS]
     parser = argparse.ArgumentParser(
         prog="python ci/bench",
         description=__doc__,
-        epilog="workloads: " + ", ".join(names),
+        epilog="workloads: " + ", ".join(workload.name for workload in WORKLOADS),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
@@ -38,10 +37,21 @@ def parse_options():
     parser.add_argument("--ops", action="store_true", help="the table of single ops instead")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="also write the results")
     options = parser.parse_args()
-    for word in options.only:
-        if not options.ops and not any(word in name for name in names):
-            parser.error(f"no workload has {word!r} in its name; there are {', '.join(names)}")
+    options.workloads = choose(options)
+    if not options.workloads:
+        parser.error(f"no workload has {' or '.join(options.only)} in its name (see --help)")
     return options
+
+
+def choose(options):
+    """The workloads to run."""
+    if options.ops:
+        workloads = op_table.WORKLOADS
+    else:
+        workloads = [w for w in WORKLOADS if not (options.quick and w.slow)]
+    if options.only:
+        workloads = [w for w in workloads if any(word in w.name for word in options.only)]
+    return workloads
 
 
 def main():
@@ -49,16 +59,10 @@ def main():
     libraries = measure.load_libraries(options.device)
     facts = report.facts(libraries, options.device)
     print("\n".join(f"{key}: {value}" for key, value in facts.items()), end="\n\n")
-    if options.ops:
-        workloads = op_table.WORKLOADS
-    else:
-        workloads = [w for w in WORKLOADS if not (options.quick and w.slow)]
-    if options.only:
-        workloads = [w for w in workloads if any(word in w.name for word in options.only)]
     effort = measure.QUICK if options.quick else measure.THOROUGH
     rows = []
     print(report.HEADER)
-    for workload in workloads:
+    for workload in options.workloads:
         for row in measure.run(workload, libraries, options.device, effort):
             rows.append(row)
             print(report.line(row), flush=True)

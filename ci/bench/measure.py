@@ -1,5 +1,6 @@
 """Running a workload under each library: agreement first, then interleaved timing."""
 
+import contextlib
 import dataclasses
 import gc
 import importlib
@@ -91,34 +92,37 @@ def run(workload, libraries, device, effort):
     try:
         phases, result = {}, {}
         for name, torch in libraries.items():
-            with named(name):
+            with blame(name):
                 built = workload.build(torch, device)
                 phases[name] = built if isinstance(built, dict) else {"": built}
-                result[name] = [numbers(f()) for _ in range(3) for f in phases[name].values()]
+                calls = 1 if workload.slow else 3
+                result[name] = [numbers(f()) for _ in range(calls) for f in phases[name].values()]
         if len(result) > 1:
-            check_agreement(*result.values(), workload.rtol)
-        del result
+            check_agreement(result.pop("gradlib"), result.pop("torch"), workload.rtol)
         waits = {name: waiter(torch, device) for name, torch in libraries.items()}
         samples = sample(phases, waits, effort)
+    except LibraryError as error:
+        return [Row(workload.name, error=str(error))]
     except Exception as error:  # whatever it is, the other workloads must run
-        text = str(error).strip().splitlines() or [""]
-        return [Row(workload.name, error=f"{type(error).__name__}: {text[0]}")]
+        return [Row(workload.name, error=f"{type(error).__name__}: {first_line(error)}")]
     return rows_of(workload, samples)
 
 
-class named:
-    """Says in an error which library raised it."""
+class LibraryError(Exception):
+    """A workload failed under one library; the text says which and how."""
 
-    def __init__(self, name):
-        self.name = name
 
-    def __enter__(self):
-        pass
+@contextlib.contextmanager
+def blame(name):
+    """Turn any error into a LibraryError that names the library."""
+    try:
+        yield
+    except Exception as error:
+        raise LibraryError(f"{name}: {type(error).__name__}: {first_line(error)}") from error
 
-    def __exit__(self, kind, error, trace):
-        if isinstance(error, Exception):
-            first = (str(error).strip().splitlines() or [""])[0]
-            raise RuntimeError(f"{self.name}: {kind.__name__}: {first}") from error
+
+def first_line(error):
+    return (str(error).strip().splitlines() or [""])[0]
 
 
 def numbers(value):
@@ -127,7 +131,7 @@ def numbers(value):
         return []
     if isinstance(value, (tuple, list)):
         return [array for item in value for array in numbers(item)]
-    return [np.array(value.detach().cpu().tolist() if hasattr(value, "detach") else value)]
+    return [np.array(value.detach().cpu().numpy() if hasattr(value, "detach") else value)]
 
 
 def check_agreement(ours, theirs, rtol):
@@ -135,14 +139,16 @@ def check_agreement(ours, theirs, rtol):
     ours = [array for call in ours for array in call]
     theirs = [array for call in theirs for array in call]
     if len(ours) != len(theirs):
-        raise AssertionError(f"gradlib returned {len(ours)} arrays, torch {len(theirs)}")
+        raise LibraryError(
+            f"results disagree: gradlib returned {len(ours)} arrays, torch {len(theirs)}"
+        )
     for mine, other in zip(ours, theirs, strict=True):
         if mine.shape != other.shape:
-            raise AssertionError(f"results disagree: shapes {mine.shape} and {other.shape}")
+            raise LibraryError(f"results disagree: shapes {mine.shape} and {other.shape}")
         scale = np.abs(other).max(initial=0.0) or 1.0
         difference = np.abs(mine - other).max(initial=0.0) / scale
         if not difference <= rtol:
-            raise AssertionError(f"results disagree: relative difference {difference:.2g}")
+            raise LibraryError(f"results disagree: relative difference {difference:.2g}")
 
 
 def waiter(torch, device):

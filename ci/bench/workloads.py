@@ -86,19 +86,19 @@ def chain_inputs(torch, device, requires_grad):
     return [source.normal(16, scale=0.5, requires_grad=requires_grad) for _ in range(3)]
 
 
-@workload("chain, no grad", unit="us/op", per=200, goal=0.8)
+@workload("chain-no-grad", unit="us/op", per=200, goal=0.8)
 def chain_no_grad(torch, device):
     inputs = chain_inputs(torch, device, requires_grad=False)
     return lambda: chain(*inputs)
 
 
-@workload("chain, recording", unit="us/op", per=200, goal=0.85)
+@workload("chain-recording", unit="us/op", per=200, goal=0.85)
 def chain_recording(torch, device):
     inputs = chain_inputs(torch, device, requires_grad=True)
     return lambda: chain(*inputs)
 
 
-@workload("chain, backward", unit="us/op", per=200, goal=0.7)
+@workload("chain-backward", unit="us/op", per=200, goal=0.7)
 def chain_backward(torch, device):
     inputs = chain_inputs(torch, device, requires_grad=True)
     ones = torch.ones(16, device=device)
@@ -115,8 +115,9 @@ def chain_backward(torch, device):
 # Models.
 
 
-@workload("mlp 50x8", goal=0.75)
+@workload("mlp-deep", goal=0.75)
 def deep_narrow_mlp(torch, device):
+    """A training step of 50 layers of width 8, batch 4: all overhead."""
     nn, source = torch.nn, Source(torch, device)
     layers = [layer for _ in range(50) for layer in (nn.Linear(8, 8), nn.Tanh())]
     model = source.fill(nn.Sequential(*layers))
@@ -126,6 +127,7 @@ def deep_narrow_mlp(torch, device):
 
 
 def mlp(torch, device, batch, make_optimizer):
+    """A training step of a 784-512-512-10 network."""
     nn, source = torch.nn, Source(torch, device)
     model = nn.Sequential(
         nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10)
@@ -136,28 +138,29 @@ def mlp(torch, device, batch, make_optimizer):
     return trainer(model, optimizer, lambda m: nn.functional.cross_entropy(m(inputs), targets))
 
 
-@workload("mlp sgd, batch 128", goal=1.0)
+@workload("mlp-sgd-128", goal=1.0)
 def mlp_sgd(torch, device):
     return mlp(torch, device, 128, lambda p: torch.optim.SGD(p, lr=0.01))
 
 
-@workload("mlp adam, batch 128", goal=1.0)
+@workload("mlp-adam-128", goal=1.0)
 def mlp_adam(torch, device):
     return mlp(torch, device, 128, lambda p: torch.optim.Adam(p, lr=1e-4))
 
 
-@workload("mlp sgd, batch 1024", goal=1.0)
+@workload("mlp-sgd-1024", goal=1.0)
 def mlp_sgd_large(torch, device):
     return mlp(torch, device, 1024, lambda p: torch.optim.SGD(p, lr=0.01))
 
 
-@workload("mlp adam, batch 1024", goal=1.0)
+@workload("mlp-adam-1024", goal=1.0)
 def mlp_adam_large(torch, device):
     return mlp(torch, device, 1024, lambda p: torch.optim.Adam(p, lr=1e-4))
 
 
-@workload("cnn 3x32x32, batch 64", goal=1.25, rtol=1e-3)
+@workload("cnn", goal=1.25, rtol=1e-3)
 def cnn(torch, device):
+    """A training step of a convolutional network on 64 images of 3x32x32."""
     nn, source = torch.nn, Source(torch, device)
 
     def block(inputs, outputs):
@@ -203,8 +206,9 @@ def gpt_model(torch, symbols, length, width, layers, heads):
     return GPT()
 
 
-@workload("gpt 4x256, 8x128", goal=1.15, rtol=1e-3)
+@workload("gpt", goal=1.15, rtol=1e-3)
 def gpt(torch, device):
+    """A training step of 4 layers, width 256, 4 heads, on 8 texts of 128 symbols."""
     source = Source(torch, device)
     model = source.fill(gpt_model(torch, symbols=256, length=128, width=256, layers=4, heads=4))
     text = source.integers(256, 8, 129)
@@ -238,7 +242,7 @@ def recurrent(torch, device, cell, gates):
     return step
 
 
-@workload("rnn cell, 100 steps", goal=0.85, rtol=1e-3)
+@workload("rnn", goal=0.85, rtol=1e-3)
 def rnn(torch, device):
     def cell(torch, state, total):
         return (torch.tanh(total),)
@@ -246,7 +250,7 @@ def rnn(torch, device):
     return recurrent(torch, device, cell, gates=1)
 
 
-@workload("lstm cell, 100 steps", goal=1.05, rtol=1e-3)
+@workload("lstm", goal=1.05, rtol=1e-3)
 def lstm(torch, device):
     def cell(torch, state, total):
         i, f, g, o = total.chunk(4, dim=1)
@@ -264,14 +268,14 @@ def smooth(torch, matrix, x):
     return (torch.tanh(matrix @ x) * torch.sin(x)).sum()
 
 
-@workload("hessian, 50 parameters", goal=0.6)
+@workload("hessian", goal=0.6)
 def hessian(torch, device):
     source = Source(torch, device)
     matrix, x = source.normal(50, 50, scale=0.1), source.normal(50)
     return lambda: torch.autograd.functional.hessian(lambda x: smooth(torch, matrix, x), x)
 
 
-@workload("hvp, 100k parameters", goal=0.8)
+@workload("hvp", goal=0.8)
 def hvp(torch, device):
     source = Source(torch, device)
     x, v = source.normal(100_000, requires_grad=True), source.normal(100_000)
@@ -292,17 +296,17 @@ def jacobian(torch, device, **settings):
     )
 
 
-@workload("jacobian 64x64, by rows", goal=0.5)
+@workload("jacobian-rows", goal=0.5)
 def jacobian_rows(torch, device):
     return jacobian(torch, device)
 
 
-@workload("jacobian 64x64, vectorised", goal=0.4)
+@workload("jacobian-vectorised", goal=0.4)
 def jacobian_vectorised(torch, device):
     return jacobian(torch, device, vectorize=True)
 
 
-@workload("gradients, batched", goal=0.4)
+@workload("gradients-batched", goal=0.4)
 def batched_gradients(torch, device):
     source = Source(torch, device)
     matrix, x = source.normal(64, 64, scale=0.1), source.normal(64, requires_grad=True)
@@ -325,7 +329,7 @@ def sample_loss(torch, first, second, sample):
     return (torch.tanh(sample @ first) @ second).pow(2).sum()
 
 
-@workload("per-sample gradients, loop", goal=0.5)
+@workload("per-sample-loop", goal=0.5)
 def per_sample_loop(torch, device):
     weights, inputs = samples(torch, device)
 
@@ -336,7 +340,7 @@ def per_sample_loop(torch, device):
     return step
 
 
-@workload("per-sample gradients, vmap", goal=0.4)
+@workload("per-sample-vmap", goal=0.4)
 def per_sample_vmap(torch, device):
     weights, inputs = samples(torch, device)
     weights = [weight.detach() for weight in weights]
@@ -351,7 +355,7 @@ def per_sample_vmap(torch, device):
 # Size.
 
 
-@workload("elementwise, 10M", goal=0.25, slow=True)
+@workload("elementwise-10m", goal=0.25, slow=True)
 def big_elementwise(torch, device):
     source = Source(torch, device)
     x = source.normal(10_000_000, requires_grad=True)
@@ -389,10 +393,10 @@ def graph(size):
     return build
 
 
-for size in (1_000, 10_000, 100_000, 1_000_000):
+for size, title in {1_000: "1k", 10_000: "10k", 100_000: "100k", 1_000_000: "1m"}.items():
     WORKLOADS.append(
         Workload(
-            f"graph of {size} nodes",
+            f"graph-{title}",
             graph(size),
             unit="us/node",
             per=size,
@@ -403,7 +407,7 @@ for size in (1_000, 10_000, 100_000, 1_000_000):
     )
 
 
-@workload("import, with interpreter", goal=0.15)
+@workload("import", goal=0.15)
 def import_time(torch, device):
     """A fresh interpreter that imports the library: what every short program waits for."""
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))

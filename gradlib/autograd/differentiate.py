@@ -40,7 +40,9 @@ def backward(
     """
     if grad_variables is not None:
         warnings.warn(
-            "`grad_variables` is deprecated. Use `grad_tensors` instead.", category=FutureWarning, stacklevel=2
+            "`grad_variables` is deprecated. Use `grad_tensors` instead.",
+            category=FutureWarning,
+            stacklevel=2,
         )
         if grad_tensors is not None:
             raise RuntimeError(
@@ -71,7 +73,11 @@ def backward(
     targets = [_input_edge(t) for t in given_inputs]
     found = engine.run_backward(edges, grads, keep_graph, create_graph, targets, accumulate=True)
     for tensor, (node, _), value in zip(given_inputs, targets, found, strict=True):
-        if isinstance(tensor, Tensor) and not isinstance(node, AccumulateGrad) and value is not None:
+        if (
+            isinstance(tensor, Tensor)
+            and not isinstance(node, AccumulateGrad)
+            and value is not None
+        ):
             engine.keep_gradient(tensor, value, create_graph)
             tensor._retain = tensor._retain or False
 
@@ -130,7 +136,9 @@ def grad(
             FutureWarning,
             stacklevel=2,
         )
-        engine.run_backward(edges, list(grads), True, create_graph, _other_leaves(edges, targets), accumulate=True)
+        engine.run_backward(
+            edges, list(grads), True, create_graph, _other_leaves(edges, targets), accumulate=True
+        )
     found: list[Any] = engine.run_backward(edges, grads, keep_graph, create_graph, targets)
     for i, value in enumerate(found):
         if value is None:
@@ -180,9 +188,21 @@ def _batched(outs, ins, grads, keep_graph, create_graph, allow_unused, materiali
     for k in range(n):
         last = k == n - 1
         rows.append(
-            grad(outs, ins, [g[k] for g in grads], keep_graph or not last, create_graph, True, allow_unused, False, materialize_grads)
+            grad(
+                outs,
+                ins,
+                [g[k] for g in grads],
+                keep_graph or not last,
+                create_graph,
+                True,
+                allow_unused,
+                False,
+                materialize_grads,
+            )
         )
-    return tuple(None if column[0] is None else stack(list(column)) for column in zip(*rows, strict=True))
+    return tuple(
+        None if column[0] is None else stack(list(column)) for column in zip(*rows, strict=True)
+    )
 
 
 def _as_tuple(value) -> tuple:
@@ -233,7 +253,9 @@ def _gradient(out: Tensor, g, i: int, create_graph: bool) -> Tensor:
         if array.size != 1:
             raise RuntimeError("grad can be implicitly created only for scalar outputs")
         if array.dtype.kind == "c":
-            raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {out.dtype}")
+            raise RuntimeError(
+                f"grad can be implicitly created only for real scalar outputs but got {out.dtype}"
+            )
         from ..backends import backend_of
 
         return Tensor._make(backend_of(array).ones(array.shape, array.dtype))
@@ -251,5 +273,8 @@ def _gradient(out: Tensor, g, i: int, create_graph: bool) -> Tensor:
     if g._array.dtype != array.dtype:
         g = g.to(out.dtype)
     if g.device != out.device:
-        raise RuntimeError(errors.size(()) and f"grad_output[{i}] is on {g.device} and output[{i}] is on {out.device}")
+        raise RuntimeError(
+            errors.size(())
+            and f"grad_output[{i}] is on {g.device} and output[{i}] is on {out.device}"
+        )
     return g if create_graph or state.bits & 8 else g.detach() if g._rg else g

@@ -39,13 +39,19 @@ class NumpyBackend:
 
     def wide(self, array):
         """`array` in the dtype that sums are kept in: float32 for half types, itself otherwise."""
-        return array.astype(_FLOAT) if array.dtype.itemsize == 2 and array.dtype.kind in "fV" else array
+        return (
+            array.astype(_FLOAT)
+            if array.dtype.itemsize == 2 and array.dtype.kind in "fV"
+            else array
+        )
 
     def as_strided(self, array, shape, strides, offset_bytes: int = 0):
         """A view of the memory of `array` with byte strides, starting `offset_bytes` after its first element."""
         if offset_bytes == 0:
             return np.lib.stride_tricks.as_strided(array, shape, strides)
-        raw = np.ndarray(shape, array.dtype, np.lib.stride_tricks.as_strided(array, (1,), (0,)).data, 0, None)
+        raw = np.ndarray(
+            shape, array.dtype, np.lib.stride_tricks.as_strided(array, (1,), (0,)).data, 0, None
+        )
         return raw
 
     def empty_like_layout(self, array):

@@ -55,7 +55,13 @@ def _plain_node_class(op):
     """For lists of tensors and several outputs: nothing generated but the slots."""
     base = VariadicNode
     slots = saved_slots(op)
-    body = {"__slots__": slots, "op": op, "node_name": op.node_name, "n_out": op.n_out or 1, "__module__": __name__}
+    body = {
+        "__slots__": slots,
+        "op": op,
+        "node_name": op.node_name,
+        "n_out": op.n_out or 1,
+        "__module__": __name__,
+    }
     body["gradients"] = formulas.gradients
     body["release"] = _release(op)
     return type(op.node_name, (base,), body)
@@ -192,28 +198,45 @@ def _record(op, tensors: list[str], depth: str) -> str:
         """A test for whether anybody who needs `name` gets a gradient; '' if that is certain."""
         who = [i for i, t in enumerate(op.tensors) if t in users[name]]
         live = [i for i in who if op.tensors[i] in tensors]
-        differentiable = [i for i, t in enumerate(op.tensors) if t in tensors and (op.vjp or t in op.formulas)]
+        differentiable = [
+            i for i, t in enumerate(op.tensors) if t in tensors and (op.vjp or t in op.formulas)
+        ]
         if set(live) >= set(differentiable):
             return ""
         return " or ".join(f"node.e{i} is not None" for i in live) or "False"
 
     for name in op.saved_tensors:
         if name in tensors:
-            code = [f"v = {name}._ver", f"node.s_{name} = {name}; node.v_{name} = v if v.__class__ is int else version_of({name}, True)"]
+            code = [
+                f"v = {name}._ver",
+                f"node.s_{name} = {name}; node.v_{name} = v if v.__class__ is int else version_of({name}, True)",
+            ]
             if name in op.optional:
-                code = [f"if {name} is None: node.s_{name} = None; node.v_{name} = -1", "else:", *("    " + c for c in code)]
+                code = [
+                    f"if {name} is None: node.s_{name} = None; node.v_{name} = -1",
+                    "else:",
+                    *("    " + c for c in code),
+                ]
         else:
             code = [f"node.s_{name} = {name}; node.v_{name} = -1"]
         test = needed(name)
         if test:
-            lines += [f"if {test}:", *("    " + c for c in code), f"else: node.s_{name} = None; node.v_{name} = -1"]
+            lines += [
+                f"if {test}:",
+                *("    " + c for c in code),
+                f"else: node.s_{name} = None; node.v_{name} = -1",
+            ]
         else:
             lines += code
     for name in op.saved_results:
-        lines += [f"k = share(out); node.k_{name} = k; node.s_{name} = r; node.v_{name} = k.version"]
+        lines += [
+            f"k = share(out); node.k_{name} = k; node.s_{name} = r; node.v_{name} = k.version"
+        ]
     lines += [f"node.h_{name} = h_{name}" for name in op.saved_hidden]
     lines += [f"node.a_{name} = {name}" for name in op.saved_attrs]
-    lines += [f"node.n_{t} = a_{t}.shape" if t in tensors else f"node.n_{t} = ()" for t in op.saved_shapes]
+    lines += [
+        f"node.n_{t} = a_{t}.shape" if t in tensors else f"node.n_{t} = ()" for t in op.saved_shapes
+    ]
     if op.elementwise and len(op.tensors) > 1:
         both = [t for t in op.tensors if t in tensors]
         clear = "; ".join(f"node.b{i} = None" for i in range(len(op.tensors)))
@@ -221,7 +244,11 @@ def _record(op, tensors: list[str], depth: str) -> str:
             same = " == ".join(f"a_{t}.shape" for t in both)
             lines += [f"if {same}: {clear}", "else:", "    s = r.shape"]
             for i, t in enumerate(op.tensors):
-                lines.append(f"    node.b{i} = None if a_{t}.shape == s else a_{t}.shape" if t in both else f"    node.b{i} = None")
+                lines.append(
+                    f"    node.b{i} = None if a_{t}.shape == s else a_{t}.shape"
+                    if t in both
+                    else f"    node.b{i} = None"
+                )
         else:
             lines.append(clear)
     lines += [
@@ -237,26 +264,40 @@ def _record(op, tensors: list[str], depth: str) -> str:
 def _body(op, tensors: list[str], numbers: list[str]) -> str:
     """The call for given tensor arguments; `numbers` are arguments that are Python numbers in this variant."""
     everything = ", ".join((*op.tensors, *op.attrs))
-    general = f"return general(op, ({', '.join(op.tensors)},), ({''.join(a + ', ' for a in op.attrs)}))"
+    general = (
+        f"return general(op, ({', '.join(op.tensors)},), ({''.join(a + ', ' for a in op.attrs)}))"
+    )
     lines = ["try:"]
     for t in tensors:
-        lines.append(f"    a_{t} = {t}._array" if t not in op.optional else f"    a_{t} = None if {t} is None else {t}._array")
+        lines.append(
+            f"    a_{t} = {t}._array"
+            if t not in op.optional
+            else f"    a_{t} = None if {t} is None else {t}._array"
+        )
     lines.append("except AttributeError:")
     if op.elementwise and len(op.tensors) == 2 and not numbers:
         first, second = op.tensors
         lines.append(f"    k = {second}.__class__")
-        lines.append(f"    if (k is float or k is int) and {first}.__class__ is not k: return with_number({everything})")
+        lines.append(
+            f"    if (k is float or k is int) and {first}.__class__ is not k: return with_number({everything})"
+        )
     lines.append("    " + general)
     required = [t for t in tensors if t not in op.optional]
     tests = [f"a_{t}.__class__ is not ndarray" for t in required]
-    tests += [f"{t} is not None and a_{t}.__class__ is not ndarray" for t in tensors if t in op.optional]
+    tests += [
+        f"{t} is not None and a_{t}.__class__ is not ndarray" for t in tensors if t in op.optional
+    ]
     first = required[0]
     if numbers or op.promote == "float":
         lines.append(f"d = a_{first}.dtype")
         tests.append("d is not f4 and d is not f8 and d not in floating")
     if op.promote in ("same", "float", "none"):
         tests += [f"a_{t}.dtype is not a_{first}.dtype" for t in required[1:]]
-        tests += [f"{t} is not None and a_{t}.dtype is not a_{first}.dtype" for t in tensors if t in op.optional]
+        tests += [
+            f"{t} is not None and a_{t}.dtype is not a_{first}.dtype"
+            for t in tensors
+            if t in op.optional
+        ]
     lines += [f"if {' or '.join(tests)}: {general}"]
     lines += [
         "if active.active:",
@@ -281,12 +322,16 @@ def _body(op, tensors: list[str], numbers: list[str]) -> str:
         test = " or ".join(flags) or "False"
         lines += [f"if record and ({test}):", _record(op, tensors, "    ")]
         if op.view:
-            lines.append(f"    return attach(out, {first}, op, ({''.join(a + ', ' for a in op.attrs)}), node)")
+            lines.append(
+                f"    return attach(out, {first}, op, ({''.join(a + ', ' for a in op.attrs)}), node)"
+            )
         lines += ["    out._fn = node", "else: out._rg = False; out._fn = None"]
     else:
         lines += ["out._rg = False; out._fn = None"]
     if op.view:
-        lines.append(f"return attach(out, {first}, op, ({''.join(a + ', ' for a in op.attrs)}), None)")
+        lines.append(
+            f"return attach(out, {first}, op, ({''.join(a + ', ' for a in op.attrs)}), None)"
+        )
     lines.append("return out")
     return indent("\n".join(lines), "    ")
 
@@ -306,7 +351,9 @@ def _call(op):
         "f4": dtypes.float32.np, "f8": dtypes.float64.np,
         "kernel": getattr(xp, op.ufunc) if op.ufunc else op.forward,
     }  # fmt: skip
-    parameters = ", ".join([*(f"{t}=None" if t in op.optional else t for t in op.tensors), *op.attrs])
+    parameters = ", ".join(
+        [*(f"{t}=None" if t in op.optional else t for t in op.tensors), *op.attrs]
+    )
     if op.optional and op.attrs:
         parameters = ", ".join((*op.tensors, *op.attrs))
     text = ""

@@ -18,15 +18,21 @@ class device:  # noqa: N801 - the public name is gradlib.device
             type, index = "cuda", type
         elif ":" in type:
             if index is not None:
-                raise RuntimeError(f"type (string) must not include an index because index was passed explicitly: {type}")
+                raise RuntimeError(
+                    f"type (string) must not include an index because index was passed explicitly: {type}"
+                )
             type, _, number = type.partition(":")
             if not number.isdigit():
                 raise RuntimeError(f"Invalid device string: '{type}:{number}'")
             index = int(number)
         if type not in _TYPES:
-            raise RuntimeError(f"Expected one of {_KNOWN} device type at start of device string: {type}")
+            raise RuntimeError(
+                f"Expected one of {_KNOWN} device type at start of device string: {type}"
+            )
         if type == "meta":
-            raise NotImplementedError("gradlib has no 'meta' device; use device='cpu' or device='cuda'")
+            raise NotImplementedError(
+                "gradlib has no 'meta' device; use device='cpu' or device='cuda'"
+            )
         self.type: str = type
         self.index: int | None = index
 

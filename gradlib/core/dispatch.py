@@ -58,7 +58,9 @@ def prepare(op, args: tuple) -> tuple:
             tensors.append(a)
         elif a is None:
             if not op.variadic and op.tensors[i] not in op.optional:
-                raise TypeError(f"{op.name}(): argument '{_public(op, i)}' must be Tensor, not NoneType")
+                raise TypeError(
+                    f"{op.name}(): argument '{_public(op, i)}' must be Tensor, not NoneType"
+                )
         elif not isinstance(a, (int, float, complex, np.number, np.bool_)):
             if isinstance(a, ndarray) and op.elementwise:
                 args = (*args[:i], Tensor._make(a), *args[i + 1 :])
@@ -68,7 +70,9 @@ def prepare(op, args: tuple) -> tuple:
             )
     if not tensors:
         if not op.elementwise:
-            raise TypeError(f"{op.name}(): argument '{_public(op, 0)}' (position 1) must be Tensor, not {type(args[0]).__name__}")
+            raise TypeError(
+                f"{op.name}(): argument '{_public(op, 0)}' (position 1) must be Tensor, not {type(args[0]).__name__}"
+            )
         from ..ops.create import scalar_tensor_like
 
         return prepare(op, tuple(scalar_tensor_like(a) for a in args))
@@ -103,7 +107,9 @@ def _one_device(op, args, tensors):
         )
     if devices:
         target = devices.pop()
-        args = tuple(a.to(target) if isinstance(a, Tensor) and a.device != target else a for a in args)
+        args = tuple(
+            a.to(target) if isinstance(a, Tensor) and a.device != target else a for a in args
+        )
         tensors = [a for a in args if isinstance(a, Tensor)]
     return args, tensors
 
@@ -143,7 +149,10 @@ def execute(op, args: tuple, attrs: tuple) -> Any:
 
     first = next(a for a in args if isinstance(a, Tensor))
     xp = backend_of(first._array)
-    arrays = [a._array if isinstance(a, Tensor) else _number(xp, a) if a is not None else None for a in args]
+    arrays = [
+        a._array if isinstance(a, Tensor) else _number(xp, a) if a is not None else None
+        for a in args
+    ]
     kwargs = dict(zip(op.attrs, attrs, strict=True))
     try:
         raw = op.forward(xp, arrays, **kwargs) if op.variadic else op.forward(xp, *arrays, **kwargs)
@@ -157,7 +166,13 @@ def execute(op, args: tuple, attrs: tuple) -> Any:
     outs = [Tensor._make(raw)] if single else [Tensor._make(r) for r in raw]
     node = None
     if not state.bits & NO_GRAD and op.differentiable:
-        diff = [a for i, a in enumerate(args) if isinstance(a, Tensor) and a._rg and (op.vjp or op.variadic or op.tensors[i] in op.formulas)]
+        diff = [
+            a
+            for i, a in enumerate(args)
+            if isinstance(a, Tensor)
+            and a._rg
+            and (op.vjp or op.variadic or op.tensors[i] in op.formulas)
+        ]
         if diff:
             node = make_node(op, args, attrs, kwargs)
             finish_node(node, outs, hidden)
@@ -168,7 +183,11 @@ def execute(op, args: tuple, attrs: tuple) -> Any:
             step = (op, attrs) if single else op.view(i, attrs, first, outs)
             views.attach(out, first, *step, node, 0 if single else i + 1)
             if not single:
-                out._view.made_in = max(out._view.made_in, views.MULTI_OUTPUT) if node is not None else out._view.made_in
+                out._view.made_in = (
+                    max(out._view.made_in, views.MULTI_OUTPUT)
+                    if node is not None
+                    else out._view.made_in
+                )
     return outs[0] if single else tuple(outs)
 
 
@@ -183,7 +202,9 @@ def make_node(op, args: tuple, attrs: tuple, kwargs: dict):
     values = [a.value if isinstance(a, Number) else a for a in args]
     edges = []
     for i, a in enumerate(values):
-        takes = isinstance(a, Tensor) and (op.vjp is not None or op.variadic or op.tensors[i] in op.formulas)
+        takes = isinstance(a, Tensor) and (
+            op.vjp is not None or op.variadic or op.tensors[i] in op.formulas
+        )
         edges.append(edge(a) if takes else (None, 0))
     _set_edges(node, edges)
     if not op.variadic:

@@ -155,7 +155,9 @@ def promote(a: dtype | None, b: dtype | None) -> dtype | None:
 
 def _promote_uint64(a: dtype, b: dtype) -> dtype:
     if a.is_signed or b.is_signed:
-        raise RuntimeError(f"Promotion for uint16, uint32, uint64 types is not supported, attempted to promote {a} and {b}")
+        raise RuntimeError(
+            f"Promotion for uint16, uint32, uint64 types is not supported, attempted to promote {a} and {b}"
+        )
     return uint64
 
 
@@ -200,7 +202,9 @@ class finfo(_Info):  # noqa: N801
     def __init__(self, type: dtype | None = None):  # noqa: A002 - PyTorch's name
         d = (type or _default).to_real()
         if not d.is_floating_point:
-            raise TypeError(f"gradlib.finfo() requires a floating point input type. Use gradlib.iinfo to handle '{d.name}'")
+            raise TypeError(
+                f"gradlib.finfo() requires a floating point input type. Use gradlib.iinfo to handle '{d.name}'"
+            )
         super().__init__(d)
         info = ml_dtypes.finfo(d.np)
         self.eps, self.max, self.min = float(info.eps), float(info.max), float(info.min)

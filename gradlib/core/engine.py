@@ -26,7 +26,15 @@ by_seq = attrgetter("seq")
 class GraphTask:
     """One backward pass: what is wanted, how it runs. Nothing of it is global, so passes nest and run in threads."""
 
-    __slots__ = ("accumulate", "captured", "create_graph", "inbox", "keep_graph", "traced", "wanted")
+    __slots__ = (
+        "accumulate",
+        "captured",
+        "create_graph",
+        "inbox",
+        "keep_graph",
+        "traced",
+        "wanted",
+    )
 
     def __init__(self, keep_graph: bool, create_graph: bool, accumulate: bool):
         self.keep_graph, self.create_graph, self.accumulate = keep_graph, create_graph, accumulate
@@ -105,7 +113,9 @@ def only_needed(nodes: list[Node], leaves: dict[Node, Node], task: GraphTask) ->
     needed = set(goals)
     keep = []
     for node in nodes:  # oldest first: targets come before their users
-        if node in needed or any(target in needed for target in node.targets() if target is not None):
+        if node in needed or any(
+            target in needed for target in node.targets() if target is not None
+        ):
             needed.add(node)
             keep.append(node)
     return keep
@@ -148,7 +158,11 @@ def step(task: GraphTask, node: Node, grad) -> None:
         step_leaf(task, node, [grad])
         return
     traced, extra = task.traced, node.extra
-    grads = [grad] if node.n_out == 1 and not isinstance(grad, list) else list(grad or [None] * node.n_out)
+    grads = (
+        [grad]
+        if node.n_out == 1 and not isinstance(grad, list)
+        else list(grad or [None] * node.n_out)
+    )
     if extra is not None or task.wanted:
         grads, last = before(task, node, grads)
         if last:
@@ -278,7 +292,12 @@ def first_gradient(leaf: Tensor, grads: list) -> Tensor:
         and grad.shape == array.shape
         and grad.dtype is array.dtype
         and sys.getrefcount(grad) <= STEALABLE
-        and (grad.base is None or sys.getrefcount(grad.base) <= 2 and grad.base.__class__ is grad.__class__ and grad.base.base is None)
+        and (
+            grad.base is None
+            or sys.getrefcount(grad.base) <= 2
+            and grad.base.__class__ is grad.__class__
+            and grad.base.base is None
+        )
         and grad.flags.writeable
     ):
         return Tensor._make(grad)
@@ -296,11 +315,17 @@ STEALABLE = _probe([object()])
 def laid_out(array, grad):
     """A copy of `grad` with the dtype of `array`, and its strides if they are dense, else row-major."""
     if array.size and is_dense(array):
-        out = np.empty_like(array, order="K") if array.__class__ is np.ndarray else array.__class__(array.shape, array.dtype, strides=array.strides)
+        out = (
+            np.empty_like(array, order="K")
+            if array.__class__ is np.ndarray
+            else array.__class__(array.shape, array.dtype, strides=array.strides)
+        )
         if out.strides != array.strides:
             out = np.lib.stride_tricks.as_strided(out, array.shape, array.strides)
     else:
-        out = (np.empty if array.__class__ is np.ndarray else array.__class__)(array.shape, array.dtype)
+        out = (np.empty if array.__class__ is np.ndarray else array.__class__)(
+            array.shape, array.dtype
+        )
     out[...] = grad
     return out
 

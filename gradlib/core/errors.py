@@ -25,7 +25,9 @@ SECOND_BACKWARD = (
     "saved tensors after calling backward."
 )
 LEAF_INPLACE = "a leaf Variable that requires grad is being used in an in-place operation."
-VIEW_OF_LEAF_INPLACE = "a view of a leaf Variable that requires grad is being used in an in-place operation."
+VIEW_OF_LEAF_INPLACE = (
+    "a view of a leaf Variable that requires grad is being used in an in-place operation."
+)
 OVERLAP = (
     "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
     "Please clone() the tensor before performing the operation."
@@ -44,7 +46,11 @@ def type_and_size(tensor) -> str:
 
 def second_backward(node) -> str:
     site = node.site
-    return SECOND_BACKWARD if site is None else f"{SECOND_BACKWARD}\n  {node.name()} was made at {source.describe(site)}"
+    return (
+        SECOND_BACKWARD
+        if site is None
+        else f"{SECOND_BACKWARD}\n  {node.name()} was made at {source.describe(site)}"
+    )
 
 
 def modified(node, name: str, value, expected: int, storage=None, nr: int = 0) -> RuntimeError:
@@ -83,7 +89,9 @@ def note(exc: BaseException, node) -> None:
     """Tell in the traceback which forward line made the node whose backward failed."""
     site = node.site
     if site is not None and not getattr(exc, "__gradlib_noted__", False):
-        exc.add_note(f"raised in the backward of {node.name()}, which was made at {source.describe(site)}")
+        exc.add_note(
+            f"raised in the backward of {node.name()}, which was made at {source.describe(site)}"
+        )
         try:
             exc.__gradlib_noted__ = True  # type: ignore[attr-defined]
         except AttributeError:

@@ -40,7 +40,11 @@ def _raw_for(array) -> Namespace:
     from ..backends import backend_of
 
     if isinstance(array, (np.generic, tuple, list)) or array is None:
-        one = next((a for a in array if a is not None), None) if isinstance(array, (tuple, list)) else None
+        one = (
+            next((a for a in array if a is not None), None)
+            if isinstance(array, (tuple, list))
+            else None
+        )
         if one is not None:
             return raw_ops(one)
         return _raw.setdefault(np.ndarray, _bind(numpy_backend()))
@@ -109,7 +113,9 @@ def sum_to_size(F, x, shape):
     if not hasattr(x, "_array"):
         return sum_to(x, shape)
     extra = x.ndim - len(shape)
-    dims = tuple(range(extra)) + tuple(i + extra for i, n in enumerate(shape) if n == 1 and x.shape[i + extra] != 1)
+    dims = tuple(range(extra)) + tuple(
+        i + extra for i, n in enumerate(shape) if n == 1 and x.shape[i + extra] != 1
+    )
     return F.reshape(F.sum(x, dims, True), tuple(shape)) if dims else F.reshape(x, tuple(shape))
 
 
@@ -117,7 +123,11 @@ def sum_to(grad, shape: tuple):
     """Undo broadcasting: sum a raw gradient to `shape`."""
     extra = grad.ndim - len(shape)
     if extra:
-        grad = np.add.reduce(grad, axis=tuple(range(extra))) if grad.__class__ is np.ndarray else grad.sum(tuple(range(extra)))
+        grad = (
+            np.add.reduce(grad, axis=tuple(range(extra)))
+            if grad.__class__ is np.ndarray
+            else grad.sum(tuple(range(extra)))
+        )
     axes = tuple(i for i, n in enumerate(shape) if n == 1 and grad.shape[i] != 1)
     return grad.sum(axis=axes, keepdims=True) if axes else grad
 
@@ -154,7 +164,11 @@ class Values:
     def hidden(self, name: str):
         """Kept by forward; on the way to a second derivative computed again, as a function of the inputs."""
         value = getattr(self.node, "h_" + name)
-        if value is None and getattr(self.node, "s_" + (self.op.saved_tensors + self.op.saved_results)[0], 0) is None:
+        if (
+            value is None
+            and getattr(self.node, "s_" + (self.op.saved_tensors + self.op.saved_results)[0], 0)
+            is None
+        ):
             return None
         if not self.traced:
             return value

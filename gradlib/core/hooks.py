@@ -16,7 +16,13 @@ class RemovableHandle:
         self.hooks_dict_ref = weakref.ref(hooks_dict)
         self.id = RemovableHandle.next_id
         RemovableHandle.next_id += 1
-        extras = extra_dict if isinstance(extra_dict, (list, tuple)) else () if extra_dict is None else (extra_dict,)
+        extras = (
+            extra_dict
+            if isinstance(extra_dict, (list, tuple))
+            else ()
+            if extra_dict is None
+            else (extra_dict,)
+        )
         self.extra_dict_ref = tuple(weakref.ref(d) for d in extras)
 
     def remove(self) -> None:

@@ -55,7 +55,9 @@ def check(tensor: Tensor, name: str, records: bool) -> None:
     if tensor._ver is INFERENCE_STORAGE and not state.bits & INFERENCE:
         raise RuntimeError(errors.INFERENCE_INPLACE)
     array = tensor._array
-    if 0 in array.strides and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True)):
+    if 0 in array.strides and any(
+        s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True)
+    ):
         raise RuntimeError(errors.OVERLAP)
     if state.bits & NO_GRAD:
         return
@@ -96,19 +98,29 @@ def _refusal(tensor: Tensor, view) -> str:
 def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor:
     """``tensor = op(tensor, *others, *attrs)`` in the memory of `tensor`; returns `tensor`."""
     if not isinstance(tensor, Tensor):
-        raise TypeError(f"{op.name}_(): argument 'input' must be Tensor, not {type(tensor).__name__}")
+        raise TypeError(
+            f"{op.name}_(): argument 'input' must be Tensor, not {type(tensor).__name__}"
+        )
     if state.interposers:
         outer = state.interposers
         state.interposers = outer[:-1]
         try:
-            return outer[-1].call_inplace(op, tensor, others, attrs, lambda: inplace(op, tensor, others, attrs))
+            return outer[-1].call_inplace(
+                op, tensor, others, attrs, lambda: inplace(op, tensor, others, attrs)
+            )
         finally:
             state.interposers = outer
     grad_mode = not state.bits & NO_GRAD
-    records = grad_mode and (tensor._rg or any(isinstance(o, Tensor) and o._rg for o in others)) and op.differentiable
+    records = (
+        grad_mode
+        and (tensor._rg or any(isinstance(o, Tensor) and o._rg for o in others))
+        and op.differentiable
+    )
     check(tensor, op.name, records)
     tangent = None
-    if state.bits & FORWARD_AD and any(getattr(a, "_tangent", None) is not None for a in (tensor, *others)):
+    if state.bits & FORWARD_AD and any(
+        getattr(a, "_tangent", None) is not None for a in (tensor, *others)
+    ):
         from .tangents import inplace_tangent
 
         tangent = inplace_tangent(op, tensor, others, attrs)
@@ -155,7 +167,10 @@ def _compute(op, tensor: Tensor, args: tuple, attrs: tuple, kwargs: dict) -> tup
 
     array = tensor._array
     xp = backend_of(array)
-    arrays = [a._array if isinstance(a, Tensor) else dispatch._number(xp, a) if a is not None else None for a in args]
+    arrays = [
+        a._array if isinstance(a, Tensor) else dispatch._number(xp, a) if a is not None else None
+        for a in args
+    ]
     shapes = [a.shape for a in arrays if a is not None and hasattr(a, "shape")]
     if op.elementwise and any(s != array.shape for s in shapes):
         try:

@@ -23,13 +23,23 @@ LEAF_SEQ = (1 << 64) - 1  # AccumulateGrad comes first among ready nodes
 class Extra:
     """What most nodes do not have: hooks, metadata, anomaly tracebacks. Made on first use."""
 
-    __slots__ = ("metadata", "parent", "posthooks", "prehooks", "retained", "tensor_hooks", "traceback")
+    __slots__ = (
+        "metadata",
+        "parent",
+        "posthooks",
+        "prehooks",
+        "retained",
+        "tensor_hooks",
+        "traceback",
+    )
 
     def __init__(self) -> None:
         self.prehooks: OrderedDict[int, Any] | None = None
         self.posthooks: OrderedDict[int, Any] | None = None
         self.tensor_hooks: dict[int, OrderedDict] = {}
-        self.retained: dict[int, Any] = {}  # edge number -> weak reference to the tensor that keeps its .grad
+        self.retained: dict[
+            int, Any
+        ] = {}  # edge number -> weak reference to the tensor that keeps its .grad
         self.metadata: dict | None = None
         self.traceback: str | None = None
         self.parent: Node | None = None
@@ -116,7 +126,9 @@ class Node:
 
     def run(self, g, inbox: dict) -> None:
         """Compute this node's gradients from the raw gradient `g` and deliver them to the inbox of its targets."""
-        for (node, nr), grad in zip(self.edges(), self.gradients((g,) if self.n_out == 1 else g, False), strict=False):
+        for (node, nr), grad in zip(
+            self.edges(), self.gradients((g,) if self.n_out == 1 else g, False), strict=False
+        ):
             if node is not None and grad is not None:
                 deliver(inbox, node, nr, grad)
 

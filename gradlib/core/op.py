@@ -88,7 +88,9 @@ class Op:
         self.node_name = node or _camel(name) + "Backward0"
         unknown = set(formulas) - set(self.tensors)
         if unknown:
-            raise TypeError(f"op {name}: formulas for unknown arguments {sorted(unknown)}; it has {self.tensors}")
+            raise TypeError(
+                f"op {name}: formulas for unknown arguments {sorted(unknown)}; it has {self.tensors}"
+            )
         self.formulas = {key: Formula(fn) for key, fn in formulas.items()}
         self.vjp = Formula(vjp) if vjp is not None else None
         self.differentiable = bool(self.formulas or self.vjp)
@@ -111,17 +113,31 @@ class Op:
 
     def _plan(self) -> None:
         """What each formula needs decides what is saved, and for the sake of which arguments."""
-        self.results = ("result",) if self.n_out == 1 else tuple(f"result{i}" for i in range(self.n_out or 0))
+        self.results = (
+            ("result",) if self.n_out == 1 else tuple(f"result{i}" for i in range(self.n_out or 0))
+        )
         users: dict[str, set[str]] = {}
         formulas = self.formulas if self.vjp is None else dict.fromkeys(self.tensors, self.vjp)
         for argument, formula in formulas.items():
             for want in formula.wants:
                 users.setdefault(want, set()).add(argument)
-        known = {"F", "g", "gs", "needs", "traced", *self.tensors, *self.results, *self.hidden, *self.attrs}
+        known = {
+            "F",
+            "g",
+            "gs",
+            "needs",
+            "traced",
+            *self.tensors,
+            *self.results,
+            *self.hidden,
+            *self.attrs,
+        }
         known |= {f"{t}_shape" for t in self.tensors}
         unknown = set(users) - known
         if unknown:
-            raise TypeError(f"op {self.name}: formulas ask for unknown names {sorted(unknown)}; there are {sorted(known)}")
+            raise TypeError(
+                f"op {self.name}: formulas ask for unknown names {sorted(unknown)}; there are {sorted(known)}"
+            )
         # a hidden value is recomputed from saved values on the way to second derivatives
         for key in list(users):
             recompute = self.hidden.get(key)

@@ -20,7 +20,16 @@ DIRECT, PACKED, FREED = -1, -2, -3
 class Packed:
     """A saved tensor under saved-tensor hooks: what the pack hook returned and how to get the tensor back."""
 
-    __slots__ = ("fn", "is_leaf_original", "nr", "obj", "requires_grad", "unpack", "version", "where")
+    __slots__ = (
+        "fn",
+        "is_leaf_original",
+        "nr",
+        "obj",
+        "requires_grad",
+        "unpack",
+        "version",
+        "where",
+    )
 
     def __init__(self, tensor, pack, unpack, fn, nr):
         from .tensor import Tensor
@@ -181,7 +190,9 @@ class SavedTensor:
             )
         value = unpack_tensor(node, name)
         if value is None or not hasattr(value, "_array"):
-            raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
+            raise RuntimeError(
+                "Calling register_hooks on a saved tensor with value None is forbidden"
+            )
         kept = _slot(node, "k_" + name)
         if kept is not None:
             packed = Packed(value, pack_hook, unpack_hook, SELF, value._nr)

@@ -20,7 +20,9 @@ class Storage:
     def __init__(self, version: int = 0):
         self.version = version
         self.changed: Any = None  # ((code, instruction), op name) of the last in-place operation
-        self.views: list | None = None  # weak references to views made while the base required no gradient
+        self.views: list | None = (
+            None  # weak references to views made while the base required no gradient
+        )
 
     def add_view(self, view) -> None:
         if self.views is None:
@@ -61,7 +63,9 @@ def version_of(tensor, saving: bool = False) -> int:
     if type(counter) is int:
         return counter
     if counter is INFERENCE:
-        raise RuntimeError(errors.INFERENCE_SAVED if saving else "Inference tensors do not track version counter.")
+        raise RuntimeError(
+            errors.INFERENCE_SAVED if saving else "Inference tensors do not track version counter."
+        )
     return counter.version
 
 

@@ -40,7 +40,11 @@ def level_serial() -> int:
 def tangent_of(tensor: Any) -> Tensor | None:
     """The tangent of `tensor` at the open level, or None."""
     tangent = getattr(tensor, "_tangent", None)
-    return tangent if tangent is not None and tensor._tangent_level == _serial and state.dual_level >= 0 else None
+    return (
+        tangent
+        if tangent is not None and tensor._tangent_level == _serial and state.dual_level >= 0
+        else None
+    )
 
 
 def run_with_tangents(op, args: tuple, attrs: tuple) -> Any:
@@ -61,7 +65,11 @@ def run_with_tangents(op, args: tuple, attrs: tuple) -> Any:
         values = [getattr(a, "value", a) if not isinstance(a, Tensor) else a for a in args]
         new = jvp(op, values, attrs, tangents, outs)
     for k, (o, t) in enumerate(zip(outs, new, strict=True)):
-        if t is not None and k not in op.nondifferentiable and (o.is_floating_point() or o.is_complex()):
+        if (
+            t is not None
+            and k not in op.nondifferentiable
+            and (o.is_floating_point() or o.is_complex())
+        ):
             o._tangent, o._tangent_level = t, _serial
     return out
 
@@ -77,12 +85,17 @@ def jvp(op, args, attrs: tuple, tangents: list, outs: tuple) -> list:
     rule = op.jvp
     if rule == "linear":
         if op.variadic:
-            given = [t if t is not None else zeros_like(a) for t, a in zip(tangents, args, strict=True)]
+            given = [
+                t if t is not None else zeros_like(a) for t, a in zip(tangents, args, strict=True)
+            ]
             out = op.call(given, *attrs)
         else:
             kept = [t if isinstance(a, Tensor) and name in op.formulas or op.vjp else a
                     for t, a, name in zip(tangents, args, op.tensors, strict=True)]  # fmt: skip
-            kept = [zeros_like(a) if k is None and isinstance(a, Tensor) else k for k, a in zip(kept, args, strict=True)]
+            kept = [
+                zeros_like(a) if k is None and isinstance(a, Tensor) else k
+                for k, a in zip(kept, args, strict=True)
+            ]
             out = op.call(*kept, *attrs)
         return list(out) if isinstance(out, tuple) else [out]
     if rule == "multilinear":
@@ -107,7 +120,11 @@ class _Names:
     def __init__(self, op, args, attrs, tangents, outs):
         self.known = {"F": traced_ops, **dict(zip(op.attrs, attrs, strict=True))}
         if op.variadic:
-            self.known |= {"tensors": args, "tensors_t": tangents, "tensors_shape": tuple(a.shape for a in args)}
+            self.known |= {
+                "tensors": args,
+                "tensors_t": tangents,
+                "tensors_shape": tuple(a.shape for a in args),
+            }
         else:
             for name, a, t in zip(op.tensors, args, tangents, strict=True):
                 self.known |= {name: a, name + "_t": t, name + "_shape": getattr(a, "shape", ())}
@@ -149,10 +166,18 @@ def _derived(op, args, attrs, tangents, outs) -> list:
         diff = [o for o in again if o._rg]
         seeds = [(o.detach() * 0).requires_grad_() for o in diff]
         pulled = grad(diff, [fresh[i] for i in live], seeds, create_graph=True, allow_unused=True)
-        pairs = [(p, tangents[i]) for p, i in zip(pulled, live, strict=True) if p is not None and p._rg]
+        pairs = [
+            (p, tangents[i]) for p, i in zip(pulled, live, strict=True) if p is not None and p._rg
+        ]
         if not pairs:
             return [None if o not in diff else o.detach() * 0 for o in again]
-        pushed = grad([p for p, _ in pairs], seeds, [t for _, t in pairs], create_graph=True, allow_unused=True)
+        pushed = grad(
+            [p for p, _ in pairs],
+            seeds,
+            [t for _, t in pairs],
+            create_graph=True,
+            allow_unused=True,
+        )
     found = dict(zip((id(o) for o in diff), pushed, strict=True))
     result = [found.get(id(o)) for o in again]
     if any(isinstance(a, Tensor) and a._rg for a in args):
@@ -162,5 +187,3 @@ def _derived(op, args, attrs, tangents, outs) -> list:
 
 def zeros_like(tensor: Tensor) -> Tensor:
     return tensor.detach() * 0
-
-

@@ -57,7 +57,9 @@ class Tensor:
     __slots__ = ("__dict__", "__weakref__", "_array", "_fn", "_grad", "_nr", "_rg", "_ver", "_view")
     # Rare state: defaults on the class, values in __dict__.
     _accumulator: Any = None  # weak reference to the AccumulateGrad of a leaf
-    _backward_hooks: OrderedDict | None = None  # of a leaf; those of other tensors live in their node
+    _backward_hooks: OrderedDict | None = (
+        None  # of a leaf; those of other tensors live in their node
+    )
     _post_accumulate_grad_hooks: OrderedDict | None = None
     _retain: Any = None
     _tangent: Tensor | None = None
@@ -88,7 +90,13 @@ class Tensor:
     def _make(array, requires_grad: bool = False) -> Tensor:
         """Wrap a raw array (NumPy or CuPy); the array is shared, not copied."""
         out = new(Tensor)
-        out._array = array if isinstance(array, ndarray) or hasattr(array, "ndim") and not isinstance(array, np.generic) else np.asarray(array)
+        out._array = (
+            array
+            if isinstance(array, ndarray)
+            or hasattr(array, "ndim")
+            and not isinstance(array, np.generic)
+            else np.asarray(array)
+        )
         out._rg, out._fn, out._nr, out._grad, out._view = requires_grad, None, 0, None, None
         out._ver = INFERENCE if state.bits & INFERENCE_MODE else 0
         return out
@@ -104,7 +112,14 @@ class Tensor:
     def _make_subclass(cls, data: Tensor, requires_grad: bool = False):
         """An instance of a Tensor subclass on the memory of `data`."""
         out = new(cls)
-        out._array, out._rg, out._fn, out._nr, out._grad, out._view = data._array, requires_grad, None, 0, None, None
+        out._array, out._rg, out._fn, out._nr, out._grad, out._view = (
+            data._array,
+            requires_grad,
+            None,
+            0,
+            None,
+            None,
+        )
         out._ver = INFERENCE if state.bits & INFERENCE_MODE else 0
         return out
 
@@ -256,7 +271,9 @@ class Tensor:
     def item(self):
         """The value of a tensor with one element as a Python number."""
         if self._array.size != 1:
-            raise RuntimeError(f"a Tensor with {self._array.size} elements cannot be converted to Scalar")
+            raise RuntimeError(
+                f"a Tensor with {self._array.size} elements cannot be converted to Scalar"
+            )
         value = self._array.item()
         return float(value) if self._array.dtype.kind == "V" else value
 
@@ -279,6 +296,10 @@ class Tensor:
             raise TypeError("only integer tensors of a single element can be converted to an index")
         return int(self._array.item())
 
+    def conjugate(self) -> Tensor:
+        """The complex conjugate; NumPy's spelling, shared by arrays, numbers and tensors, for gradient formulas."""
+        return self.conj() if self._array.dtype.kind == "c" else self
+
     def numpy(self, *, force: bool = False) -> np.ndarray:
         """The values as a NumPy array that shares memory with a CPU tensor.
 
@@ -287,7 +308,9 @@ class Tensor:
         if force:
             return to_host(self._array)
         if self._rg:
-            raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+            raise RuntimeError(
+                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+            )
         if self._array.__class__ is not ndarray and self.is_cuda:
             raise TypeError(
                 f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to "
@@ -350,11 +373,18 @@ class Tensor:
                 " If you want to use a computed variable in a subgraph that doesn't require differentiation use "
                 "var_no_grad = var.detach()."
             )
-            raise RuntimeError("you can only change requires_grad flags of leaf variables." + ("" if value else extra))
+            raise RuntimeError(
+                "you can only change requires_grad flags of leaf variables."
+                + ("" if value else extra)
+            )
         if value and self._array.dtype not in dtypes.DIFFERENTIABLE:
-            raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
+            raise RuntimeError(
+                "only Tensors of floating point and complex dtype can require gradients"
+            )
         if value and not self._rg and self._ver is INFERENCE and not state.bits & INFERENCE_MODE:
-            raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
+            raise RuntimeError(
+                "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
+            )
         self._rg = value
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
@@ -397,7 +427,9 @@ class Tensor:
     def grad(self, value: Tensor | None) -> None:
         if value is not None:
             if not isinstance(value, Tensor):
-                raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
+                raise TypeError(
+                    f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}"
+                )
             if value is self:
                 raise RuntimeError("can't assign Variable as its own grad")
             if value._array.dtype != self._array.dtype:
@@ -431,7 +463,9 @@ class Tensor:
         if not isinstance(value, Tensor):
             raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
         if self._rg and value._array.dtype not in dtypes.DIFFERENTIABLE:
-            raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
+            raise RuntimeError(
+                "data set to a tensor that requires gradients must be floating point or complex dtype"
+            )
         self._array = value._array
 
     @property
@@ -510,7 +544,9 @@ class Tensor:
         if not self._rg:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
         if not self.is_leaf:
-            raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+            raise RuntimeError(
+                "post accumulate grad hooks cannot be registered on non-leaf tensors"
+            )
         if self._post_accumulate_grad_hooks is None:
             self._post_accumulate_grad_hooks = OrderedDict()
         handle = RemovableHandle(self._post_accumulate_grad_hooks)
@@ -585,7 +621,9 @@ def wrap_dim(dim: int, ndim: int) -> int:
     n = ndim or 1
     if -n <= dim < n:
         return dim + n if dim < 0 else dim
-    raise IndexError(f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {dim})")
+    raise IndexError(
+        f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {dim})"
+    )
 
 
 def to_host(array) -> np.ndarray:

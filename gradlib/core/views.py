@@ -68,7 +68,9 @@ def replay_raw(array: Any, steps: tuple) -> Any:
     return array
 
 
-def attach(out: Tensor, source: Tensor, op: Any, attrs: tuple, node: Node | None, nr: int = 0) -> Tensor:
+def attach(
+    out: Tensor, source: Tensor, op: Any, attrs: tuple, node: Node | None, nr: int = 0
+) -> Tensor:
     """Make `out`, whose array aliases that of `source`, a view of it."""
     parent = source._view
     step = (op, attrs)

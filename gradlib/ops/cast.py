@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..core import dtypes
-from ..core.device import device
+from ..core.device import CPU, device
 from ..core.op import declare
 from ..core.tensor import Tensor
 from .expose import function, method
 
-clone_op = declare("clone", lambda xp, self, *, order: self.copy(order=order), self=lambda g: g, jvp="linear", batch="elementwise")
+clone_op = declare(
+    "clone",
+    lambda xp, self, *, order: self.copy(order=order),
+    self=lambda g: g,
+    jvp="linear",
+    batch="elementwise", complex=True,
+    samples=lambda t: [(t(3, 4), "K"), (t(), "C"), (t(0, 2), "K")],
+)  # fmt: skip
 
 
 def _cast(xp, self, *, dtype):
@@ -21,18 +30,26 @@ def _cast(xp, self, *, dtype):
 
 def _cast_back(F, g, self_dtype):
     real = F.is_complex(g) and self_dtype.kind != "c"
-    return F.cast(F.real(g) if real else g, self_dtype, g.dtype if not hasattr(g, "_array") else g._array.dtype)
+    return F.cast(
+        F.real(g) if real else g,
+        self_dtype,
+        g.dtype if not hasattr(g, "_array") else g._array.dtype,
+    )
 
 
 cast_op = declare(
     "cast", lambda xp, self, *, dtype, self_dtype: _cast(xp, self, dtype=dtype), node="ToCopyBackward0",
     self=lambda F, g, self_dtype: _cast_back(F, g, self_dtype),
     jvp=lambda self_t, dtype, self_dtype: cast_op.call(self_t, dtype, self_dtype), batch="elementwise",
+    samples=lambda t: [
+        (t(3, 4), np.dtype("c16"), np.dtype("f8")), (t(), np.dtype("c16"), np.dtype("f8")), (t(0), np.dtype("i8"), np.dtype("f8")),
+    ],
 )  # fmt: skip
 to_device_op = declare(
     "to_device", lambda xp, self, *, target, origin, non_blocking: _move(self, target, non_blocking),
     node="ToCopyBackward0", jvp="linear", capturable=False,
     self=lambda F, g, origin, target, non_blocking: F.to_device(g, origin, target, non_blocking),
+    samples=lambda t: [(t(3, 4), CPU, CPU, False), (t(0), CPU, CPU, False)],
 )  # fmt: skip
 
 
@@ -86,7 +103,9 @@ def to(self, *args, **kwargs):
         elif isinstance(a, (str, device, int)):
             target = a
         elif a is not None:
-            raise TypeError(f"to() received an invalid combination of arguments - got ({type(a).__name__})")
+            raise TypeError(
+                f"to() received an invalid combination of arguments - got ({type(a).__name__})"
+            )
     non_blocking = kwargs.get("non_blocking", flags[0] if flags else False)
     copy = kwargs.get("copy", flags[1] if len(flags) > 1 else False)
     return convert(self, dtype, target, non_blocking, copy)

@@ -4,31 +4,60 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..core import dtypes
 from ..core.formulas import formula_function
 from ..core.op import declare
 from ..core.tensor import Tensor
 from .elementwise import pointwise, unary
 from .expose import function, write_out
 
-STEP = "its values are bool or integer"
+
+def _integers(t):
+    """Samples for ops on integers."""
+    kind = {"dtype": dtypes.int64, "low": 1, "high": 6}
+    return [(t(3, 4, **kind), t(4, **kind)), (t(**kind), t(2, 0, **kind))]
+
 
 for _name, _ufunc, *_aliases in (
     ("eq", "equal"), ("ne", "not_equal", "not_equal"), ("lt", "less", "less"), ("le", "less_equal", "less_equal"),
     ("gt", "greater", "greater"), ("ge", "greater_equal", "greater_equal"),
     ("logical_and", "logical_and"), ("logical_or", "logical_or"), ("logical_xor", "logical_xor"),
-    ("bitwise_and", "bitwise_and"), ("bitwise_or", "bitwise_or"), ("bitwise_xor", "bitwise_xor"),
-    ("bitwise_left_shift", "left_shift"), ("bitwise_right_shift", "right_shift"), ("gcd", "gcd"), ("lcm", "lcm"),
 ):  # fmt: skip
-    pointwise(_name, _ufunc, *_aliases, args="self other")
-pointwise("heaviside", "heaviside", args="self other")
-pointwise("logical_not", "logical_not")
-pointwise("bitwise_not", "invert")
-isnan = unary("isnan", forward=lambda xp, self: xp.isnan(self) if self.dtype.kind in "fcV" else xp.zeros(self.shape, bool), promote="same", inplace=False)
-isinf = unary("isinf", forward=lambda xp, self: xp.isinf(self) if self.dtype.kind in "fcV" else xp.zeros(self.shape, bool), promote="same", inplace=False)
-isfinite = unary("isfinite", forward=lambda xp, self: xp.isfinite(self) if self.dtype.kind in "fcV" else xp.ones(self.shape, bool), promote="same", inplace=False)
-isposinf = unary("isposinf", forward=lambda xp, self: self == np.inf, promote="same", inplace=False)
-isneginf = unary("isneginf", forward=lambda xp, self: self == -np.inf, promote="same", inplace=False)
-isreal = unary("isreal", forward=lambda xp, self: xp.imag(self) == 0, promote="same", inplace=False)
+    pointwise(_name, _ufunc, *_aliases, args="self other", nondifferentiable="bool")
+for _name, _ufunc in (
+    ("bitwise_and", "bitwise_and"), ("bitwise_or", "bitwise_or"), ("bitwise_xor", "bitwise_xor"), ("gcd", "gcd"), ("lcm", "lcm"),
+    ("bitwise_left_shift", "left_shift"), ("bitwise_right_shift", "right_shift"),
+):  # fmt: skip
+    pointwise(_name, _ufunc, args="self other", nondifferentiable="integer", samples=_integers)
+pointwise(
+    "bitwise_not",
+    "invert",
+    nondifferentiable="integer",
+    samples=lambda t: [a[:1] for a in _integers(t)],
+)
+pointwise("heaviside", "heaviside", args="self other", nondifferentiable="bool")
+pointwise("logical_not", "logical_not", nondifferentiable="bool")
+
+
+def _test(name: str, of_floats, of_integers: bool) -> None:
+    """A test of each element; integers and bools all give `of_integers`."""
+
+    def forward(xp, self):
+        return (
+            of_floats(xp, self)
+            if self.dtype.kind in "fcV"
+            else xp.full(self.shape, of_integers, bool)
+        )
+
+    unary(name, forward=forward, promote="same", inplace=False, nondifferentiable="bool")
+
+
+_test("isnan", lambda xp, self: xp.isnan(self), False)
+_test("isinf", lambda xp, self: xp.isinf(self), False)
+_test("isfinite", lambda xp, self: xp.isfinite(self), True)
+_test("isposinf", lambda xp, self: self == np.inf, False)
+_test("isneginf", lambda xp, self: self == -np.inf, False)
+_test("isreal", lambda xp, self: xp.imag(self) == 0, True)
 
 select = declare(
     "select_where", lambda xp, self, other, *, condition: xp.where(condition, self, other), promote="same",
@@ -58,9 +87,13 @@ def where(condition, input=None, other=None, *, out=None):  # noqa: A002
     if input is None and other is None:
         return condition.nonzero(as_tuple=True)
     if not isinstance(condition, Tensor):
-        raise TypeError(f"where(): argument 'condition' must be Tensor, not {type(condition).__name__}")
+        raise TypeError(
+            f"where(): argument 'condition' must be Tensor, not {type(condition).__name__}"
+        )
     if condition._array.dtype.kind not in "bu":
-        raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype}")
+        raise RuntimeError(
+            f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype}"
+        )
     mask = condition._array if condition._array.dtype.kind == "b" else condition._array.astype(bool)
     return write_out(out, select.call(input, other, mask))
 

@@ -28,7 +28,9 @@ def sizes(size: tuple) -> tuple:
     shape = tuple(builtins.int(n) for n in size)
     for n in shape:
         if n < 0:
-            raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(shape)}")
+            raise RuntimeError(
+                f"Trying to create tensor with negative dimension {n}: {list(shape)}"
+            )
     return shape
 
 
@@ -39,20 +41,45 @@ def finish(array, requires_grad: bool = False, out: Tensor | None = None) -> Any
         return write_out(out, result)
     if requires_grad:
         if result._array.dtype not in dtypes.DIFFERENTIABLE:
-            raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
+            raise RuntimeError(
+                "Only Tensors of floating point and complex dtype can require gradients"
+            )
         result._rg = True
     return result
 
 
 def place(dtype, dev, like: Tensor | None = None):
     """(backend, NumPy dtype, device) for a factory's arguments."""
-    target = like.device if dev is None and like is not None else CPU if dev is None else check_device(dev)
-    kind = dtypes.of(dtype) if dtype is not None else like.dtype if like is not None else dtypes.get_default_dtype()
+    target = (
+        like.device
+        if dev is None and like is not None
+        else CPU
+        if dev is None
+        else check_device(dev)
+    )
+    kind = (
+        dtypes.of(dtype)
+        if dtype is not None
+        else like.dtype
+        if like is not None
+        else dtypes.get_default_dtype()
+    )
     return backend_for(target.type), kind.np, target
 
 
 def _filled(kind: str):
-    def factory(*size, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, names=None, memory_format=None, **kw):
+    def factory(
+        *size,
+        out=None,
+        dtype=None,
+        layout=None,
+        device=None,
+        requires_grad=False,
+        pin_memory=False,
+        names=None,
+        memory_format=None,
+        **kw,
+    ):
         if "size" in kw:
             size = (kw["size"],)
         xp, d, _ = place(dtype, device, out)
@@ -61,7 +88,16 @@ def _filled(kind: str):
     factory.__name__ = factory.__qualname__ = kind
     factory.__doc__ = f"A tensor of the given size, {'uninitialised' if kind == 'empty' else 'filled with ' + kind}."
 
-    def like(input, *, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None, pin_memory=False):  # noqa: A002
+    def like(
+        input,
+        *,
+        dtype=None,
+        layout=None,
+        device=None,
+        requires_grad=False,
+        memory_format=None,
+        pin_memory=False,
+    ):  # noqa: A002
         xp, d, target = place(dtype, device, input)
         if target.type == input.device.type:
             return finish(getattr(xp, kind + "_like")(input._array, d), requires_grad)
@@ -70,7 +106,16 @@ def _filled(kind: str):
     like.__name__ = like.__qualname__ = kind + "_like"
     like.__doc__ = f"``{kind}`` with the size, dtype and device of `input`."
 
-    def new(self, *size, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False, **kw):
+    def new(
+        self,
+        *size,
+        dtype=None,
+        device=None,
+        requires_grad=False,
+        layout=None,
+        pin_memory=False,
+        **kw,
+    ):
         if "size" in kw:
             size = (kw["size"],)
         xp, d, _ = place(dtype, device, self)
@@ -95,12 +140,29 @@ def _zeros_like(F, x):
 
 
 @function("full")
-def full(size, fill_value, *, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, names=None):
+def full(
+    size,
+    fill_value,
+    *,
+    out=None,
+    dtype=None,
+    layout=None,
+    device=None,
+    requires_grad=False,
+    pin_memory=False,
+    names=None,
+):
     """A tensor of the given size filled with `fill_value`; the dtype follows the value if not given."""
     if dtype is None:
-        dtype = dtypes.of_scalar(fill_value.item() if isinstance(fill_value, Tensor) else fill_value)
+        dtype = dtypes.of_scalar(
+            fill_value.item() if isinstance(fill_value, Tensor) else fill_value
+        )
     xp, d, _ = place(dtype, device, out)
-    return finish(xp.full(sizes((size,) if not isinstance(size, int) else (size,)), _number(fill_value), d), requires_grad, out)
+    return finish(
+        xp.full(sizes((size,) if not isinstance(size, int) else (size,)), _number(fill_value), d),
+        requires_grad,
+        out,
+    )
 
 
 def _number(value):
@@ -108,14 +170,33 @@ def _number(value):
 
 
 @function("full_like")
-def full_like(input, fill_value, *, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None):  # noqa: A002
+def full_like(
+    input,
+    fill_value,
+    *,
+    dtype=None,
+    layout=None,
+    device=None,
+    requires_grad=False,
+    memory_format=None,
+):  # noqa: A002
     """``full`` with the size, dtype and device of `input`."""
     xp, d, _ = place(dtype, device, input)
     return finish(xp.full(input._array.shape, _number(fill_value), d), requires_grad)
 
 
 @method("new_full")
-def new_full(self, size, fill_value, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
+def new_full(
+    self,
+    size,
+    fill_value,
+    *,
+    dtype=None,
+    device=None,
+    requires_grad=False,
+    layout=None,
+    pin_memory=False,
+):
     """``full`` with the dtype and device of this tensor."""
     xp, d, _ = place(dtype, device, self)
     return finish(xp.full(sizes((size,)), _number(fill_value), d), requires_grad)
@@ -150,14 +231,21 @@ def to_array(data, kind: dtypes.dtype | None) -> np.ndarray:
     try:
         if kind is dtypes.bfloat16:
             return np.array(data, dtype=np.float64).astype(kind.np)
-        array = np.array(data, dtype=kind.np) if not isinstance(data, np.ndarray) else data.astype(kind.np)
+        array = (
+            np.array(data, dtype=kind.np)
+            if not isinstance(data, np.ndarray)
+            else data.astype(kind.np)
+        )
     except (ValueError, TypeError) as exc:
         raise _bad_data(data, exc) from None
     return array
 
 
 def _plain(data):
-    return [_plain(d) if isinstance(d, (list, tuple)) else d.tolist() if isinstance(d, Tensor) else d for d in data]
+    return [
+        _plain(d) if isinstance(d, (list, tuple)) else d.tolist() if isinstance(d, Tensor) else d
+        for d in data
+    ]
 
 
 def _bad_data(data, exc) -> Exception:
@@ -210,12 +298,16 @@ def as_tensor(data, dtype=None, device=None):
     if isinstance(data, np.ndarray):
         data = from_numpy(data)
     if isinstance(data, Tensor):
-        return data.to(dtype=dtype, device=device) if dtype is not None or device is not None else data
+        return (
+            data.to(dtype=dtype, device=device) if dtype is not None or device is not None else data
+        )
     return tensor(data, dtype=dtype, device=device)
 
 
 PUBLIC["asarray"] = lambda obj, *, dtype=None, device=None, copy=None, requires_grad=False: (
-    tensor(obj, dtype=dtype, device=device, requires_grad=requires_grad) if copy else as_tensor(obj, dtype, device)
+    tensor(obj, dtype=dtype, device=device, requires_grad=requires_grad)
+    if copy
+    else as_tensor(obj, dtype, device)
 )
 
 
@@ -243,9 +335,13 @@ def from_dlpack(ext_tensor) -> Tensor:
 
 
 @function("scalar_tensor")
-def scalar_tensor(s, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
+def scalar_tensor(
+    s, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False
+):
     """A 0-dim tensor of the default dtype."""
-    return full((), s, dtype=dtype or dtypes.get_default_dtype(), device=device, requires_grad=requires_grad)
+    return full(
+        (), s, dtype=dtype or dtypes.get_default_dtype(), device=device, requires_grad=requires_grad
+    )
 
 
 def scalar_tensor_like(value) -> Tensor:
@@ -259,7 +355,11 @@ def legacy_constructor(cls, *args, device=None, **kwargs) -> Tensor:
         made = empty(0, device=device)
     elif len(args) == 1 and isinstance(args[0], Tensor):
         made = args[0].detach()
-    elif len(args) == 1 and isinstance(args[0], (list, tuple, np.ndarray)) and not isinstance(args[0], Size):
+    elif (
+        len(args) == 1
+        and isinstance(args[0], (list, tuple, np.ndarray))
+        and not isinstance(args[0], Size)
+    ):
         made = tensor(args[0], dtype=dtypes.get_default_dtype(), device=device)
     else:
         made = empty(*args, device=device)
@@ -270,7 +370,18 @@ def legacy_constructor(cls, *args, device=None, **kwargs) -> Tensor:
 
 
 @function("arange")
-def arange(start, end=None, step=1, *, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
+def arange(
+    start,
+    end=None,
+    step=1,
+    *,
+    out=None,
+    dtype=None,
+    layout=None,
+    device=None,
+    requires_grad=False,
+    pin_memory=False,
+):
     """start, start + step, ... below `end`; int64 when all three are integers."""
     if end is None:
         start, end = 0, start
@@ -283,13 +394,19 @@ def arange(start, end=None, step=1, *, out=None, dtype=None, layout=None, device
         whole = all(isinstance(v, (int, np.integer)) for v in (start, end, step))
         dtype = dtypes.int64 if whole else dtypes.get_default_dtype()
     xp, d, _ = place(dtype, device, out)
-    n = -int((start - end) // step) if all(isinstance(v, int) for v in (start, end, step)) else builtins.max(0, int(np.ceil((end - start) / step)))
+    n = (
+        -int((start - end) // step)
+        if all(isinstance(v, int) for v in (start, end, step))
+        else builtins.max(0, int(np.ceil((end - start) / step)))
+    )
     wide = d if d.kind in "iu" else np.dtype(np.float64)
     return finish((xp.arange(n, dtype=wide) * step + start).astype(d), requires_grad, out)
 
 
 @function("linspace")
-def linspace(start, end, steps, *, out=None, dtype=None, layout=None, device=None, requires_grad=False):
+def linspace(
+    start, end, steps, *, out=None, dtype=None, layout=None, device=None, requires_grad=False
+):
     """`steps` evenly spaced numbers from `start` to `end`, both included."""
     xp, d, _ = place(dtype, device, out)
     start, end = _number(start), _number(end)
@@ -300,7 +417,18 @@ def linspace(start, end, steps, *, out=None, dtype=None, layout=None, device=Non
 
 
 @function("logspace")
-def logspace(start, end, steps, base=10.0, *, out=None, dtype=None, layout=None, device=None, requires_grad=False):
+def logspace(
+    start,
+    end,
+    steps,
+    base=10.0,
+    *,
+    out=None,
+    dtype=None,
+    layout=None,
+    device=None,
+    requires_grad=False,
+):
     """``base ** linspace(start, end, steps)``."""
     xp, d, _ = place(dtype, device, out)
     grid = xp.linspace(_number(start), _number(end), steps, dtype=np.float64)

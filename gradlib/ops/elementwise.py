@@ -16,7 +16,9 @@ from ..core.inplace import inplace
 from .expose import PUBLIC, function, inplace_method, method, write_out
 
 
-def pointwise(name: str, forward: Any, /, *aliases: str, doc: str = "", inplace: bool = True, **spec: Any) -> Op:
+def pointwise(
+    name: str, forward: Any, /, *aliases: str, doc: str = "", inplace: bool = True, **spec: Any
+) -> Op:
     """Declare an elementwise op and publish it as function, method and in-place method, under all its names."""
     op = declare(name, forward, elementwise=True, **spec)
     op.call.__doc__ = doc or f"``{name}`` of each element."
@@ -28,7 +30,15 @@ def pointwise(name: str, forward: Any, /, *aliases: str, doc: str = "", inplace:
     return op
 
 
-def unary(name: str, formula: Any = None, /, *aliases: str, forward: Any = None, promote: str = "float", **spec: Any) -> Op:
+def unary(
+    name: str,
+    formula: Any = None,
+    /,
+    *aliases: str,
+    forward: Any = None,
+    promote: str = "float",
+    **spec: Any,
+) -> Op:
     """A pointwise op of one argument; `formula` is its gradient."""
     if formula is not None:
         spec["self"] = formula
@@ -37,23 +47,42 @@ def unary(name: str, formula: Any = None, /, *aliases: str, forward: Any = None,
 
 # -- arithmetic --------------------------------------------------------------------------------------------------
 
-add_op = declare("add", "add", args="self other", elementwise=True, self=lambda g: g, other=lambda g: g)
-sub_op = declare("sub", "subtract", args="self other", elementwise=True, self=lambda g: g, other=lambda g: -g)
+add_op = declare(
+    "add",
+    "add",
+    args="self other",
+    elementwise=True,
+    self=lambda g: g,
+    other=lambda g: g,
+    complex=True,
+)
+sub_op = declare(
+    "sub",
+    "subtract",
+    args="self other",
+    elementwise=True,
+    self=lambda g: g,
+    other=lambda g: -g,
+    complex=True,
+)
 mul = pointwise(
     "mul", "multiply", "multiply", args="self other",
     self=lambda g, other: g * other.conjugate(),
     other=lambda g, self: g * self.conjugate(),
-    doc="``input * other``, with broadcasting.",
-)  # fmt: skip
+    doc="``input * other``, with broadcasting.", complex=True)  # fmt: skip
 div_op = declare(
     "div", "true_divide", args="self other", elementwise=True, promote="float",
     self=lambda g, other: g / other.conjugate(),
-    other=lambda g, self, other: -g * (self / (other * other)).conjugate(),
-)  # fmt: skip
-neg = unary("neg", lambda g: -g, "negative", forward="negative", promote="same")
-positive = unary("positive", lambda g: g, promote="same", inplace=False)
-reciprocal = unary("reciprocal", lambda g, result: -g * (result * result).conjugate())
-square = unary("square", lambda g, self: g * (2 * self).conjugate(), promote="same")
+    other=lambda g, self, other: -g * (self / (other * other)).conjugate(), complex=True)  # fmt: skip
+neg = unary("neg", lambda g: -g, "negative", forward="negative", promote="same", complex=True)
+positive = unary("positive", lambda g: g, promote="same", inplace=False, complex=True)
+reciprocal = unary(
+    "reciprocal",
+    lambda g, result: -g * (result * result).conjugate(),
+    domain=(0.3, 2.0),
+    complex=True,
+)
+square = unary("square", lambda g, self: g * (2 * self).conjugate(), promote="same", complex=True)
 
 
 @function("add", method=True)
@@ -160,25 +189,33 @@ def _grad_base(F, g, base, exponent):
         if exponent == 1:
             return g
         return g * (F.pow_number(base, exponent - 1) * exponent).conjugate()
-    return F.where(exponent == 0, 0.0, g * (exponent * F.pow_tensors(base, exponent - 1)).conjugate())
+    return F.where(
+        exponent == 0, 0.0, g * (exponent * F.pow_tensors(base, exponent - 1)).conjugate()
+    )
 
 
 def _grad_exponent(F, g, base, result, exponent):
     """g * result * log(base), 0 where base is 0 and the exponent is not negative."""
     if not hasattr(base, "shape"):
-        return g * (result * (math.log(base) if base else -math.inf)).conjugate() if base else F.where(exponent.real >= 0, 0.0, g * (result * -math.inf))
+        return (
+            g * (result * (math.log(base) if base else -math.inf)).conjugate()
+            if base
+            else F.where(exponent.real >= 0, 0.0, g * (result * -math.inf))
+        )
     zero = (base == 0) & (exponent.real >= 0)
-    return F.where(zero, 0.0, g * (result * F.log(F.where(zero, 1.0 + 0.0 * base, base))).conjugate())
+    return F.where(
+        zero, 0.0, g * (result * F.log(F.where(zero, 1.0 + 0.0 * base, base))).conjugate()
+    )
 
 
 pow_number = declare(
     "pow_number", lambda xp, self, *, exponent: xp.power(self, exponent) if exponent != 2 else xp.multiply(self, self),
-    node="PowBackward0", jvp="elementwise",
+    node="PowBackward0", jvp="elementwise", inplace=True, batch="elementwise", complex=True,
     self=lambda F, g, self, exponent: _grad_base(F, g, self, exponent),
+    samples=lambda t: [(t(3, 4, low=0.5), 2.5), (t(4), 3), (t(4), 2), (t(4), 1), (t(4), 0), (t(low=0.5), -1.5), (t(2, 0), 2)],
 )  # fmt: skip
-pow_number.elementwise = pow_number.inplace = True
 pow_tensors = declare(
-    "pow_tensors", _pow, elementwise=True, node="PowBackward1",
+    "pow_tensors", _pow, elementwise=True, node="PowBackward1", domain=(0.5, 2.0), complex=True,
     self=lambda F, g, self, other: _grad_base(F, g, self, other),
     other=lambda F, g, self, other, result: _grad_exponent(F, g, self, result, other),
 )  # fmt: skip
@@ -191,7 +228,12 @@ def pow(input, exponent, *, out=None):  # noqa: A001, A002
         kind = input._array.dtype.kind
         if kind in "iub" and isinstance(exponent, int) and exponent < 0:
             raise RuntimeError("Integers to negative integer powers are not allowed.")
-        if kind in "iubV" and isinstance(exponent, float) or isinstance(exponent, complex) or kind == "b":
+        if (
+            kind in "iubV"
+            and isinstance(exponent, float)
+            or isinstance(exponent, complex)
+            or kind == "b"
+        ):
             return write_out(out, pow_tensors.call(input, exponent))
         return write_out(out, pow_number.call(input, exponent))
     return write_out(out, pow_tensors.call(input, exponent))
@@ -218,22 +260,30 @@ def float_power(input, exponent, *, out=None):  # noqa: A002
     return pow(widen(input), widen(exponent), out=out)
 
 
-sqrt = unary("sqrt", lambda g, result: g / (2 * result).conjugate())
+sqrt = unary(
+    "sqrt", lambda g, result: g / (2 * result).conjugate(), domain=(0.1, 3.0), complex=True
+)
 rsqrt = unary(
     "rsqrt", lambda g, result: -0.5 * g * (result * result * result).conjugate(),
-    forward=lambda xp, self: xp.reciprocal(xp.sqrt(self)),
-)  # fmt: skip
+    forward=lambda xp, self: xp.reciprocal(xp.sqrt(self)), domain=(0.1, 3.0), complex=True)  # fmt: skip
 
 
 # -- exponentials and logarithms ---------------------------------------------------------------------------------
 
-exp = unary("exp", lambda g, result: g * result.conjugate())
-exp2 = unary("exp2", lambda g, result: g * (result * math.log(2.0)).conjugate())
-expm1 = unary("expm1", lambda g, result: g * (result + 1).conjugate())
-log = unary("log", lambda g, self: g / self.conjugate())
-log2 = unary("log2", lambda g, self: g / (self * math.log(2.0)).conjugate())
-log10 = unary("log10", lambda g, self: g / (self * math.log(10.0)).conjugate())
-log1p = unary("log1p", lambda g, self: g / (self + 1).conjugate())
+exp = unary("exp", lambda g, result: g * result.conjugate(), complex=True)
+exp2 = unary("exp2", lambda g, result: g * (result * math.log(2.0)).conjugate(), complex=True)
+expm1 = unary("expm1", lambda g, result: g * (result + 1).conjugate(), complex=True)
+log = unary("log", lambda g, self: g / self.conjugate(), domain=(0.1, 3.0), complex=True)
+log2 = unary(
+    "log2", lambda g, self: g / (self * math.log(2.0)).conjugate(), domain=(0.1, 3.0), complex=True
+)
+log10 = unary(
+    "log10",
+    lambda g, self: g / (self * math.log(10.0)).conjugate(),
+    domain=(0.1, 3.0),
+    complex=True,
+)
+log1p = unary("log1p", lambda g, self: g / (self + 1).conjugate(), domain=(-0.5, 3.0), complex=True)
 
 
 def _sigmoid(xp, self):
@@ -246,7 +296,13 @@ def _sigmoid(xp, self):
     return 0.5 * half + 0.5
 
 
-sigmoid = unary("sigmoid", lambda g, result: g * (result * (1 - result)).conjugate(), "expit", forward=_sigmoid)
+sigmoid = unary(
+    "sigmoid",
+    lambda g, result: g * (result * (1 - result)).conjugate(),
+    "expit",
+    forward=_sigmoid,
+    complex=True,
+)
 logaddexp = pointwise(
     "logaddexp", lambda xp, self, other: xp.logaddexp(self, other), inplace=False,
     self=lambda F, g, self, result: g * F.exp(self - result).conjugate(),
@@ -260,32 +316,68 @@ logaddexp2 = pointwise(
 
 # -- trigonometric and hyperbolic --------------------------------------------------------------------------------
 
-sin = unary("sin", lambda F, g, self: g * F.cos(self).conjugate())
-cos = unary("cos", lambda F, g, self: -g * F.sin(self).conjugate())
-tan = unary("tan", lambda g, result: g * (1 + result * result).conjugate())
-sinh = unary("sinh", lambda F, g, self: g * F.cosh(self).conjugate())
-cosh = unary("cosh", lambda F, g, self: g * F.sinh(self).conjugate())
-tanh = unary("tanh", lambda g, result: g * (1 - result * result).conjugate())
-asin = unary("asin", lambda F, g, self: g * F.rsqrt(1 - self * self).conjugate(), "arcsin", forward="arcsin")
-acos = unary("acos", lambda F, g, self: -g * F.rsqrt(1 - self * self).conjugate(), "arccos", forward="arccos")
-atan = unary("atan", lambda g, self: g / (self * self + 1).conjugate(), "arctan", forward="arctan")
-asinh = unary("asinh", lambda F, g, self: g * F.rsqrt(self * self + 1).conjugate(), "arcsinh", forward="arcsinh")
+sin = unary("sin", lambda F, g, self: g * F.cos(self).conjugate(), complex=True)
+cos = unary("cos", lambda F, g, self: -g * F.sin(self).conjugate(), complex=True)
+tan = unary(
+    "tan", lambda g, result: g * (1 + result * result).conjugate(), domain=(-1.2, 1.2), complex=True
+)
+sinh = unary("sinh", lambda F, g, self: g * F.cosh(self).conjugate(), complex=True)
+cosh = unary("cosh", lambda F, g, self: g * F.sinh(self).conjugate(), complex=True)
+tanh = unary("tanh", lambda g, result: g * (1 - result * result).conjugate(), complex=True)
+asin = unary(
+    "asin",
+    lambda F, g, self: g * F.rsqrt(1 - self * self).conjugate(),
+    "arcsin",
+    forward="arcsin",
+    domain=(-0.9, 0.9),
+    complex=True,
+)
+acos = unary(
+    "acos",
+    lambda F, g, self: -g * F.rsqrt(1 - self * self).conjugate(),
+    "arccos",
+    forward="arccos",
+    domain=(-0.9, 0.9),
+    complex=True,
+)
+atan = unary(
+    "atan",
+    lambda g, self: g / (self * self + 1).conjugate(),
+    "arctan",
+    forward="arctan",
+    complex=True,
+)
+asinh = unary(
+    "asinh",
+    lambda F, g, self: g * F.rsqrt(self * self + 1).conjugate(),
+    "arcsinh",
+    forward="arcsinh",
+    complex=True,
+)
 acosh = unary(
-    "acosh", lambda F, g, self: g * (F.rsqrt(self - 1) * F.rsqrt(self + 1)).conjugate(), "arccosh", forward="arccosh",
-)  # fmt: skip
-atanh = unary("atanh", lambda g, self: g / (1 - self * self).conjugate(), "arctanh", forward="arctanh")
+    "acosh", lambda F, g, self: g * (F.rsqrt(self - 1) * F.rsqrt(self + 1)).conjugate(), "arccosh", forward="arccosh", domain=(1.1, 3.0), complex=True)  # fmt: skip
+atanh = unary(
+    "atanh",
+    lambda g, self: g / (1 - self * self).conjugate(),
+    "arctanh",
+    forward="arctanh",
+    domain=(-0.9, 0.9),
+    complex=True,
+)
 atan2 = pointwise(
     "atan2", "arctan2", "arctan2", args="self other", promote="float",
     self=lambda g, self, other: g * other / (self * self + other * other),
-    other=lambda g, self, other: -g * self / (self * self + other * other),
-)  # fmt: skip
+    other=lambda g, self, other: -g * self / (self * self + other * other), domain=(0.2, 2.0))  # fmt: skip
 hypot = pointwise(
     "hypot", "hypot", args="self other",
     self=lambda F, g, self, result: g * F.where(result == 0, 0.0 * self, self / result),
-    other=lambda F, g, other, result: g * F.where(result == 0, 0.0 * other, other / result),
-)  # fmt: skip
-deg2rad = unary("deg2rad", lambda g: g * (math.pi / 180), forward=lambda xp, self: self * (math.pi / 180))
-rad2deg = unary("rad2deg", lambda g: g * (180 / math.pi), forward=lambda xp, self: self * (180 / math.pi))
+    other=lambda F, g, other, result: g * F.where(result == 0, 0.0 * other, other / result), domain=(0.2, 2.0))  # fmt: skip
+deg2rad = unary(
+    "deg2rad", lambda g: g * (math.pi / 180), forward=lambda xp, self: self * (math.pi / 180)
+)
+rad2deg = unary(
+    "rad2deg", lambda g: g * (180 / math.pi), forward=lambda xp, self: self * (180 / math.pi)
+)
 
 # -- rounding and sign -------------------------------------------------------------------------------------------
 
@@ -297,19 +389,36 @@ def _keeps_integers(name):
     return forward
 
 
-def step(name: str, *aliases: str, forward: Any = None) -> Op:
+def step(name: str, *aliases: str, forward: Any = None, domain: tuple = (0.1, 0.9)) -> Op:
     """A rounding function: its gradient is zero."""
-    return unary(name, lambda F, g: F.zeros_like(g), *aliases, forward=forward or _keeps_integers(name), promote="same")
+    return unary(
+        name,
+        lambda F, g: F.zeros_like(g),
+        *aliases,
+        forward=forward or _keeps_integers(name),
+        promote="same",
+        domain=domain,
+    )
 
 
 floor = step("floor")
 ceil = step("ceil")
 trunc = step("trunc", "fix")
-sign = step("sign", forward=lambda xp, self: xp.sign(self) if self.dtype.kind != "b" else self.copy())
-frac = unary("frac", lambda g: g, forward=lambda xp, self: self - xp.trunc(self), promote="same")
+sign = step(
+    "sign",
+    forward=lambda xp, self: xp.sign(self) if self.dtype.kind != "b" else self.copy(),
+    domain=(0.1, 2.0),
+)
+frac = unary(
+    "frac",
+    lambda g: g,
+    forward=lambda xp, self: self - xp.trunc(self),
+    promote="same",
+    domain=(0.1, 0.9),
+)
 round_op = declare(
     "round", lambda xp, self, *, decimals: self.copy() if self.dtype.kind in "iub" else xp.round(self, decimals),
-    self=lambda F, g: F.zeros_like(g), jvp="elementwise",
+    self=lambda F, g: F.zeros_like(g), samples=lambda t: [(t(3, 4), 0), (t(4), 2), (t(), 0), (t(0), 0)], inplace=True, batch="elementwise", jvp="elementwise",
 )  # fmt: skip
 
 
@@ -325,20 +434,26 @@ def round_(self, *, decimals=0):
     return inplace(round_op, self, (), (decimals,))
 
 
-signbit = unary("signbit", forward=lambda xp, self: xp.signbit(self) if self.dtype.kind != "b" else xp.zeros_like(self), promote="same", inplace=False)
+signbit = unary(
+    "signbit",
+    nondifferentiable="bool",
+    forward=lambda xp, self: xp.signbit(self) if self.dtype.kind != "b" else xp.zeros_like(self),
+    promote="same",
+    inplace=False,
+)
 copysign = pointwise(
     "copysign", "copysign", args="self other", promote="float",
     self=lambda F, g, self, result: F.where(self == 0, 0.0, g * F.sign(self) * F.sign(result)),
-    other=lambda F, g: F.zeros_like(g),
-)  # fmt: skip
-nextafter = pointwise("nextafter", "nextafter", args="self other")
+    other=lambda F, g: F.zeros_like(g), domain=(0.1, 2.0))  # fmt: skip
+nextafter = pointwise(
+    "nextafter", "nextafter", args="self other", nondifferentiable="its derivative is not defined"
+)
 
 # -- absolute value, extrema -------------------------------------------------------------------------------------
 
 abs = unary(  # noqa: A001
     "abs", lambda F, g, self: g * F.sgn(self), "absolute", forward="absolute", promote="same",
-    jvp=lambda F, self, self_t: (self_t * F.sgn(self).conj()).real if self.is_complex() else self_t * F.sgn(self),
-)  # fmt: skip
+    jvp=lambda F, self, self_t: (self_t * F.sgn(self).conj()).real if self.is_complex() else self_t * F.sgn(self), domain=(0.1, 2.0), complex=True)  # fmt: skip
 
 
 def _sgn(xp, self):
@@ -357,7 +472,15 @@ def _sgn_grad(F, g, self, result):
     return F.where(size == 0, 0.0, (g - F.real(g * result.conjugate()) * result) / safe)
 
 
-sgn = unary("sgn", _sgn_grad, forward=_sgn, promote="same", jvp=lambda F, self, self_t, result: _sgn_grad(F, self_t, self, result))
+sgn = unary(
+    "sgn",
+    _sgn_grad,
+    forward=_sgn,
+    promote="same",
+    jvp=lambda F, self, self_t, result: _sgn_grad(F, self_t, self, result),
+    domain=(0.2, 2.0),
+    complex=True,
+)
 
 
 def _share_ties(F, g, self, other, mine):
@@ -385,12 +508,28 @@ fmin = pointwise(
     self=lambda F, g, self, other: F.where((self < other) | F.isnan(other), g, 0.0) + F.where(self == other, 0.5 * g, 0.0),
     other=lambda F, g, self, other: F.where((other < self) | F.isnan(self), g, 0.0) + F.where(self == other, 0.5 * g, 0.0),
 )  # fmt: skip
-relu = unary("relu", lambda g, result: g * (result > 0), forward=lambda xp, self: xp.maximum(self, 0), promote="same")
-clamp_op = declare(
-    "clamp", lambda xp, self, min=None, max=None: xp.clip(self, min, max), promote="same", jvp="elementwise",
+relu = unary(
+    "relu",
+    lambda g, result: g * (result > 0),
+    forward=lambda xp, self: xp.maximum(self, 0),
+    promote="same",
+    domain=(0.1, 2.0),
+)
+clamp_number = declare(
+    "clamp_number", lambda xp, self, *, min, max: xp.clip(self, min, max), node="ClampBackward0",
     self=lambda F, g, self, min, max: g * F.clamp_mask(self, min, max),
+    jvp="elementwise", inplace=True, batch="elementwise",
+    samples=lambda t: [(t(3, 4), -1.0, 1.0), (t(5), None, 0.5), (t(5), 0.5, None), (t(), 0, 1), (t(0), 0, 1)],
+)  # fmt: skip
+clamp_op = declare(
+    "clamp", lambda xp, self, min=None, max=None: xp.clip(self, min, max), node="ClampBackward1",
+    self=lambda F, g, self, min, max, self_shape: F.sum_to_size(g * F.clamp_mask(self, min, max), self_shape),
     min=lambda F, g, self, min, max: F.sum_to_size(F.where(_below(self, min, max), g, 0.0), F.shape_of(min)),
     max=lambda F, g, self, max: F.sum_to_size(F.where(self > max, g, 0.0), F.shape_of(max)),
+    inplace=True, batch="elementwise",
+    samples=lambda t: [
+        (t(3, 4), t(4), t(3, 1, low=2)), (t(3, 4), None, t()), (t(3), t(3), None), (t(0), t(), t(low=3, high=4)),
+    ],
 )  # fmt: skip
 
 
@@ -416,7 +555,17 @@ def clamp(input, min=None, max=None, *, out=None):  # noqa: A002
     """Limit each element to [min, max]; bounds are numbers, tensors or None. The gradient at a bound is 1."""
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
-    return write_out(out, clamp_op.call(input, min, max))
+    return write_out(
+        out, (clamp_number if _plain(input, min, max) else clamp_op).call(input, min, max)
+    )
+
+
+def _plain(input, min, max) -> bool:  # noqa: A002
+    """Whether the bounds are numbers that do not change the dtype of `input`."""
+    if isinstance(min, Tensor) or isinstance(max, Tensor):
+        return False
+    whole = not isinstance(min, float) and not isinstance(max, float)
+    return input._array.dtype.kind in ("iufV" if whole else "fV")
 
 
 @function("clamp_min", method=True)
@@ -434,19 +583,31 @@ def clamp_max(input, max, *, out=None):  # noqa: A002
 @method("clamp_", "clip_")
 def clamp_(self, min=None, max=None):  # noqa: A002
     """In-place version of ``clamp``."""
-    return inplace(clamp_op, self, (min, max))
+    return (
+        inplace(clamp_number, self, (), (min, max))
+        if _plain(self, min, max)
+        else inplace(clamp_op, self, (min, max))
+    )
 
 
 @method("clamp_min_")
 def clamp_min_(self, min):  # noqa: A002
     """In-place version of ``clamp_min``."""
-    return inplace(clamp_op, self, (min, None))
+    return (
+        inplace(clamp_number, self, (), (min, None))
+        if _plain(self, min, None)
+        else inplace(clamp_op, self, (min, None))
+    )
 
 
 @method("clamp_max_")
 def clamp_max_(self, max):  # noqa: A002
     """In-place version of ``clamp_max``."""
-    return inplace(clamp_op, self, (None, max))
+    return (
+        inplace(clamp_number, self, (), (None, max))
+        if _plain(self, None, max)
+        else inplace(clamp_op, self, (None, max))
+    )
 
 
 for _name, _fn, _op in (("add", add, add_op), ("sub", sub, sub_op), ("subtract", sub, sub_op), ("div", div, div_op),
@@ -486,5 +647,14 @@ Tensor.__rfloordiv__ = lambda self, other: floor_divide_op.call(other, self)
 Tensor.__mod__, Tensor.__rmod__ = remainder.call, lambda self, other: remainder.call(other, self)
 Tensor.__pow__, Tensor.__rpow__ = pow, lambda self, other: pow_tensors.call(other, self)
 Tensor.__neg__, Tensor.__pos__, Tensor.__abs__ = neg.call, positive.call, abs.call
-Tensor.__iadd__, Tensor.__isub__, Tensor.__imul__, Tensor.__itruediv__ = Tensor.add_, Tensor.sub_, Tensor.mul_, Tensor.div_
-Tensor.__ifloordiv__, Tensor.__imod__, Tensor.__ipow__ = Tensor.floor_divide_, Tensor.remainder_, Tensor.pow_
+Tensor.__iadd__, Tensor.__isub__, Tensor.__imul__, Tensor.__itruediv__ = (
+    Tensor.add_,
+    Tensor.sub_,
+    Tensor.mul_,
+    Tensor.div_,
+)
+Tensor.__ifloordiv__, Tensor.__imod__, Tensor.__ipow__ = (
+    Tensor.floor_divide_,
+    Tensor.remainder_,
+    Tensor.pow_,
+)

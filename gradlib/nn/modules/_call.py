@@ -97,9 +97,7 @@ class Calling(ModuleFields):
         result = self.forward(*args, **kwargs)
         for hook_id, hook, with_kwargs in self._all_forward_hooks():
             called.add(hook_id)
-            replaced = (
-                hook(self, args, kwargs, result) if with_kwargs else hook(self, args, result)
-            )
+            replaced = hook(self, args, kwargs, result) if with_kwargs else hook(self, args, result)
             if replaced is not None:
                 result = replaced
         if backward is not None:

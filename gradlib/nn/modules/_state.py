@@ -134,9 +134,7 @@ class StateDict(ModuleFields):
             local = {} if metadata is None else metadata.get(prefix[:-1], {})
             if assign:
                 local["assign_to_params_buffers"] = assign
-            module._load_from_state_dict(
-                entries, prefix, local, True, missing, unexpected, errors
-            )
+            module._load_from_state_dict(entries, prefix, local, True, missing, unexpected, errors)
             for name, child in module._modules.items():
                 if child is not None:
                     below = f"{prefix}{name}."

@@ -161,9 +161,7 @@ class Sequential(_NumberedModules):
 
 def _repeated(modules: Iterable[Module], times: Any) -> list[Module]:
     if not isinstance(times, int):
-        raise TypeError(
-            f"unsupported operand type(s) for *: {type(modules)} and {type(times)}"
-        )
+        raise TypeError(f"unsupported operand type(s) for *: {type(modules)} and {type(times)}")
     if times <= 0:
         raise ValueError(f"Non-positive multiplication factor {times} for {type(modules)}")
     return list(modules) * times

@@ -115,9 +115,7 @@ class _ConvNd(Module):
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         conv = _CONV[self._dims]
         if self.padding_mode == "zeros":
-            return conv(
-                input, weight, bias, self.stride, self.padding, self.dilation, self.groups
-            )
+            return conv(input, weight, bias, self.stride, self.padding, self.dilation, self.groups)
         padded = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
         no_padding = (0,) * self._dims
         return conv(padded, weight, bias, self.stride, no_padding, self.dilation, self.groups)
@@ -264,9 +262,7 @@ class _ConvTransposeNd(_ConvNd):
         dtype: Any = None,
     ) -> None:
         if padding_mode != "zeros":
-            raise ValueError(
-                f'Only "zeros" padding mode is supported for {type(self).__name__}'
-            )
+            raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
         each = _ntuple(self._dims)
         super().__init__(
             in_channels,

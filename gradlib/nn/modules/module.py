@@ -191,9 +191,7 @@ class Module(Calling, StateDict, Conversion):
     def _check_name(self, name: Any, kind: str, registry: str) -> None:
         label = "buffer" if kind == "buffer" else kind
         if not isinstance(name, str):
-            raise TypeError(
-                f"{label} name should be a string. Got {_full_type_name(name)}"
-            )
+            raise TypeError(f"{label} name should be a string. Got {_full_type_name(name)}")
         if "." in name:
             extra = f', got: "{name}"' if kind == "module" else ""
             raise KeyError(f'{label} name can\'t contain "."{extra}')

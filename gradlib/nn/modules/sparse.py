@@ -22,9 +22,7 @@ class _Table(Module):
     embedding_dim: int
     padding_idx: int | None
 
-    def _make_table(
-        self, weight: Tensor | None, freeze: bool, device: Any, dtype: Any
-    ) -> None:
+    def _make_table(self, weight: Tensor | None, freeze: bool, device: Any, dtype: Any) -> None:
         if self.padding_idx is not None:
             if self.padding_idx > 0:
                 assert self.padding_idx < self.num_embeddings, (

@@ -24,5 +24,3 @@ _quadruple = _ntuple(4, "_quadruple")
 def _reverse_repeat_tuple(t: tuple, n: int) -> tuple:
     """Each element n times, last element first: the order in which `pad` takes its widths."""
     return tuple(x for x in reversed(t) for _ in range(n))
-
-

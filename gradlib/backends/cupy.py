@@ -1,0 +1,69 @@
+"""The CUDA backend: CuPy's functions under NumPy's names. CuPy is imported here, on first use of a CUDA device."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any
+
+_backend: Any = None
+
+
+def why_not() -> str | None:
+    """What is missing for CUDA, as a sentence that says what to do; None if CUDA can be used."""
+    if importlib.util.find_spec("cupy") is None:
+        return (
+            "CUDA is not available: CuPy is not installed. Install it with pip install 'gradlib[cuda12]' "
+            "(or gradlib[cuda13]), or use device='cpu'."
+        )
+    try:
+        import cupy
+
+        count = cupy.cuda.runtime.getDeviceCount()
+    except Exception as exc:
+        return f"CUDA is not available: CuPy is installed but cannot use a CUDA device ({exc}). Use device='cpu'."
+    return None if count else "CUDA is not available: no CUDA device was found. Use device='cpu'."
+
+
+def get_backend():
+    """The backend; RuntimeError that says what is missing."""
+    global _backend
+    if _backend is None:
+        reason = why_not()
+        if reason is not None:
+            raise RuntimeError(reason)
+        _backend = CupyBackend()
+    return _backend
+
+
+class CupyBackend:
+    """CuPy as the namespace of kernels."""
+
+    name = "cupy"
+
+    def __init__(self) -> None:
+        import cupy
+
+        self.xp = cupy
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self.xp, name)
+        self.__dict__[name] = value
+        return value
+
+    def device_of(self, array):
+        from ..core.device import device
+
+        return device("cuda", int(array.device.id))
+
+    def number(self, value, dtype):
+        return self.xp.asarray(value, dtype)
+
+    def to_backend(self, array, device=None):
+        index = device.index if device is not None and device.index is not None else None
+        with self.xp.cuda.Device(index):
+            return self.xp.asarray(array)
+
+    def wide(self, array):
+        return (
+            array.astype("f4") if array.dtype.itemsize == 2 and array.dtype.kind in "fV" else array
+        )

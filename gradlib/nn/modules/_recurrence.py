@@ -1,0 +1,146 @@
+"""One step of each recurrent cell, and the walk of a cell over time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import gradlib
+from gradlib.core.tensor import Tensor
+from gradlib.nn import functional as F
+
+States = tuple[Tensor, ...]
+
+
+class Cell:
+    """A cell: `project` all inputs at once, then `step` through time."""
+
+    def __init__(self, weight_ih: Any, weight_hh: Any, bias_ih: Any = None, bias_hh: Any = None):
+        self.weight_ih, self.weight_hh = weight_ih, weight_hh
+        self.bias_ih, self.bias_hh = bias_ih, bias_hh
+
+    def project(self, x: Tensor) -> Tensor:
+        """x: [..., in] -> its part of the gates [..., gates * hidden]."""
+        return F.linear(x, self.weight_ih, self.bias_ih)
+
+    def step(self, gates: Tensor, states: States) -> States:
+        """gates: [N, gates * hidden], states: [N, hidden] each -> the next states."""
+        raise NotImplementedError
+
+
+class SimpleCell(Cell):
+    """h' = f(gates + W_hh h + b_hh)."""
+
+    def __init__(self, activation: Callable[[Tensor], Tensor], *weights: Any):
+        super().__init__(*weights)
+        self.activation = activation
+
+    def step(self, gates: Tensor, states: States) -> States:
+        """gates: [N, hidden], states: (h,) -> (h',)."""
+        return (self.activation(gates + F.linear(states[0], self.weight_hh, self.bias_hh)),)
+
+
+class LSTMCellStep(Cell):
+    """c' = f c + i g, h' = o tanh(c'), projected if there is a projection."""
+
+    def __init__(self, *weights: Any, weight_hr: Any = None):
+        super().__init__(*weights)
+        self.weight_hr = weight_hr
+
+    def step(self, gates: Tensor, states: States) -> States:
+        """gates: [N, 4 * hidden], states: (h, c) -> (h', c')."""
+        h, c = states
+        gates = gates + F.linear(h, self.weight_hh, self.bias_hh)
+        i, f, g, o = gates.chunk(4, -1)
+        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+        h = o.sigmoid() * c.tanh()
+        if self.weight_hr is not None:
+            h = F.linear(h, self.weight_hr)
+        return h, c
+
+
+class GRUCellStep(Cell):
+    """h' = n + z (h - n), the reset gate r inside n."""
+
+    def step(self, gates: Tensor, states: States) -> States:
+        """gates: [N, 3 * hidden], states: (h,) -> (h',)."""
+        (h,) = states
+        xr, xz, xn = gates.chunk(3, -1)
+        hr, hz, hn = F.linear(h, self.weight_hh, self.bias_hh).chunk(3, -1)
+        r = (xr + hr).sigmoid()
+        z = (xz + hz).sigmoid()
+        n = (xn + r * hn).tanh()
+        return (n + z * (h - n),)
+
+
+def cell_of(mode: str, bias: bool, weights: list[Any]) -> Cell:
+    """The cell of one layer and direction, from its parameters in the order of registration."""
+    main = weights[: 4 if bias else 2]
+    if mode == "LSTM":
+        rest = weights[len(main) :]
+        return LSTMCellStep(*main, weight_hr=rest[0] if rest else None)
+    if mode == "GRU":
+        return GRUCellStep(*main)
+    return SimpleCell(Tensor.tanh if mode == "RNN_TANH" else Tensor.relu, *main)
+
+
+def over_time(
+    cell: Cell, x: Tensor, sizes: list[int], states: States, reverse: bool
+) -> tuple[Tensor, States]:
+    """Run a cell over a sequence.
+
+    Args:
+        cell: what to run.
+        x: [T, N, in], or packed [sum of sizes, in].
+        sizes: sequences that are alive at each time step; not increasing.
+        states: [N, hidden] each, at the start.
+        reverse: from the last time step to the first.
+
+    Returns:
+        (output, states): output [T, N, out] or [sum of sizes, out]; states after the last
+        element of each sequence, or after its first in reverse.
+    """
+    packed = x.dim() == 2
+    gates = cell.project(x)
+    steps = gates.split(sizes) if packed else gates.unbind(0)
+    if reverse:
+        outputs, states = _backward(cell, steps, sizes, states)
+    else:
+        outputs, states = _forward(cell, steps, sizes, states)
+    return (gradlib.cat(outputs) if packed else gradlib.stack(outputs)), states
+
+
+def _forward(
+    cell: Cell, steps: Any, sizes: list[int], states: States
+) -> tuple[list[Tensor], States]:
+    ended: list[States] = []  # states of sequences that are over, shortest first
+    outputs = []
+    alive = sizes[0]
+    for gates, n in zip(steps, sizes):
+        if n < alive:
+            ended.append(tuple(s[n:] for s in states))
+            states = tuple(s[:n] for s in states)
+            alive = n
+        states = cell.step(gates, states)
+        outputs.append(states[0])
+    if ended:
+        ended.append(states)
+        ended.reverse()
+        states = tuple(gradlib.cat(list(parts)) for parts in zip(*ended))
+    return outputs, states
+
+
+def _backward(
+    cell: Cell, steps: Any, sizes: list[int], first: States
+) -> tuple[list[Tensor], States]:
+    alive = sizes[-1]
+    states = first if alive == sizes[0] else tuple(s[:alive] for s in first)
+    outputs = []
+    for gates, n in zip(reversed(steps), reversed(sizes)):
+        if n > alive:  # longer sequences have been walked already, these begin here
+            states = tuple(gradlib.cat([s, f[alive:n]]) for s, f in zip(states, first))
+            alive = n
+        states = cell.step(gates, states)
+        outputs.append(states[0])
+    outputs.reverse()
+    return outputs, states

@@ -1,0 +1,313 @@
+"""Layers that learn the size of their input at the first call."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import gradlib
+from gradlib.core.tensor import Tensor
+from gradlib.nn.modules import batchnorm, conv, instancenorm, linear
+from gradlib.nn.modules.module import Module
+from gradlib.nn.parameter import (
+    UninitializedBuffer,
+    UninitializedParameter,
+    is_lazy,
+)
+
+__all__ = [
+    "LazyBatchNorm1d",
+    "LazyBatchNorm2d",
+    "LazyBatchNorm3d",
+    "LazyConv1d",
+    "LazyConv2d",
+    "LazyConv3d",
+    "LazyConvTranspose1d",
+    "LazyConvTranspose2d",
+    "LazyConvTranspose3d",
+    "LazyInstanceNorm1d",
+    "LazyInstanceNorm2d",
+    "LazyInstanceNorm3d",
+    "LazyLinear",
+]
+
+
+class LazyModuleMixin:
+    """Waits for the first call, then makes the parameters and becomes `cls_to_become`."""
+
+    cls_to_become: type | None = None
+
+    def _wait_for_input(self: Any) -> None:
+        self._register_load_state_dict_pre_hook(self._size_from_state_dict)
+        self._infer_hook = self.register_forward_pre_hook(
+            type(self)._infer_parameters, with_kwargs=True
+        )
+
+    def has_uninitialized_params(self: Any) -> bool:
+        """Whether a parameter or buffer still waits for its shape."""
+        tensors = itertools.chain(self._parameters.values(), self._buffers.values())
+        return any(is_lazy(t) for t in tensors)
+
+    def _infer_parameters(self: Any, args: tuple, kwargs: dict[str, Any]) -> None:
+        self.initialize_parameters(*args, **kwargs)
+        if self.has_uninitialized_params():
+            raise RuntimeError(
+                f"module {self._get_name()} has not been fully initialized"
+            )
+        self._infer_hook.remove()
+        del self._infer_hook
+        if self.cls_to_become is not None:
+            self.__class__ = self.cls_to_become
+
+    def _size_from_state_dict(self: Any, state_dict: dict, prefix: str, *_: Any) -> None:
+        for name, tensor in itertools.chain(self._parameters.items(), self._buffers.items()):
+            value = state_dict.get(prefix + name)
+            if value is not None and is_lazy(tensor) and not is_lazy(value):
+                with gradlib.no_grad():
+                    tensor.materialize(value.shape)
+
+    def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
+        """Make the parameters for this input."""
+        raise NotImplementedError(
+            f"initialize_parameters is not implemented for {type(self).__name__}"
+        )
+
+
+class LazyLinear(LazyModuleMixin, linear.Linear):
+    """`Linear` whose in_features is the last size of its first input.
+
+    Example:
+        >>> layer = nn.LazyLinear(3)
+        >>> _ = layer(gradlib.ones(2, 5))
+        >>> layer.in_features
+        5
+    """
+
+    cls_to_become = linear.Linear
+
+    def __init__(
+        self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None
+    ) -> None:
+        super().__init__(0, 0, False)
+        self.weight = UninitializedParameter(device=device, dtype=dtype)
+        self.out_features = out_features
+        if bias:
+            self.bias = UninitializedParameter(device=device, dtype=dtype)
+        self._wait_for_input()
+
+    def reset_parameters(self) -> None:
+        """Draw weight and bias anew, once they exist."""
+        if not self.has_uninitialized_params() and self.in_features != 0:
+            super().reset_parameters()
+
+    def initialize_parameters(self, input: Tensor) -> None:
+        """input: [..., in_features]."""
+        if self.has_uninitialized_params():
+            with gradlib.no_grad():
+                self.in_features = input.shape[-1]
+                self.weight.materialize((self.out_features, self.in_features))
+                if self.bias is not None:
+                    self.bias.materialize((self.out_features,))
+                self.reset_parameters()
+
+
+class _LazyConv(LazyModuleMixin):
+    """What lazy convolutions share: in_channels comes from the first input."""
+
+    _dims: int
+
+    def _start(self: Any, out_channels: int, bias: bool, device: Any, dtype: Any) -> None:
+        self.weight = UninitializedParameter(device=device, dtype=dtype)
+        self.out_channels = out_channels
+        if bias:
+            self.bias = UninitializedParameter(device=device, dtype=dtype)
+        self._wait_for_input()
+
+    def reset_parameters(self: Any) -> None:
+        """Draw weight and bias anew, once they exist."""
+        if not self.has_uninitialized_params() and self.in_channels != 0:
+            conv._ConvNd.reset_parameters(self)
+
+    def initialize_parameters(self: Any, input: Tensor, *_: Any, **__: Any) -> None:
+        """input: [N, in_channels, *L] or [in_channels, *L]."""
+        if not self.has_uninitialized_params():
+            return
+        n = self._dims
+        if input.dim() not in (n + 1, n + 2):
+            raise RuntimeError(
+                f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to "
+                f"{type(self).__name__}, but got input of size: {input.shape}"
+            )
+        with gradlib.no_grad():
+            self.in_channels = input.shape[-n - 1]
+            if self.in_channels % self.groups != 0:
+                raise ValueError("in_channels must be divisible by groups")
+            first, second = self.out_channels, self.in_channels
+            if self.transposed:
+                first, second = second, first
+            self.weight.materialize((first, second // self.groups, *self.kernel_size))
+            if self.bias is not None:
+                self.bias.materialize((self.out_channels,))
+            self.reset_parameters()
+
+
+class _LazyPlainConv(_LazyConv):
+    """Constructor of the lazy convolutions."""
+
+    def __init__(
+        self,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(
+            0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode
+        )  # type: ignore[call-arg]
+        self._start(out_channels, bias, device, dtype)
+
+
+class LazyConv1d(_LazyPlainConv, conv.Conv1d):
+    """`Conv1d` whose in_channels comes from its first input."""
+
+    cls_to_become = conv.Conv1d
+
+
+class LazyConv2d(_LazyPlainConv, conv.Conv2d):
+    """`Conv2d` whose in_channels comes from its first input."""
+
+    cls_to_become = conv.Conv2d
+
+
+class LazyConv3d(_LazyPlainConv, conv.Conv3d):
+    """`Conv3d` whose in_channels comes from its first input."""
+
+    cls_to_become = conv.Conv3d
+
+
+class _LazyTransposedConv(_LazyConv):
+    """Constructor of the lazy transposed convolutions."""
+
+    def __init__(
+        self,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: Any = 1,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(
+            0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation, padding_mode
+        )  # type: ignore[call-arg]
+        self._start(out_channels, bias, device, dtype)
+
+
+class LazyConvTranspose1d(_LazyTransposedConv, conv.ConvTranspose1d):
+    """`ConvTranspose1d` whose in_channels comes from its first input."""
+
+    cls_to_become = conv.ConvTranspose1d
+
+
+class LazyConvTranspose2d(_LazyTransposedConv, conv.ConvTranspose2d):
+    """`ConvTranspose2d` whose in_channels comes from its first input."""
+
+    cls_to_become = conv.ConvTranspose2d
+
+
+class LazyConvTranspose3d(_LazyTransposedConv, conv.ConvTranspose3d):
+    """`ConvTranspose3d` whose in_channels comes from its first input."""
+
+    cls_to_become = conv.ConvTranspose3d
+
+
+class _LazyNorm(LazyModuleMixin):
+    """What lazy norms share: num_features is the second size of the first input."""
+
+    def __init__(
+        self,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        place = {"device": device, "dtype": dtype}
+        super().__init__(0, eps, momentum, False, False)  # type: ignore[call-arg]
+        module: Any = self
+        module.affine = affine
+        module.track_running_stats = track_running_stats
+        if affine:
+            module.weight = UninitializedParameter(**place)
+            if bias:
+                module.bias = UninitializedParameter(**place)
+        if track_running_stats:
+            module.running_mean = UninitializedBuffer(**place)
+            module.running_var = UninitializedBuffer(**place)
+            module.num_batches_tracked = gradlib.tensor(0, dtype=gradlib.long, device=device)
+        self._wait_for_input()
+
+    def reset_parameters(self: Any) -> None:
+        """Reset parameters and statistics, once they exist."""
+        if not self.has_uninitialized_params() and self.num_features != 0:
+            batchnorm._NormBase.reset_parameters(self)
+
+    def initialize_parameters(self: Any, input: Tensor) -> None:
+        """input: [N, C, *L]."""
+        if not self.has_uninitialized_params():
+            return
+        self.num_features = input.shape[1]
+        for tensor in (self.weight, self.bias, self.running_mean, self.running_var):
+            if is_lazy(tensor):
+                tensor.materialize((self.num_features,))
+        self.reset_parameters()
+
+
+class LazyBatchNorm1d(_LazyNorm, batchnorm.BatchNorm1d):
+    """`BatchNorm1d` whose num_features comes from its first input."""
+
+    cls_to_become = batchnorm.BatchNorm1d
+
+
+class LazyBatchNorm2d(_LazyNorm, batchnorm.BatchNorm2d):
+    """`BatchNorm2d` whose num_features comes from its first input."""
+
+    cls_to_become = batchnorm.BatchNorm2d
+
+
+class LazyBatchNorm3d(_LazyNorm, batchnorm.BatchNorm3d):
+    """`BatchNorm3d` whose num_features comes from its first input."""
+
+    cls_to_become = batchnorm.BatchNorm3d
+
+
+class LazyInstanceNorm1d(_LazyNorm, instancenorm.InstanceNorm1d):
+    """`InstanceNorm1d` whose num_features comes from its first input."""
+
+    cls_to_become = instancenorm.InstanceNorm1d
+
+
+class LazyInstanceNorm2d(_LazyNorm, instancenorm.InstanceNorm2d):
+    """`InstanceNorm2d` whose num_features comes from its first input."""
+
+    cls_to_become = instancenorm.InstanceNorm2d
+
+
+class LazyInstanceNorm3d(_LazyNorm, instancenorm.InstanceNorm3d):
+    """`InstanceNorm3d` whose num_features comes from its first input."""
+
+    cls_to_become = instancenorm.InstanceNorm3d

@@ -1,0 +1,379 @@
+"""Recurrent layers."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import warnings
+from typing import Any
+
+import gradlib
+from gradlib.core.tensor import Tensor
+from gradlib.nn import functional as F
+from gradlib.nn import init
+from gradlib.nn.modules import _recurrence as recurrence
+from gradlib.nn.modules.module import Module
+from gradlib.nn.modules.rnn_cell import GRUCell, LSTMCell, RNNCell, RNNCellBase
+from gradlib.nn.parameter import Parameter
+from gradlib.nn.utils.rnn import PackedSequence
+
+__all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
+
+_GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
+
+
+class RNNBase(Module):
+    """Parameters, checks and the walk over layers, directions and time of RNN, LSTM and GRU.
+
+    Parameters start in U(-k, k), k = 1 / sqrt(hidden_size).
+    """
+
+    def __init__(
+        self,
+        mode: str,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        _check_settings(
+            input_size, hidden_size, num_layers, bias, batch_first, dropout, proj_size
+        )
+        if mode not in _GATES:
+            raise ValueError("Unrecognized RNN mode: " + mode)
+        self.mode = mode
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.num_layers = num_layers
+        self.bias = bias
+        self.batch_first = batch_first
+        self.dropout = float(dropout)
+        self.bidirectional = bidirectional
+        self.proj_size = proj_size
+        directions = 2 if bidirectional else 1
+        out_size = proj_size if proj_size > 0 else hidden_size
+        rows = _GATES[mode] * hidden_size
+        self._names: list[list[str]] = []  # of the parameters of each layer and direction
+        for layer in range(num_layers):
+            in_size = input_size if layer == 0 else out_size * directions
+            for suffix in ("", "_reverse")[:directions]:
+                shapes = {"weight_ih": (rows, in_size), "weight_hh": (rows, out_size)}
+                if bias:
+                    shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)}
+                if proj_size > 0:
+                    shapes["weight_hr"] = (proj_size, hidden_size)
+                names = {kind: f"{kind}_l{layer}{suffix}" for kind in shapes}
+                for kind, name in names.items():
+                    empty = gradlib.empty(shapes[kind], device=device, dtype=dtype)
+                    setattr(self, name, Parameter(empty))
+                self._names.append(list(names.values()))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw all parameters anew."""
+        bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
+        for weight in self.parameters():
+            init.uniform_(weight, -bound, bound)
+
+    @property
+    def all_weights(self) -> list[list[Parameter]]:
+        """The parameters, one list per layer and direction."""
+        return [[getattr(self, name) for name in names] for names in self._names]
+
+    def flatten_parameters(self) -> None:
+        """Accepted for compatibility; parameters are used where they are."""
+
+    def extra_repr(self) -> str:
+        """The settings that are not defaults."""
+        s = f"{self.input_size}, {self.hidden_size}"
+        if self.proj_size != 0:
+            s += f", proj_size={self.proj_size}"
+        if self.num_layers != 1:
+            s += f", num_layers={self.num_layers}"
+        if self.bias is not True:
+            s += f", bias={self.bias}"
+        if self.batch_first is not False:
+            s += f", batch_first={self.batch_first}"
+        if self.dropout != 0:
+            s += f", dropout={self.dropout}"
+        if self.bidirectional is not False:
+            s += f", bidirectional={self.bidirectional}"
+        return s
+
+    def _hidden_shape(self, n: int, size: int) -> tuple[int, int, int]:
+        return (self.num_layers * (2 if self.bidirectional else 1), n, size)
+
+    def _state_shapes(self, n: int) -> list[tuple[int, int, int]]:
+        """Shapes of the states: h, and c of an LSTM."""
+        shapes = [self._hidden_shape(n, self.proj_size or self.hidden_size)]
+        if self.mode == "LSTM":
+            shapes.append(self._hidden_shape(n, self.hidden_size))
+        return shapes
+
+    def _check_input(self, input: Tensor, packed: bool) -> None:
+        expected = 2 if packed else 3
+        if input.dim() != expected:
+            raise RuntimeError(f"input must have {expected} dimensions, got {input.dim()}")
+        if input.size(-1) != self.input_size:
+            raise RuntimeError(
+                "input.size(-1) must be equal to input_size. "
+                f"Expected {self.input_size}, got {input.size(-1)}"
+            )
+        weight = self.all_weights[0][0]
+        if input.dtype != weight.dtype and not gradlib.is_autocast_enabled():
+            raise ValueError(
+                f"RNN input dtype ({input.dtype}) does not match weight dtype ({weight.dtype}). "
+                f"Convert input: input.to({weight.dtype}), or convert model: "
+                f"model.to({input.dtype})"
+            )
+
+    def _check_states(self, states: tuple[Tensor, ...], n: int) -> None:
+        labels = ["hidden[0]", "hidden[1]"] if self.mode == "LSTM" else ["hidden"]
+        for label, state, shape in zip(labels, states, self._state_shapes(n)):
+            if tuple(state.size()) != shape:
+                raise RuntimeError(f"Expected {label} size {shape}, got {list(state.size())}")
+
+    def _run(self, input: Any, states: tuple[Tensor, ...] | None) -> tuple[Any, tuple]:
+        """Result and last states for a packed sequence, [T, N, *], [N, T, *] or [T, *]."""
+        if isinstance(input, PackedSequence):
+            return self._run_packed(input, states)
+        name = self.mode[:3] if self.mode.startswith("RNN") else self.mode
+        if input.dim() not in (2, 3):
+            kind = " tensor" if name == "RNN" else ""
+            raise ValueError(
+                f"{name}: Expected input to be 2D or 3D, got {input.dim()}D{kind} instead"
+            )
+        batched = input.dim() == 3
+        self._check_state_dims(states, batched)
+        batch_dim = 0 if self.batch_first else 1
+        if not batched:
+            input = input.unsqueeze(batch_dim)
+            states = None if states is None else tuple(s.unsqueeze(1) for s in states)
+        self._check_input(input, packed=False)
+        if self.batch_first:
+            input = input.transpose(0, 1)
+        n = input.size(1)
+        if states is None:
+            states = self._zero_states(input, n)
+        self._check_states(states, n)
+        output, states = self._layers(input, [n] * input.size(0), states)
+        if self.batch_first:
+            output = output.transpose(0, 1)
+        if not batched:
+            output = output.squeeze(batch_dim)
+            states = tuple(s.squeeze(1) for s in states)
+        return output, states
+
+    def _check_state_dims(self, states: tuple[Tensor, ...] | None, batched: bool) -> None:
+        wanted = 3 if batched else 2
+        if states is None or all(s.dim() == wanted for s in states):
+            return
+        form = "batched 3-D" if batched else "unbatched 2-D"
+        if self.mode == "LSTM":
+            dims = ", ".join(f"{s.dim()}-D" for s in states)
+            raise RuntimeError(
+                f"For {form} input, hx and cx should also be {wanted}-D but got ({dims}) tensors"
+            )
+        raise RuntimeError(
+            f"For {form} input, hx should also be {wanted}-D but got {states[0].dim()}-D tensor"
+        )
+
+    def _zero_states(self, like: Tensor, n: int) -> tuple[Tensor, ...]:
+        return tuple(
+            gradlib.zeros(shape, dtype=like.dtype, device=like.device)
+            for shape in self._state_shapes(n)
+        )
+
+    def _run_packed(
+        self, input: PackedSequence, states: tuple[Tensor, ...] | None
+    ) -> tuple[PackedSequence, tuple]:
+        data, batch_sizes, sorted_indices, unsorted_indices = input
+        self._check_input(data, packed=True)
+        sizes = batch_sizes.tolist()
+        if states is None:
+            states = self._zero_states(data, sizes[0])
+        elif sorted_indices is not None:
+            states = tuple(s.index_select(1, sorted_indices) for s in states)
+        self._check_states(states, sizes[0])
+        output, states = self._layers(data, sizes, states)
+        if unsorted_indices is not None:
+            states = tuple(s.index_select(1, unsorted_indices) for s in states)
+        return PackedSequence(output, batch_sizes, sorted_indices, unsorted_indices), states
+
+    def _layers(
+        self, x: Tensor, sizes: list[int], states: tuple[Tensor, ...]
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """x: [T, N, *], or [sum of sizes, *] when packed -> the same form, last states."""
+        directions = 2 if self.bidirectional else 1
+        first = [s.unbind(0) for s in states]
+        last: list[list[Tensor]] = [[] for _ in states]
+        weights = self.all_weights
+        for layer in range(self.num_layers):
+            outputs = []
+            for direction in range(directions):
+                i = layer * directions + direction
+                cell = recurrence.cell_of(self.mode, self.bias, weights[i])
+                out, end = recurrence.over_time(
+                    cell, x, sizes, tuple(s[i] for s in first), reverse=direction == 1
+                )
+                outputs.append(out)
+                for kept, state in zip(last, end):
+                    kept.append(state)
+            x = outputs[0] if directions == 1 else gradlib.cat(outputs, -1)
+            if self.dropout > 0 and layer < self.num_layers - 1:
+                x = F.dropout(x, self.dropout, self.training)
+        return x, tuple(gradlib.stack(kept) for kept in last)
+
+
+def _check_settings(
+    input_size: Any,
+    hidden_size: Any,
+    num_layers: Any,
+    bias: Any,
+    batch_first: Any,
+    dropout: Any,
+    proj_size: Any,
+) -> None:
+    if (
+        not isinstance(dropout, numbers.Number)
+        or not 0 <= dropout <= 1  # type: ignore[operator]
+        or isinstance(dropout, bool)
+    ):
+        raise ValueError(
+            "dropout should be a number in range [0, 1] representing the probability of an "
+            "element being zeroed"
+        )
+    if dropout > 0 and num_layers == 1:  # type: ignore[operator]
+        warnings.warn(
+            "dropout option adds dropout after all but last recurrent layer, so non-zero dropout "
+            f"expects num_layers greater than 1, but got dropout={dropout} and "
+            f"num_layers={num_layers}",
+            stacklevel=4,
+        )
+    for name, value in (("bias", bias), ("batch_first", batch_first)):
+        if not isinstance(value, bool):
+            raise TypeError(f"{name} should be of type bool, got: {type(value).__name__}")
+    for name, value in (("input_size", input_size), ("hidden_size", hidden_size)):
+        if not isinstance(value, int):
+            raise TypeError(f"{name} should be of type int, got: {type(value).__name__}")
+        if value <= 0:
+            raise ValueError(f"{name} must be greater than zero")
+    if num_layers <= 0:
+        raise ValueError("num_layers must be greater than zero")
+    if proj_size < 0:
+        raise ValueError("proj_size should be a positive integer or zero to disable projections")
+    if proj_size >= hidden_size:
+        raise ValueError("proj_size has to be smaller than hidden_size")
+
+
+class RNN(RNNBase):
+    """h_t = tanh(W_ih x_t + b_ih + W_hh h_(t-1) + b_hh), in layers; or relu for tanh.
+
+    Args:
+        input_size: size of x_t.
+        hidden_size: size of h_t.
+        num_layers: layers, each on the results of the one before.
+        nonlinearity: "tanh" or "relu".
+        bias: whether there are b_ih and b_hh.
+        batch_first: sequences are [N, T, *] instead of [T, N, *].
+        dropout: probability of dropping a result between layers.
+        bidirectional: also run from the end; results are concatenated.
+        device: of the parameters.
+        dtype: of the parameters.
+
+    Example:
+        >>> out, h = nn.RNN(10, 20, 2)(gradlib.randn(5, 3, 10))
+        >>> tuple(out.shape), tuple(h.shape)
+        ((5, 3, 20), (2, 3, 20))
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if "proj_size" in kwargs:
+            raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
+        if len(args) > 3:
+            nonlinearity = args[3]
+            args = args[:3] + args[4:]
+        else:
+            nonlinearity = kwargs.pop("nonlinearity", "tanh")
+        if nonlinearity not in ("tanh", "relu"):
+            raise ValueError(
+                f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'."
+            )
+        super().__init__(f"RNN_{nonlinearity.upper()}", *args, **kwargs)
+        self.nonlinearity = nonlinearity
+
+    def forward(self, input: Any, hx: Tensor | None = None) -> tuple[Any, Tensor]:
+        """input: [T, N, *], [N, T, *], [T, *] or packed; hx: [layers, N, hidden] or None."""
+        output, states = self._run(input, None if hx is None else (hx,))
+        return output, states[0]
+
+
+class LSTM(RNNBase):
+    """Long short-term memory: gates i, f, o and the candidate g decide what a cell keeps.
+
+    c_t = f * c_(t-1) + i * g and h_t = o * tanh(c_t), with i, f, o = sigmoid and g = tanh of
+    W_ih x_t + b_ih + W_hh h_(t-1) + b_hh.
+
+    Args:
+        input_size: size of x_t.
+        hidden_size: size of c_t and h_t.
+        num_layers: layers, each on the results of the one before.
+        bias: whether there are b_ih and b_hh.
+        batch_first: sequences are [N, T, *] instead of [T, N, *].
+        dropout: probability of dropping a result between layers.
+        bidirectional: also run from the end; results are concatenated.
+        proj_size: if positive, h_t is projected to this size.
+        device: of the parameters.
+        dtype: of the parameters.
+
+    Source: S. Hochreiter, J. Schmidhuber, Long short-term memory, Neural Computation 9 (1997);
+    projections: H. Sak et al., arXiv:1402.1128.
+
+    Example:
+        >>> out, (h, c) = nn.LSTM(10, 20, 2)(gradlib.randn(5, 3, 10))
+        >>> tuple(out.shape), tuple(c.shape)
+        ((5, 3, 20), (2, 3, 20))
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__("LSTM", *args, **kwargs)
+
+    def forward(
+        self, input: Any, hx: tuple[Tensor, Tensor] | None = None
+    ) -> tuple[Any, tuple[Tensor, Tensor]]:
+        """input: [T, N, *], [N, T, *], [T, *] or packed; hx: (h, c) or None."""
+        output, (h, c) = self._run(input, None if hx is None else tuple(hx))
+        return output, (h, c)
+
+
+class GRU(RNNBase):
+    """Gated recurrent unit: h_t = (1 - z) * n + z * h_(t-1).
+
+    r, z = sigmoid(W_i x_t + b_i + W_h h_(t-1) + b_h), n = tanh(W_in x_t + b_in + r * (W_hn
+    h_(t-1) + b_hn)). Arguments as in `LSTM`, without proj_size.
+
+    Source: K. Cho et al., Learning phrase representations using RNN encoder-decoder,
+    EMNLP 2014.
+
+    Example:
+        >>> out, h = nn.GRU(10, 20, bidirectional=True)(gradlib.randn(5, 3, 10))
+        >>> tuple(out.shape), tuple(h.shape)
+        ((5, 3, 40), (2, 3, 20))
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if "proj_size" in kwargs:
+            raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
+        super().__init__("GRU", *args, **kwargs)
+
+    def forward(self, input: Any, hx: Tensor | None = None) -> tuple[Any, Tensor]:
+        """input: [T, N, *], [N, T, *], [T, *] or packed; hx: [layers, N, hidden] or None."""
+        output, states = self._run(input, None if hx is None else (hx,))
+        return output, states[0]

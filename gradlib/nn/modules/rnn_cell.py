@@ -1,0 +1,174 @@
+"""Recurrent cells: one time step."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import gradlib
+from gradlib.core.tensor import Tensor
+from gradlib.nn import init
+from gradlib.nn.modules._recurrence import GRUCellStep, LSTMCellStep, SimpleCell
+from gradlib.nn.modules.module import Module
+from gradlib.nn.parameter import Parameter
+
+__all__ = ["GRUCell", "LSTMCell", "RNNCell", "RNNCellBase"]
+
+
+class RNNCellBase(Module):
+    """Parameters of a cell; they start in U(-k, k), k = 1 / sqrt(hidden_size).
+
+    Attributes:
+        weight_ih: Parameter [num_chunks * hidden_size, input_size].
+        weight_hh: Parameter [num_chunks * hidden_size, hidden_size].
+        bias_ih: Parameter [num_chunks * hidden_size] or None.
+        bias_hh: Parameter [num_chunks * hidden_size] or None.
+    """
+
+    bias_ih: Any
+    bias_hh: Any
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool,
+        num_chunks: int,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        place = {"device": device, "dtype": dtype}
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.bias = bias
+        rows = num_chunks * hidden_size
+        self.weight_ih = Parameter(gradlib.empty((rows, input_size), **place))
+        self.weight_hh = Parameter(gradlib.empty((rows, hidden_size), **place))
+        if bias:
+            self.bias_ih = Parameter(gradlib.empty(rows, **place))
+            self.bias_hh = Parameter(gradlib.empty(rows, **place))
+        else:
+            self.register_parameter("bias_ih", None)
+            self.register_parameter("bias_hh", None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw all parameters anew."""
+        bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
+        for weight in self.parameters():
+            init.uniform_(weight, -bound, bound)
+
+    def extra_repr(self) -> str:
+        """The settings that are not defaults."""
+        s = f"{self.input_size}, {self.hidden_size}"
+        if self.bias is not True:
+            s += f", bias={self.bias}"
+        if getattr(self, "nonlinearity", "tanh") != "tanh":
+            s += f", nonlinearity={self.nonlinearity}"  # type: ignore[attr-defined]
+        return s
+
+    def _weights(self) -> tuple[Any, Any, Any, Any]:
+        return self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
+
+    def _advance(self, cell: Any, input: Tensor, hx: Any) -> tuple[Tensor, ...]:
+        """One step for [N, in] or [in]; states are made of zeros when there are none."""
+        name = type(self).__name__
+        if input.dim() not in (1, 2):
+            raise ValueError(f"{name}: Expected input to be 1D or 2D, got {input.dim()}D instead")
+        states = () if hx is None else hx if isinstance(hx, tuple) else (hx,)
+        for i, state in enumerate(states):
+            if state.dim() not in (1, 2):
+                label = f"hx[{i}]" if isinstance(hx, tuple) else "hidden"
+                raise ValueError(
+                    f"{name}: Expected {label} to be 1D or 2D, got {state.dim()}D instead"
+                )
+        batched = input.dim() == 2
+        if not batched:
+            input = input.unsqueeze(0)
+            states = tuple(s.unsqueeze(0) for s in states)
+        if not states:
+            shape = (input.size(0), self.hidden_size)
+            zeros = gradlib.zeros(shape, dtype=input.dtype, device=input.device)
+            states = (zeros, zeros)[: 2 if isinstance(cell, LSTMCellStep) else 1]
+        states = cell.step(cell.project(input), states)
+        return states if batched else tuple(s.squeeze(0) for s in states)
+
+
+class RNNCell(RNNCellBase):
+    """h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu for tanh.
+
+    Example:
+        >>> tuple(nn.RNNCell(10, 20)(gradlib.randn(3, 10)).shape)
+        (3, 20)
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        nonlinearity: str = "tanh",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, 1, device, dtype)
+        self.nonlinearity = nonlinearity
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
+        """input: [N, in] or [in], hx: [N, hidden] or [hidden] -> h'."""
+        if self.nonlinearity not in ("tanh", "relu"):
+            raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}")
+        activation = Tensor.tanh if self.nonlinearity == "tanh" else Tensor.relu
+        return self._advance(SimpleCell(activation, *self._weights()), input, hx)[0]
+
+
+class LSTMCell(RNNCellBase):
+    """One step of `LSTM`.
+
+    Example:
+        >>> h, c = nn.LSTMCell(10, 20)(gradlib.randn(3, 10))
+        >>> tuple(h.shape), tuple(c.shape)
+        ((3, 20), (3, 20))
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, 4, device, dtype)
+
+    def forward(
+        self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """input: [N, in] or [in], hx: (h, c), [N, hidden] or [hidden] each -> (h', c')."""
+        states = None if hx is None else tuple(hx)
+        h, c = self._advance(LSTMCellStep(*self._weights()), input, states)
+        return h, c
+
+
+class GRUCell(RNNCellBase):
+    """One step of `GRU`.
+
+    Example:
+        >>> tuple(nn.GRUCell(10, 20)(gradlib.randn(3, 10)).shape)
+        (3, 20)
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, 3, device, dtype)
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
+        """input: [N, in] or [in], hx: [N, hidden] or [hidden] -> h'."""
+        return self._advance(GRUCellStep(*self._weights()), input, hx)[0]

@@ -1,0 +1,7 @@
+"""Running one module on several devices."""
+
+from __future__ import annotations
+
+from gradlib.nn.parallel.data_parallel import DataParallel, data_parallel
+
+__all__ = ["DataParallel", "data_parallel"]

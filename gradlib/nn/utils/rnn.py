@@ -1,0 +1,300 @@
+"""Sequences of different lengths: padded tensors, packed sequences, and lists.
+
+A packed sequence holds the elements of time step 0 of all sequences, then those of time step 1
+of all that are long enough, and so on: [sum of lengths, ...] and a batch size per time step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import gradlib
+from gradlib.core.tensor import Tensor
+
+__all__ = [
+    "PackedSequence",
+    "invert_permutation",
+    "pack_padded_sequence",
+    "pack_sequence",
+    "pad_packed_sequence",
+    "pad_sequence",
+    "unpack_sequence",
+    "unpad_sequence",
+]
+
+
+class _PackedFields(NamedTuple):
+    data: Tensor
+    batch_sizes: Tensor
+    sorted_indices: Tensor | None
+    unsorted_indices: Tensor | None
+
+
+class PackedSequence(_PackedFields):
+    """Sequences packed time step by time step; made by `pack_padded_sequence`.
+
+    Attributes:
+        data: Tensor [sum of lengths, ...].
+        batch_sizes: integers [longest length], on the CPU, not increasing.
+        sorted_indices: integers [N], the order in which the sequences are packed, or None.
+        unsorted_indices: integers [N], the inverse of `sorted_indices`, or None.
+    """
+
+    def __new__(
+        cls,
+        data: Tensor,
+        batch_sizes: Tensor | None = None,
+        sorted_indices: Tensor | None = None,
+        unsorted_indices: Tensor | None = None,
+    ) -> PackedSequence:
+        if unsorted_indices is None:
+            unsorted_indices = invert_permutation(sorted_indices)
+        if batch_sizes is not None and batch_sizes.device.type != "cpu":
+            raise ValueError(
+                "batch_sizes should always be on CPU. Instances of PackedSequence should never "
+                "be created manually. They should be instantiated by functions like "
+                "pack_sequence and pack_padded_sequences in nn.utils.rnn."
+            )
+        if batch_sizes is None:
+            data, batch_sizes = data  # a pair, as old pickles have it
+        return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
+
+    def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
+        """Move or cast the data; batch sizes stay on the CPU."""
+        data = self.data.to(*args, **kwargs)
+        if data is self.data:
+            return self
+        return PackedSequence(
+            data,
+            self.batch_sizes,
+            None if self.sorted_indices is None else self.sorted_indices.to(data.device),
+            None if self.unsorted_indices is None else self.unsorted_indices.to(data.device),
+        )
+
+    def cuda(self, *args: Any, **kwargs: Any) -> PackedSequence:
+        """Move the data to a GPU."""
+        return self.to(args[0] if args else kwargs.get("device", "cuda"))
+
+    def cpu(self) -> PackedSequence:
+        """Move the data to the CPU."""
+        return self.to("cpu")
+
+    def double(self) -> PackedSequence:
+        """Cast the data to float64."""
+        return self.to(dtype=gradlib.double)
+
+    def float(self) -> PackedSequence:
+        """Cast the data to float32."""
+        return self.to(dtype=gradlib.float)
+
+    def half(self) -> PackedSequence:
+        """Cast the data to float16."""
+        return self.to(dtype=gradlib.half)
+
+    def long(self) -> PackedSequence:
+        """Cast the data to int64."""
+        return self.to(dtype=gradlib.long)
+
+    def int(self) -> PackedSequence:
+        """Cast the data to int32."""
+        return self.to(dtype=gradlib.int)
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether the data is on a GPU."""
+        return self.data.is_cuda
+
+    def is_pinned(self) -> bool:
+        """Whether the data is in pinned memory."""
+        return self.data.is_pinned()
+
+    def pin_memory(self) -> PackedSequence:
+        """Put the data into pinned memory."""
+        return self._replace(data=self.data.pin_memory())
+
+
+def invert_permutation(permutation: Tensor | None) -> Tensor | None:
+    """The permutation p such that p[permutation[i]] = i; None for None."""
+    if permutation is None:
+        return None
+    return gradlib.argsort(permutation)
+
+
+def pack_padded_sequence(
+    input: Tensor,
+    lengths: Tensor | list[int],
+    batch_first: bool = False,
+    enforce_sorted: bool = True,
+) -> PackedSequence:
+    """Pack padded sequences.
+
+    Args:
+        input: [T, N, ...], or [N, T, ...] with batch_first.
+        lengths: N integers, each at least 1 and at most T.
+        batch_first: the form of `input`.
+        enforce_sorted: lengths do not increase; False sorts the sequences first.
+
+    Raises:
+        RuntimeError: a length is zero, or lengths increase although they are said to be sorted.
+
+    Example:
+        >>> packed = pack_padded_sequence(gradlib.tensor([[1, 2], [3, 0]]), [2, 1], True)
+        >>> packed.data.tolist(), packed.batch_sizes.tolist()
+        ([1, 3, 2], [2, 1])
+    """
+    if isinstance(lengths, Tensor) and lengths.device.type != "cpu":
+        raise RuntimeError(
+            "'lengths' argument should be a 1D CPU int64 tensor, but got "
+            f"{lengths.dim()}D {lengths.device.type} {lengths.dtype} tensor"
+        )
+    sizes = gradlib.as_tensor(lengths, dtype=gradlib.int64, device="cpu")
+    sorted_indices = None
+    if not enforce_sorted:
+        sizes, order = gradlib.sort(sizes, descending=True)
+        sorted_indices = order.to(input.device)
+        input = input.index_select(0 if batch_first else 1, sorted_indices)
+    length = sizes.tolist()
+    if not length:
+        raise RuntimeError("Cannot pack empty tensors.")
+    if length[-1] <= 0:
+        raise RuntimeError(
+            "Length of all samples has to be greater than 0, but found an element in 'lengths' "
+            "that is <= 0"
+        )
+    if any(a < b for a, b in zip(length, length[1:])):
+        raise RuntimeError(
+            "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. "
+            "You can pass `enforce_sorted=False` to pack_padded_sequence and/or pack_sequence "
+            "to sidestep this requirement if you do not need ONNX exportability."
+        )
+    if batch_first:
+        input = input.transpose(0, 1)
+    if len(length) != input.size(1):
+        raise RuntimeError(
+            f"Expected `len(lengths)` to be equal to batch_size, but got {len(length)} "
+            f"(batch_size={input.size(1)})"
+        )
+    batch_sizes = [sum(n > t for n in length) for t in range(length[0])]
+    steps = [input[t, :n] for t, n in enumerate(batch_sizes)]
+    return PackedSequence(
+        gradlib.cat(steps), gradlib.tensor(batch_sizes, dtype=gradlib.int64), sorted_indices
+    )
+
+
+def pad_packed_sequence(
+    sequence: PackedSequence,
+    batch_first: bool = False,
+    padding_value: float = 0.0,
+    total_length: int | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Undo `pack_padded_sequence`.
+
+    Args:
+        sequence: what to unpack.
+        batch_first: return [N, T, ...] instead of [T, N, ...].
+        padding_value: fills the rest of shorter sequences.
+        total_length: T; the longest length by default.
+
+    Returns:
+        (padded, lengths): lengths are N integers on the CPU.
+    """
+    longest = sequence.batch_sizes.size(0)
+    if total_length is not None and total_length < longest:
+        raise ValueError(
+            "Expected total_length to be at least the length of the longest sequence in input, "
+            f"but got total_length={total_length} and max sequence length being {longest}"
+        )
+    sizes = sequence.batch_sizes.tolist()
+    n, rest = sizes[0], sequence.data.shape[1:]
+    steps = []
+    for step in gradlib.split(sequence.data, sizes):
+        if step.size(0) < n:
+            shape = (n - step.size(0), *rest)
+            step = gradlib.cat([step, step.new_full(shape, padding_value)])
+        steps.append(step)
+    for _ in range((total_length or longest) - longest):
+        steps.append(sequence.data.new_full((n, *rest), padding_value))
+    padded = gradlib.stack(steps, 1 if batch_first else 0)
+    lengths = gradlib.tensor([sum(s > i for s in sizes) for i in range(n)], dtype=gradlib.int64)
+    if sequence.unsorted_indices is not None:
+        order = sequence.unsorted_indices
+        padded = padded.index_select(0 if batch_first else 1, order)
+        lengths = lengths[order.cpu()]
+    return padded, lengths
+
+
+def pad_sequence(
+    sequences: Iterable[Tensor],
+    batch_first: bool = False,
+    padding_value: float = 0.0,
+    padding_side: str = "right",
+) -> Tensor:
+    """Stack sequences [L, ...] of different lengths, padded to the longest.
+
+    Args:
+        sequences: tensors that differ in the first dimension only.
+        batch_first: return [N, T, ...] instead of [T, N, ...].
+        padding_value: fills the rest.
+        padding_side: "right" or "left": where the rest is.
+
+    Example:
+        >>> pad_sequence([gradlib.ones(2), gradlib.ones(1)], batch_first=True).tolist()
+        [[1.0, 1.0], [1.0, 0.0]]
+    """
+    if isinstance(sequences, Tensor):
+        sequences = sequences.unbind(0)
+    elif not isinstance(sequences, Iterable):
+        raise RuntimeError(
+            "pad_sequence: Expected iterable for input sequences, but got arg of type: "
+            f"{type(sequences)}"
+        )
+    if padding_side not in ("left", "right"):
+        raise RuntimeError(f"Expected padding_side to be one of left or right, but got {padding_side}.")
+    rows = list(sequences)
+    if not rows:
+        raise RuntimeError("received an empty list of sequences")
+    longest = max(row.size(0) for row in rows)
+    padded = []
+    for row in rows:
+        if row.size(0) < longest:
+            rest = row.new_full((longest - row.size(0), *row.shape[1:]), padding_value)
+            row = gradlib.cat([row, rest] if padding_side == "right" else [rest, row])
+        padded.append(row)
+    return gradlib.stack(padded, 0 if batch_first else 1)
+
+
+def unpad_sequence(
+    padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False
+) -> list[Tensor]:
+    """Undo `pad_sequence`: N tensors [length, ...].
+
+    Args:
+        padded_sequences: [T, N, ...], or [N, T, ...] with batch_first.
+        lengths: N integers.
+        batch_first: the form of `padded_sequences`.
+    """
+    if not batch_first:
+        padded_sequences = padded_sequences.transpose(0, 1)
+    return [row[:n] for row, n in zip(padded_sequences.unbind(0), lengths.tolist())]
+
+
+def pack_sequence(sequences: list[Tensor], enforce_sorted: bool = True) -> PackedSequence:
+    """Pack sequences [L, ...] of different lengths.
+
+    Args:
+        sequences: tensors that differ in the first dimension only.
+        enforce_sorted: lengths do not increase; False sorts the sequences first.
+
+    Example:
+        >>> pack_sequence([gradlib.tensor([1, 2]), gradlib.tensor([3])]).data.tolist()
+        [1, 3, 2]
+    """
+    lengths = gradlib.tensor([row.size(0) for row in sequences])
+    return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
+
+
+def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
+    """Undo `pack_sequence`."""
+    padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
+    return unpad_sequence(padded, lengths, batch_first=True)

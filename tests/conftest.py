@@ -1,0 +1,21 @@
+"""Settings that all tests share."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+import gradlib as gl
+
+sys.path.insert(0, str(Path(__file__).parent / "ops"))  # samples.py
+
+
+@pytest.fixture(autouse=True)
+def _fresh_state():
+    """Every test starts from the same seed and leaves the modes as it found them."""
+    gl.manual_seed(0)
+    yield
+    assert gl.is_grad_enabled(), "a test left grad mode switched off"
+    gl.set_default_dtype(gl.float32)

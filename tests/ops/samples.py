@@ -1,0 +1,79 @@
+"""Sample inputs of every declared op: those of its declaration, or for elementwise ops drawn from its domain."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import gradlib as gl
+from gradlib.core.op import REGISTRY, Op
+
+
+class Maker:
+    """``t(3, 4)``: a leaf tensor with reproducible values in the op's domain (or in [low, high))."""
+
+    def __init__(self, dtype=gl.float64, domain=(-2.0, 2.0), strided: bool = False, requires_grad: bool = True):
+        self.dtype, self.domain, self.strided, self.requires_grad = dtype, domain, strided, requires_grad
+        self.rng = np.random.default_rng(7)
+
+    def __call__(self, *shape, low=None, high=None, dtype=None, requires_grad=None):
+        low = self.domain[0] if low is None else low
+        high = self.domain[1] if high is None else high
+        kind = dtype or self.dtype
+        if kind.is_floating_point or kind.is_complex:
+            array = self.rng.uniform(low, high, shape)
+            if kind.is_complex:
+                array = array + 1j * self.rng.uniform(-1, 1, shape)
+        else:
+            array = self.rng.integers(int(low), max(int(high), int(low) + 1), shape)
+        array = np.asarray(array).astype(kind.np)
+        if self.strided and array.ndim:  # the same values in every second place of a larger buffer
+            wide = np.zeros((*array.shape[:-1], array.shape[-1] * 2), array.dtype)
+            wide[..., ::2] = array
+            array = wide[..., ::2]
+        wants = self.requires_grad if requires_grad is None else requires_grad
+        out = gl.from_numpy(array)
+        return out.requires_grad_(wants and (kind.is_floating_point or kind.is_complex))
+
+
+def samples_of(op: Op, **options) -> list[tuple]:
+    """Argument tuples for ``op.call``."""
+    t = Maker(domain=op.domain, **options)
+    if op.samples is not None:
+        return list(op.samples(t))
+    if not op.elementwise:
+        return []
+    if len(op.tensors) == 1:
+        return [(t(3, 4),), (t(),), (t(0, 2),)]
+    if len(op.tensors) == 2:
+        return [(t(3, 4), t(3, 4)), (t(3, 1), t(4)), (t(), t(2, 0))]
+    return [tuple(t(2, 3) for _ in op.tensors)]
+
+
+def flat(args) -> list[gl.Tensor]:
+    """The tensors among arguments, lists of tensors included."""
+    found: list[gl.Tensor] = []
+    for a in args:
+        if isinstance(a, gl.Tensor):
+            found.append(a)
+        elif isinstance(a, (list, tuple)):
+            found += [x for x in a if isinstance(x, gl.Tensor)]
+    return found
+
+
+def replaced(args, new: list):
+    """`args` with its tensors replaced, in order, by those in `new`."""
+    queue = iter(new)
+
+    def put(a):
+        if isinstance(a, gl.Tensor):
+            return next(queue)
+        if isinstance(a, (list, tuple)) and any(isinstance(x, gl.Tensor) for x in a):
+            return [put(x) for x in a]
+        return a
+
+    return tuple(put(a) for a in args)
+
+
+def ops(**wanted) -> list[Op]:
+    """Declared ops with the given attributes."""
+    return [op for op in REGISTRY.values() if all(getattr(op, k) == v for k, v in wanted.items())]

@@ -1,0 +1,190 @@
+"""The examples run as a user runs them: as programs, with small settings."""
+
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+
+for package in ("matplotlib", "sklearn", "tqdm"):
+    pytest.importorskip(package, reason="the examples extra is not installed")
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+ENVIRONMENT = {
+    **os.environ,
+    "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
+    "PYTHONUNBUFFERED": "1",  # each line is seen when it is printed
+}
+DIGITS = ("--limit", "150", "--epochs", "2")
+TEXT = ("--steps", "12", "--context", "16", "--batch-size", "4", "--length", "20")
+
+
+def command(program, *options):
+    return [sys.executable, str(ROOT / "examples" / program), *map(str, options)]
+
+
+def run(program, *options, cwd=None):
+    """Run an example to its end."""
+    return subprocess.run(
+        command(program, *options),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=ENVIRONMENT,
+        cwd=cwd,
+    )
+
+
+def output(program, *options):
+    """What an example prints when all goes well."""
+    done = run(program, *options)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def assert_one_line(done, *words):
+    """The run ended with status 2 and a single line on standard error that holds `words`."""
+    assert done.returncode == 2, done.stderr
+    lines = done.stderr.splitlines()
+    assert len(lines) == 1, done.stderr
+    for word in words:
+        assert word in lines[0]
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory):
+    """A short run of train_digits.py: its folder and what it printed."""
+    folder = tmp_path_factory.mktemp("digits")
+    return folder, output("train_digits.py", *DIGITS, "--out", folder)
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    """A short run of train_text.py: its folder and what it printed."""
+    folder = tmp_path_factory.mktemp("text")
+    return folder, output("train_text.py", *TEXT, "--prompt", "import ", "--out", folder)
+
+
+def test_digits_reports_each_epoch_and_writes_plot_and_checkpoint(digits):
+    folder, printed = digits
+    assert "120 images to train on, 30 to test on" in printed
+    assert re.findall(r"^epoch (\d)/2  loss [\d.]+  test loss", printed, re.MULTILINE) == ["1", "2"]
+    assert re.search(r"^test accuracy [\d.]+% after", printed, re.MULTILINE)
+    assert (folder / "digits.png").read_bytes().startswith(b"\x89PNG")
+    assert sorted(path.name for path in folder.iterdir()) == ["checkpoint.pt", "digits.png"]
+
+
+def test_digits_learns(tmp_path):
+    printed = output("train_digits.py", "--limit", 600, "--epochs", 5, "--out", tmp_path)
+    accuracies = [float(percent) for percent in re.findall(r"accuracy ([\d.]+)%", printed)]
+    assert accuracies[-1] > 75  # blind guessing gives about 10
+
+
+def test_digits_repeats_with_the_same_seed(digits, tmp_path):
+    _, printed = digits
+    again = output("train_digits.py", *DIGITS, "--out", tmp_path)
+    assert epochs(again) == epochs(printed)
+
+
+def test_digits_resumes_as_if_never_stopped(tmp_path):
+    """Interrupted after its first epoch, resumed: the figures are those of an unbroken run."""
+    options = ("--limit", "200", "--epochs", "6", "--out")
+    unbroken = output("train_digits.py", *options, tmp_path / "unbroken")
+    broken = tmp_path / "broken"
+    with subprocess.Popen(
+        command("train_digits.py", *options, broken),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=ENVIRONMENT,
+    ) as process:
+        for line in process.stdout:
+            if line.startswith("epoch 1/"):
+                break
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert errors.splitlines()[-1].endswith("train_digits.py: interrupted")
+
+    checkpoint = broken / "checkpoint.pt"
+    resumed = output("train_digits.py", *options, broken, "--resume", checkpoint)
+    assert 0 < len(epochs(resumed)) < 6
+    assert epochs(resumed) == epochs(unbroken)[-len(epochs(resumed)) :]
+
+
+def epochs(printed):
+    """The lines on epochs."""
+    return [line for line in printed.splitlines() if line.startswith("epoch ")]
+
+
+def test_text_falls_in_loss_and_writes_from_its_prompt(text):
+    folder, printed = text
+    (loss,) = re.findall(r"^step 12  loss ([\d.]+)  test loss", printed, re.MULTILINE)
+    assert float(loss) < 4.8  # ln 128 = 4.85 is what an untrained model scores
+    sample = printed.split("a sample:\n\n")[1]
+    assert sample.startswith("import ")
+    assert len(sample) == len("import ") + 20 + 1  # and the end of the line
+    assert (folder / "text.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_text_resumes(text, tmp_path):
+    folder, _ = text
+    options = ("--steps", 20, *TEXT[2:], "--resume", folder / "checkpoint.pt", "--out", tmp_path)
+    printed = output("train_text.py", *options)
+    assert re.findall(r"^step (\d+) ", printed, re.MULTILINE) == ["20"]
+
+
+@pytest.mark.parametrize(
+    ("program", "options", "words"),
+    [
+        ("train_digits.py", ["--epochs", "0"], ["--epochs", "'0'"]),
+        ("train_digits.py", ["--batch-size", "many"], ["--batch-size", "'many'"]),
+        ("train_digits.py", ["--lr", "nan"], ["--lr", "'nan'"]),
+        ("train_digits.py", ["--seed", "-1"], ["--seed"]),
+        ("train_digits.py", ["--device", "abacus"], ["--device abacus"]),
+        ("train_digits.py", ["--limit", "1"], ["--limit"]),
+        ("train_digits.py", ["--colour", "red"], ["--colour"]),
+        ("train_digits.py", ["--resume", "absent.pt"], ["absent.pt", "No such file"]),
+        ("train_digits.py", ["--resume", "."], ["cannot read checkpoint"]),
+        ("train_digits.py", ["--out", "taken/x", "--limit", "20"], ["--out taken/x"]),
+        ("train_text.py", ["--steps", "1.5"], ["--steps", "'1.5'"]),
+        ("train_text.py", ["--prompt", "é"], ["--prompt", "ASCII"]),
+        ("train_text.py", ["--prompt", ""], ["--prompt"]),
+        ("train_text.py", ["--context", "9999999"], ["--context 9999999"]),
+    ],
+)
+def test_wrong_option_gets_one_line(program, options, words, tmp_path):
+    (tmp_path / "taken").write_text("a file where a folder should go")
+    assert_one_line(run(program, *options, cwd=tmp_path), *words)
+
+
+@pytest.mark.parametrize("damage", ["empty", "garbage", "cut", "another pickle"])
+def test_unreadable_checkpoint_gets_one_line(damage, digits, tmp_path):
+    folder, _ = digits
+    whole = (folder / "checkpoint.pt").read_bytes()
+    path = tmp_path / "damaged.pt"
+    content = {
+        "empty": b"",
+        "garbage": b"this is no checkpoint",
+        "cut": whole[: len(whole) // 2],
+        "another pickle": b"\x80\x02]q\x00.",
+    }
+    path.write_bytes(content[damage])
+    done = run("train_digits.py", *DIGITS, "--resume", path, "--out", tmp_path)
+    assert_one_line(done, "damaged.pt", "is not a checkpoint")
+
+
+def test_checkpoint_of_another_run_gets_one_line(digits, text, tmp_path):
+    ours, theirs = digits[0] / "checkpoint.pt", text[0] / "checkpoint.pt"
+    out = ("--out", tmp_path)
+    done = run("train_digits.py", *DIGITS, "--seed", 5, "--resume", ours, *out)
+    assert_one_line(done, "seed")
+    done = run("train_digits.py", *DIGITS, "--resume", ours, *out)
+    assert_one_line(done, "2 epochs", "--epochs")
+    done = run("train_digits.py", *DIGITS, "--resume", theirs, *out)
+    assert_one_line(done, "train_text.py")
+    done = run("train_text.py", "--steps", 20, "--resume", theirs, *out)  # another --context
+    assert_one_line(done, "context")
