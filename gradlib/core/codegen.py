@@ -174,6 +174,20 @@ def _run(op) -> object:
     return _compile(op, "backward", text, names)["run"]
 
 
+_NUMBERS: dict = {dtypes.float32.np: {}, dtypes.float64.np: {}}
+
+
+def as_number(value, dtype):
+    """A Python number as 0-dim array; those of the usual dtypes are kept, since making one costs as much as an op."""
+    array = np.asarray(value, dtype)
+    kept = _NUMBERS.get(dtype)
+    if kept is not None and value:  # not 0: 0.0 and -0.0 are equal
+        if len(kept) >= 1024:
+            kept.clear()
+        kept[value] = array
+    return array
+
+
 # -- the call ----------------------------------------------------------------------------------------------------
 
 
@@ -267,7 +281,11 @@ def _body(op, tensors: list[str], numbers: list[str]) -> str:
     general = (
         f"return general(op, ({', '.join(op.tensors)},), ({''.join(a + ', ' for a in op.attrs)}))"
     )
-    lines = ["try:"]
+    lines = []
+    if op.elementwise and len(op.tensors) == 2 and not numbers:
+        second = op.tensors[1]
+        lines += [f"k = {second}.__class__", f"if k is float or k is int: return with_number({everything})"]
+    lines.append("try:")
     for t in tensors:
         lines.append(
             f"    a_{t} = {t}._array"
@@ -275,12 +293,6 @@ def _body(op, tensors: list[str], numbers: list[str]) -> str:
             else f"    a_{t} = None if {t} is None else {t}._array"
         )
     lines.append("except AttributeError:")
-    if op.elementwise and len(op.tensors) == 2 and not numbers:
-        first, second = op.tensors
-        lines.append(f"    k = {second}.__class__")
-        lines.append(
-            f"    if (k is float or k is int) and {first}.__class__ is not k: return with_number({everything})"
-        )
     lines.append("    " + general)
     required = [t for t in tensors if t not in op.optional]
     tests = [f"a_{t}.__class__ is not ndarray" for t in required]
@@ -299,6 +311,11 @@ def _body(op, tensors: list[str], numbers: list[str]) -> str:
             if t in op.optional
         ]
     lines += [f"if {' or '.join(tests)}: {general}"]
+    for t in numbers:  # takes part as a 0-dim array of the tensor's dtype
+        lines += [
+            f"k = (numbers4 if d is f4 else numbers8).get({t}) if {t} and (d is f4 or d is f8) else None",
+            f"{t} = as_number({t}, d) if k is None else k",
+        ]
     lines += [
         "if active.active:",
         "    bits = state.bits",
@@ -348,6 +365,7 @@ def _call(op):
         "share": share, "Storage": Storage, "version_of": version_of, "next_seq": next_seq, "getframe": sys._getframe,
         "LIBRARY": LIBRARY, "user_frame": user_frame, "xp": xp, "attach": views.attach,
         "kernel_error": dispatch.kernel_error, "write_out": write_out, "floating": dtypes.NP_FLOATING,
+        "numbers4": _NUMBERS[dtypes.float32.np], "numbers8": _NUMBERS[dtypes.float64.np], "as_number": as_number,
         "f4": dtypes.float32.np, "f8": dtypes.float64.np,
         "kernel": getattr(xp, op.ufunc) if op.ufunc else op.forward,
     }  # fmt: skip

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from . import dtypes, errors, saved, views
-from .modes import ANOMALY, FORWARD_AD, NO_GRAD, state
+from .modes import ANOMALY, FORWARD_AD, INFERENCE, NO_GRAD, state
 from .node import edge, next_seq
 from .source import user_frame
 from .tensor import Tensor
@@ -165,7 +165,7 @@ def execute(op, args: tuple, attrs: tuple) -> Any:
     single = op.n_out == 1
     outs = [Tensor._make(raw)] if single else [Tensor._make(r) for r in raw]
     node = None
-    if not state.bits & NO_GRAD and op.differentiable:
+    if not state.bits & (NO_GRAD | INFERENCE) and op.differentiable:
         diff = [
             a
             for i, a in enumerate(args)

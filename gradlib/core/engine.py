@@ -8,6 +8,7 @@ arrived at a node and is not yet used lies in the task's inbox; in the usual mod
 from __future__ import annotations
 
 import sys
+import threading
 from collections import OrderedDict
 from operator import attrgetter
 from typing import Any
@@ -21,6 +22,7 @@ from .storage import bump
 from .tensor import Tensor
 
 by_seq = attrgetter("seq")
+_accumulating = threading.RLock()
 
 
 class GraphTask:
@@ -255,24 +257,24 @@ def step_leaf(task: GraphTask, node: AccumulateGrad, grads: list) -> None:
 
 def accumulate(leaf: Tensor, grads: list, task: GraphTask) -> None:
     """Add the one gradient in `grads` into ``leaf.grad`` by the gradient layout contract."""
-    have = leaf._grad
-    if task.traced:
-        grad = grads[0]
-        if have is None:
-            leaf._grad = stored(leaf, grad, task.create_graph)
-        elif task.create_graph:
-            leaf._grad = have + grad
+    with _accumulating:  # the one place where passes of several threads meet
+        have = leaf._grad
+        if task.traced:
+            grad = grads.pop()
+            if have is None:
+                leaf._grad = stored(leaf, grad, task.create_graph)
+            elif task.create_graph:
+                leaf._grad = have + grad
+            else:
+                have._array += grad._array
+                bump(have)
+        elif have is None:
+            leaf._grad = first_gradient(leaf, grads)
+        elif have._rg or have._array.dtype != grads[0].dtype:
+            leaf._grad = have.detach() + Tensor._make(grads.pop())
         else:
-            have._array += grad._array
+            have._array += grads.pop()
             bump(have)
-        return
-    if have is None:
-        leaf._grad = first_gradient(leaf, grads)
-    elif have._rg or have._array.dtype != grads[0].dtype:
-        leaf._grad = have.detach() + Tensor._make(grads[0])
-    else:
-        have._array += grads.pop()
-        bump(have)
 
 
 def stored(leaf: Tensor, grad: Tensor, create_graph: bool) -> Tensor:

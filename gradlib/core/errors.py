@@ -77,11 +77,7 @@ def modified(node, name: str, value, expected: int, storage=None, nr: int = 0) -
     if storage.changed is not None:
         site, by = storage.changed
         lines.append(f"  changed by {by} at {source.describe(site)}")
-    hint = (
-        "Hint: the backtrace further above shows the operation that failed to compute its gradient. "
-        if False
-        else "Hint: use an out-of-place operation at the second line, or save a copy with .clone() at the first. "
-    )
+    hint = "Hint: use an out-of-place operation at the second line, or save a copy with .clone() at the first."
     return RuntimeError(f"{text} {hint}\n" + "\n".join(lines))
 
 

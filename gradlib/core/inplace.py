@@ -6,6 +6,7 @@ which routes the gradient of the written part through the op's node, and all vie
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -59,7 +60,7 @@ def check(tensor: Tensor, name: str, records: bool) -> None:
         s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True)
     ):
         raise RuntimeError(errors.OVERLAP)
-    if state.bits & NO_GRAD:
+    if state.bits & (NO_GRAD | INFERENCE):
         return
     view = tensor._view
     if tensor._rg and tensor.is_leaf:
@@ -110,7 +111,7 @@ def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor
             )
         finally:
             state.interposers = outer
-    grad_mode = not state.bits & NO_GRAD
+    grad_mode = not state.bits & (NO_GRAD | INFERENCE)
     records = (
         grad_mode
         and (tensor._rg or any(isinstance(o, Tensor) and o._rg for o in others))
@@ -128,7 +129,7 @@ def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor
     kwargs = dict(zip(op.attrs, attrs, strict=True))
     node = _node(op, tensor, args, attrs, kwargs) if records else None
     hidden = _compute(op, tensor, args, attrs, kwargs)
-    frame = source.user_frame(__import__("sys")._getframe(1))
+    frame = source.user_frame(sys._getframe(1))
     bump(tensor, (frame.f_code, frame.f_lasti), op.name + "_")
     if node is not None:
         finish(op, node, tensor, args, hidden)
@@ -140,23 +141,14 @@ def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor
 def _node(op, tensor: Tensor, args: tuple, attrs: tuple, kwargs: dict) -> Node:
     """The op's node; if a formula needs the old value of `tensor`, a copy of it is saved."""
     first = args[0]
-    needs_old = op.tensors[0] in op.saved_tensors and any(
-        i_arg is not None for i_arg in [a for a in args if isinstance(a, Tensor) and a._rg]
-    )
-    if needs_old and first is tensor:
-        bits = state.bits
-        modes.set_bits(bits | NO_GRAD)
-        first = tensor.clone()
-        modes.set_bits(bits)
+    others = any(isinstance(a, Tensor) and a._rg for a in args[1:])
+    if first is tensor and op.tensors[0] in op.saved_tensors and (tensor._rg or others):
+        with modes.Flag(NO_GRAD, True):
+            first = tensor.clone()
         first._rg = tensor._rg
-        node = dispatch.make_node(op, (first, *args[1:]), attrs, kwargs)
-        target, nr = edge(tensor)
-        node.e0, node.i0 = target, nr
-        first._fn, first._nr = target, nr
-        if target is None:
-            first._rg = False
-    else:
-        node = dispatch.make_node(op, args, attrs, kwargs)
+        if tensor._rg:
+            first._fn, first._nr = edge(tensor)
+    node = dispatch.make_node(op, (first, *args[1:]), attrs, kwargs)
     if op.elementwise and len(op.tensors) > 1:
         dispatch.set_broadcast(node, args, tensor._array.shape)
     return node
@@ -224,9 +216,10 @@ def set_history(tensor: Tensor, node: Node, nr: int = 0) -> None:
     """`node` made the current value of `tensor`; through a view, part of the value of its base."""
     view = tensor._view
     if view is None or tensor._fn is not None:
-        tensor._rg, tensor._fn, tensor._nr = True, node, nr
-        tensor._accumulator = None
-        tensor._retain = None
+        old, old_nr = tensor._fn, tensor._nr
+        tensor._rg, tensor._fn, tensor._nr, tensor._accumulator = True, node, nr, None
+        if tensor._retain and old is not None:  # the .grad kept is that of the newest value
+            node.make_extra().retained[nr] = old.make_extra().retained.pop(old_nr)
         if type(tensor._ver) is Storage:
             tensor._ver.require_grad()
         return
@@ -277,7 +270,3 @@ def set_tangent(tensor: Tensor, tangent: Tensor | None) -> None:
         return
     tensor._tangent = tangent
     tensor._tangent_level = level_serial() if tangent is not None else -1
-
-
-def unbroken(tensor: Tensor) -> bool:
-    return tensor._view is None

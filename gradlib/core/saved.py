@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from numpy import ndarray
+
 from . import errors, source
 from .modes import SAVED_HOOKS, state
 from .storage import Storage, version_of
@@ -124,9 +126,11 @@ def unpack(node, name: str) -> Any:
 
 def unpack_tensor(node, name: str) -> Any:
     """The saved argument or output as Tensor (or number, or None), after the version check."""
+    from .tensor import Tensor
+
     value, version = getattr(node, "s_" + name), getattr(node, "v_" + name)
     if version == DIRECT:
-        return value
+        return Tensor._make(value) if isinstance(value, ndarray) else value
     if version == FREED:
         raise RuntimeError(errors.second_backward(node))
     if version == PACKED:
@@ -139,8 +143,6 @@ def unpack_tensor(node, name: str) -> Any:
     storage, nr = kept if type(kept) is tuple else (kept, 0)
     if storage.version != version:
         raise errors.modified(node, name, value, version, storage, nr)
-    from .tensor import Tensor
-
     out = Tensor._make(value)
     out._ver, out._rg, out._fn, out._nr = storage, True, node, nr
     return out

@@ -1,1 +1,7 @@
 """Every operation, declared once. Importing this package declares them all."""
+
+from . import (
+    extrema,
+    matmul,
+    reduce,
+)

@@ -1,7 +1,248 @@
-"""Extrema: max, min, amax, amin, aminmax, argmax, argmin."""
+"""Extrema: max, min, amax, amin, aminmax, argmax, argmin. Where elements tie, full reductions share the gradient."""
 
 from __future__ import annotations
 
+from .. import return_types
+from ..core.formulas import formula_function
 from ..core.op import declare
-from .reduce import kept
+from ..core.tensor import Tensor, wrap_dim
+from .elementwise import maximum, minimum
+from .expose import function, write_out
+from .reduce import count, dims_of, kept
 
+# -- one element along a dimension -------------------------------------------------------------------------------
+
+
+def grid(xp, indices, dim: int) -> tuple:
+    """An index that picks ``x[..., indices[...], ...]`` along `dim`; `indices` has the rank of x."""
+    shape = indices.shape
+    ones = (1,) * len(shape)
+    index = [xp.arange(n).reshape((*ones[:i], n, *ones[i + 1 :])) for i, n in enumerate(shape)]
+    index[dim] = indices
+    return tuple(index)
+
+
+def _take_one(xp, self, indices, *, dim, keepdim):
+    if not self.ndim:
+        return self.copy()
+    index = indices if keepdim else xp.expand_dims(indices, dim)
+    out = self[grid(xp, index, dim)]
+    return out if keepdim else out.reshape(indices.shape)
+
+
+def _put_one(xp, self, indices, *, shape, dim, keepdim):
+    if not shape:
+        return self.copy()
+    out = xp.zeros(shape, self.dtype)
+    if not keepdim:
+        self, indices = xp.expand_dims(self, dim), xp.expand_dims(indices, dim)
+    out[grid(xp, indices, dim)] = self
+    return out
+
+
+def taken(name: str, kernel=_take_one, **spec):
+    """Declare an op that takes one element along `dim`, the one that `indices` says."""
+    return declare(
+        name, kernel, promote="free", complex=True,
+        self=lambda F, g, indices, self_shape, dim, keepdim: F.put_one(g, indices, tuple(self_shape), dim, keepdim),
+        jvp=lambda F, self_t, indices, dim, keepdim: F.take_one(self_t, indices, dim, keepdim), **spec,
+    )  # fmt: skip
+
+
+take_one = taken("take_one", node="IndexSelectBackward0")
+put_one = declare(
+    "put_one", _put_one, promote="free", complex=True,
+    self=lambda F, g, indices, dim, keepdim: F.take_one(g, indices, dim, keepdim),
+    jvp=lambda F, self_t, indices, shape, dim, keepdim: F.put_one(self_t, indices, shape, dim, keepdim),
+)  # fmt: skip
+
+
+# -- full extrema and amax, amin ---------------------------------------------------------------------------------
+
+
+def _even_share(xp, self, like, *, dim):
+    total = xp.add.reduce(self, dim or None, like.dtype if like.dtype.kind == "f" else None, None, True)
+    return xp.true_divide(self, total).astype(like.dtype)
+
+
+# a mask over its number of true elements, in the dtype of `like`: what each of the tied elements gets
+even_share = declare("even_share", _even_share, promote="free")
+
+
+@formula_function()
+def share_ties(F, g, self, result, dim, keepdim):
+    """The gradient of an extremum: equal shares for all elements equal to the result."""
+    shape = self.shape
+    mask = self == F.keep_dims(result, shape, dim, keepdim)
+    return F.keep_dims(g, shape, dim, keepdim) * F.even_share(mask, g, dim)
+
+
+def _share_jvp(F, self, self_t, result, dim, keepdim):
+    mask = self == F.keep_dims(result, self.shape, dim, keepdim)
+    return F.sum(self_t * F.even_share(mask, self_t, dim), dim, keepdim)
+
+
+def _empty(name: str, shape, dim: tuple) -> Exception:
+    if not dim:
+        return RuntimeError(
+            f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with "
+            "the 'dim' argument."
+        )
+    d = next((d for d in dim if not shape[d]), dim[0])
+    return IndexError(f"{name}(): Expected reduction dim {d} to have non-zero size.")
+
+
+def _extremum(method: str, name: str):
+    def forward(xp, self, *, dim, keepdim):
+        if not self.size and not count(self.shape, dim):
+            raise _empty(name, self.shape, dim)
+        return getattr(self, method)(dim or None, None, keepdim)
+
+    return forward
+
+
+def _full(method: str):
+    def forward(xp, self):
+        if not self.size:
+            raise _empty(method, (), ())
+        return getattr(self, method)()
+
+    return forward
+
+
+_SAMPLES = lambda t: [(t(3, 4), (1,), False), (t(2, 3, 4), (0, 2), True), (t(), (), False), (t(0, 3), (1,), False)]  # noqa: E731
+amax_op, amin_op = (
+    declare(
+        name, _extremum(method, name), jvp=_share_jvp, samples=_SAMPLES,
+        self=lambda F, g, self, result, dim, keepdim: F.share_ties(g, self, result, dim, keepdim),
+    )
+    for name, method in (("amax", "max"), ("amin", "min"))
+)  # fmt: skip
+max_all, min_all = (
+    declare(
+        name + "_all", _full(name), node=name.capitalize() + "Backward1", samples=lambda t: [(t(3, 4),), (t(),)],
+        self=lambda F, g, self, result: F.share_ties(g, self, result, (), False),
+        jvp=lambda F, self, self_t, result: _share_jvp(F, self, self_t, result, (), False),
+    )
+    for name in ("max", "min")
+)  # fmt: skip
+
+
+def _amax(op, input, dim, keepdim, out, axis, keepdims):
+    result = op.call(input, dims_of(dim if axis is None else axis, input.ndim), keepdim or keepdims)
+    return write_out(out, result) if out is not None else result
+
+
+@function("amax", method=True)
+def amax(input, dim=(), keepdim=False, *, out=None, axis=None, keepdims=False):
+    """The largest element over the dimension(s) `dim` (all by default); ties share the gradient equally.
+
+    Raises IndexError for a reduced dimension of length 0.
+    """
+    return _amax(amax_op, input, dim, keepdim, out, axis, keepdims)
+
+
+@function("amin", method=True)
+def amin(input, dim=(), keepdim=False, *, out=None, axis=None, keepdims=False):
+    """The smallest element over the dimension(s) `dim` (all by default); ties share the gradient equally."""
+    return _amax(amin_op, input, dim, keepdim, out, axis, keepdims)
+
+
+@function("aminmax", method=True)
+def aminmax(input, *, dim=None, keepdim=False, out=None):
+    """(min, max) over one dimension or all of them; a named tuple."""
+    dims = dims_of(dim, input.ndim)
+    pair = return_types.aminmax(amin_op.call(input, dims, keepdim), amax_op.call(input, dims, keepdim))
+    return write_out(out, pair)
+
+
+# -- indices -----------------------------------------------------------------------------------------------------
+
+
+def _arg(method: str):
+    def forward(xp, self, *, dim, keepdim):
+        if not self.size:
+            if dim is None:
+                raise IndexError(f"{method}(): Expected reduction dim to be specified for input.numel() == 0.")
+            if not self.shape[dim]:
+                raise IndexError(f"{method}(): Expected reduction dim {dim} to have non-zero size.")
+        out = getattr(self, method)(dim)
+        return out if not keepdim else out.reshape(kept(self.shape, () if dim is None else (dim,)))
+
+    return forward
+
+
+argmax_op = declare("argmax", _arg("argmax"))
+argmin_op = declare("argmin", _arg("argmin"))
+
+
+def _index(op, input, dim, keepdim, out):
+    if dim is not None:
+        dim = wrap_dim(dim, input.ndim) if input.ndim else wrap_dim(dim, 0) and None
+    result = op.call(input, dim, keepdim)
+    return write_out(out, result) if out is not None else result
+
+
+@function("argmax", method=True)
+def argmax(input, dim=None, keepdim=False, *, out=None, axis=None, keepdims=False):
+    """The index (int64) of the first largest element: in the flattened tensor, or along `dim`."""
+    return _index(argmax_op, input, dim if axis is None else axis, keepdim or keepdims, out)
+
+
+@function("argmin", method=True)
+def argmin(input, dim=None, keepdim=False, *, out=None, axis=None, keepdims=False):
+    """The index (int64) of the first smallest element: in the flattened tensor, or along `dim`."""
+    return _index(argmin_op, input, dim if axis is None else axis, keepdim or keepdims, out)
+
+
+# -- max and min with indices ------------------------------------------------------------------------------------
+
+
+def _values(method: str):
+    def forward(xp, self, indices, *, dim, keepdim):
+        return getattr(self, method)(dim, None, keepdim) if self.ndim else self.copy()
+
+    return forward
+
+
+max_dim = taken("max", _values("max"), node="MaxBackward0")
+min_dim = taken("min", _values("min"), node="MinBackward0")
+
+
+def _along(op, arg_op, result_type, input, dim, keepdim, out):
+    d = wrap_dim(dim, input.ndim)
+    if input._array.ndim and not input._array.shape[d]:
+        raise IndexError(f"{op.name}(): Expected reduction dim {d} to have non-zero size.")
+    indices = arg_op.call(input, d if input._array.ndim else None, keepdim)
+    result = result_type(op.call(input, indices, d, keepdim), indices)
+    return write_out(out, result) if out is not None else result
+
+
+@function("max", method=True)
+def max(input, dim=None, keepdim=False, *, other=None, out=None, axis=None, keepdims=False):
+    """The largest element; with `dim`, (values, indices) along it; with a tensor, ``maximum(input, other)``.
+
+    The gradient of the full form is shared equally by ties; with `dim` it goes to the element at the index returned.
+    """
+    if dim is None:
+        if other is None and axis is None:
+            return max_all.call(input) if out is None else write_out(out, max_all.call(input))
+        dim = axis if other is None else other
+    if isinstance(dim, Tensor):
+        return maximum.call(input, dim, out=out)
+    return _along(max_dim, argmax_op, return_types.max, input, dim, keepdim or keepdims, out)
+
+
+@function("min", method=True)
+def min(input, dim=None, keepdim=False, *, other=None, out=None, axis=None, keepdims=False):
+    """The smallest element; with `dim`, (values, indices) along it; with a tensor, ``minimum(input, other)``.
+
+    The gradient of the full form is shared equally by ties; with `dim` it goes to the element at the index returned.
+    """
+    if dim is None:
+        if other is None and axis is None:
+            return min_all.call(input) if out is None else write_out(out, min_all.call(input))
+        dim = axis if other is None else other
+    if isinstance(dim, Tensor):
+        return minimum.call(input, dim, out=out)
+    return _along(min_dim, argmin_op, return_types.min, input, dim, keepdim or keepdims, out)

@@ -41,3 +41,275 @@ def rows_product(xp, a, b):
     if a.ndim != 2:
         a, b = a.reshape(-1, a.shape[-1]), b.reshape(-1, b.shape[-1])
     return a.T.dot(b)
+
+
+# -- formulas ----------------------------------------------------------------------------------------------------
+
+
+@formula_function()
+def mT(F, x):
+    """The last two dimensions swapped."""
+    return x.T if x.ndim == 2 else F.transpose(x, x.ndim - 2, x.ndim - 1)
+
+
+@formula_function()
+def mH(F, x):
+    """The last two dimensions swapped, conjugated."""
+    return F.mT(x.conjugate())
+
+
+def _matmul_self(F, g, other, self_shape):
+    if other.ndim == 1:
+        return (F.unsqueeze(g, g.ndim) if len(self_shape) > 1 else g) * other.conjugate()
+    if len(self_shape) == 1:
+        stack = F.matmul(other.conjugate(), F.unsqueeze(g, g.ndim))
+        return F.sum_to_size(F.squeeze(stack, (stack.ndim - 1,)), self_shape)
+    return F.sum_to_size(F.matmul(g, F.mH(other)), self_shape)
+
+
+def _matmul_other(F, g, self, other_shape):
+    if len(other_shape) == 1:
+        if self.ndim == 1:
+            return g * self.conjugate()
+        return F.squeeze(F.rows_product(self.conjugate(), F.unsqueeze(g, g.ndim)), (1,))
+    if self.ndim == 1:
+        return F.sum_to_size(F.unsqueeze(self.conjugate(), 1) * F.unsqueeze(g, g.ndim - 1), other_shape)
+    if len(other_shape) == 2:
+        return F.rows_product(self.conjugate(), g)
+    return F.sum_to_size(F.matmul(F.mH(self), g), other_shape)
+
+
+matmul_op = declare(
+    "matmul", lambda xp, self, other: product(xp, self, other), promote="none", jvp="multilinear", complex=True,
+    self=_matmul_self, other=_matmul_other, node="UnsafeViewBackward0",
+    samples=lambda t: [
+        (t(3, 4), t(4, 2)), (t(2, 3, 4), t(4, 2)), (t(2, 3, 4), t(2, 4, 2)), (t(3, 4), t(2, 4, 2)), (t(4), t(4)),
+        (t(2, 3, 4), t(4)), (t(4), t(2, 4, 3)), (t(2, 1, 3, 4), t(5, 4, 2)), (t(3, 0), t(0, 2)), (t(0, 3), t(3, 2)),
+    ],
+)  # fmt: skip
+rows_product_op = declare(
+    "rows_product", lambda xp, self, other: rows_product(xp, self, other), promote="none", jvp="multilinear",
+    complex=True, node="MmBackward0",
+    self=lambda F, g, other: F.matmul(other.conjugate(), g.T),
+    other=lambda F, g, self: F.matmul(self.conjugate(), g),
+    samples=lambda t: [(t(3, 4), t(3, 2)), (t(2, 3, 4), t(2, 3, 2))],
+)  # fmt: skip
+mm_op = declare(
+    "mm", lambda xp, self, mat2: product(xp, self, mat2), promote="none", jvp="multilinear", complex=True,
+    self=lambda F, g, mat2: F.mm(g, mat2.T.conjugate()),
+    mat2=lambda F, g, self: F.mm(self.T.conjugate(), g),
+    samples=lambda t: [(t(3, 4), t(4, 2)), (t(3, 0), t(0, 2)), (t(0, 3), t(3, 2))],
+)  # fmt: skip
+bmm_op = declare(
+    "bmm", lambda xp, self, mat2: product(xp, self, mat2), promote="none", jvp="multilinear", complex=True,
+    self=lambda F, g, mat2: F.bmm(g, F.mH(mat2)),
+    mat2=lambda F, g, self: F.bmm(F.mH(self), g),
+    samples=lambda t: [(t(2, 3, 4), t(2, 4, 2)), (t(0, 3, 4), t(0, 4, 2)), (t(2, 3, 0), t(2, 0, 2))],
+)  # fmt: skip
+mv_op = declare(
+    "mv", lambda xp, self, vec: product(xp, self, vec), promote="none", jvp="multilinear", complex=True,
+    self=lambda F, g, vec: F.unsqueeze(g, 1) * vec.conjugate(),
+    vec=lambda F, g, self: F.mv(self.T.conjugate(), g),
+    samples=lambda t: [(t(3, 4), t(4)), (t(3, 0), t(0))],
+)  # fmt: skip
+dot_op = declare(
+    "dot", lambda xp, self, tensor: product(xp, self, tensor), promote="none", jvp="multilinear", complex=True,
+    self=lambda g, tensor: g * tensor.conjugate(),
+    tensor=lambda g, self: g * self.conjugate(),
+    samples=lambda t: [(t(4), t(4)), (t(0), t(0))],
+)  # fmt: skip
+
+
+def _linear(xp, input, weight, bias=None):
+    d = input.dtype
+    if d is not F4 and d is not F8 and d.itemsize == 2:
+        wide = None if bias is None else xp.wide(bias)
+        return _linear(xp, xp.wide(input), xp.wide(weight), wide).astype(d)
+    if input.ndim == 2:
+        out = input.dot(weight.T)
+    elif input.ndim == 1:
+        out = weight.dot(input)
+    else:
+        out = input.reshape(-1, input.shape[-1]).dot(weight.T).reshape(input.shape[:-1] + weight.shape[:1])
+    if bias is not None:
+        out += bias
+    return out
+
+
+def _linear_jvp(F, input, weight, input_t, weight_t, bias_t, result):
+    parts = [
+        F.linear(input_t, weight, None) if input_t is not None else None,
+        F.linear(input, weight_t, None) if weight_t is not None else None,
+        F.expand(bias_t, result.shape) if bias_t is not None else None,
+    ]
+    found = [p for p in parts if p is not None]
+    total = found[0]
+    for p in found[1:]:
+        total = total + p
+    return total
+
+
+linear_op = declare(
+    "linear", _linear, promote="none", jvp=_linear_jvp, complex=True, node="AddmmBackward0",
+    input=lambda F, g, weight: F.matmul(g, weight.conjugate()),
+    weight=lambda F, g, input: F.linear_weight(g, input.conjugate()),
+    bias=lambda F, g: F.sum(g, tuple(range(g.ndim - 1)), False) if g.ndim > 1 else g,
+    samples=lambda t: [
+        (t(3, 4), t(2, 4), t(2)), (t(2, 3, 4), t(2, 4), t(2)), (t(4), t(2, 4), t(2)), (t(3, 4), t(2, 4), None),
+        (t(0, 4), t(2, 4), t(2)),
+    ],
+)  # fmt: skip
+
+
+@formula_function()
+def linear_weight(F, g, input):
+    """The gradient of the weight of `linear`: outer products of output gradients and inputs, summed."""
+    if g.ndim == 1:
+        return F.unsqueeze(g, 1) * input
+    return F.rows_product(g, input)
+
+
+# -- public functions --------------------------------------------------------------------------------------------
+
+
+def _both(name: str, a, b, second: str) -> None:
+    if not isinstance(a, Tensor) or not isinstance(b, Tensor):
+        which, bad = ("input", a) if not isinstance(a, Tensor) else (second, b)
+        place = 1 if bad is a else 2
+        raise TypeError(f"{name}(): argument '{which}' (position {place}) must be Tensor, not {type(bad).__name__}")
+
+
+@function("matmul", method=True)
+def matmul(input, other, *, out=None):
+    """The matrix product: of vectors a dot product, of stacks of matrices (batch dimensions broadcast) a stack.
+
+    Shapes (..., n, k) and (..., k, m) give (..., n, m); a 1-dim argument is a row on the left, a column on the right.
+    Raises RuntimeError when the shapes do not fit or the dtypes differ.
+    """
+    try:
+        a, b = input._array.shape, other._array.shape
+    except AttributeError:
+        _both("matmul", input, other, "other")
+        raise
+    n, m = len(a), len(b)
+    if not n or not m:
+        raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {n}D and {m}D")
+    if n == 2 and m == 2:
+        if a[1] != b[0]:
+            raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({a[0]}x{a[1]} and {b[0]}x{b[1]})")
+        result = mm_op.call(input, other)
+    elif m == 1:
+        result = dot(input, other) if n == 1 else mv(input, other) if n == 2 else _stacked(input, other)
+    else:
+        result = _stacked(input, other)
+    return result if out is None else write_out(out, result)
+
+
+def _stacked(input, other):
+    """matmul with batch dimensions."""
+    a, b = input._array.shape, other._array.shape
+    inner = b[-2] if len(b) > 1 else b[0]
+    if a[-1] != inner:
+        if len(a) > 2 and len(b) > 2:
+            batch = math.prod(a[:-2])
+            raise RuntimeError(
+                f"Expected size for first two dimensions of batch2 tensor to be: [{batch}, {a[-1]}] but got: "
+                f"[{math.prod(b[:-2])}, {inner}]."
+            )
+        rows = math.prod(a[:-1])
+        raise RuntimeError(
+            f"mat1 and mat2 shapes cannot be multiplied ({rows}x{a[-1]} and {inner}x{b[-1] if len(b) > 1 else 1})"
+        )
+    if len(a) > 2 and len(b) > 2 and a[:-2] != b[:-2]:
+        from ..core.errors import broadcast
+
+        found = broadcast((*a[:-2], 1, 1), (*b[:-2], 1, 1))
+        if found is not None:
+            raise found
+    return matmul_op.call(input, other)
+
+
+@function("mm", method=True)
+def mm(input, mat2, *, out=None):
+    """The product of two matrices: (n, k) times (k, m) gives (n, m)."""
+    _both("mm", input, mat2, "mat2")
+    a, b = input._array.shape, mat2._array.shape
+    if len(a) != 2 or len(b) != 2:
+        which = "self" if len(a) != 2 else "mat2"
+        raise RuntimeError(f"{which} must be a matrix")
+    if a[1] != b[0]:
+        raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({a[0]}x{a[1]} and {b[0]}x{b[1]})")
+    return write_out(out, mm_op.call(input, mat2))
+
+
+@function("bmm", method=True)
+def bmm(input, mat2, *, out=None, out_dtype=None):
+    """The products of two equally long lists of matrices: (b, n, k) times (b, k, m) gives (b, n, m)."""
+    _both("bmm", input, mat2, "mat2")
+    check_batches(input, mat2)
+    return write_out(out, bmm_op.call(input, mat2))
+
+
+def check_batches(batch1, batch2) -> None:
+    """RuntimeError unless two tensors are lists of matrices that can be multiplied one by one."""
+    a, b = batch1._array.shape, batch2._array.shape
+    for k, s in (("batch1", a), ("batch2", b)):
+        if len(s) != 3:
+            raise RuntimeError(f"{k} must be a 3D tensor")
+    if (b[0], b[1]) != (a[0], a[2]):
+        raise RuntimeError(
+            f"Expected size for first two dimensions of batch2 tensor to be: [{a[0]}, {a[2]}] but got: [{b[0]}, {b[1]}]."
+        )
+
+
+@function("mv", method=True)
+def mv(input, vec, *, out=None):
+    """The product of a matrix (n, m) and a vector (m): (n)."""
+    _both("mv", input, vec, "vec")
+    a, b = input._array.shape, vec._array.shape
+    if len(a) != 2 or len(b) != 1:
+        raise RuntimeError(f"vector + matrix @ vector expected, got 1, {len(a)}, {len(b)}")
+    if a[1] != b[0]:
+        raise RuntimeError(f"size mismatch, got input ({a[0]}), mat ({a[0]}x{a[1]}), vec ({b[0]})")
+    return write_out(out, mv_op.call(input, vec))
+
+
+def _vectors(name: str, a, b, second: str) -> None:
+    _both(name, a, b, second)
+    x, y = a._array, b._array
+    if x.ndim != 1 or y.ndim != 1:
+        raise RuntimeError(f"1D tensors expected, but got {x.ndim}D and {y.ndim}D tensors")
+    if x.dtype != y.dtype:
+        kinds = [t.dtype.name if t.dtype.name != "float32" else "float" for t in (a, b)]
+        names = {"float64": "double", "int64": "long long", "int32": "int", "float16": "c10::Half"}
+        first, last = (names.get(k, k) for k in kinds)
+        raise RuntimeError(f"dot : expected both vectors to have same dtype, but found {first} and {last}")
+    if x.shape != y.shape:
+        raise RuntimeError(
+            f"inconsistent tensor size, expected tensor {size(x.shape)} and src {size(y.shape)} to have the same number "
+            f"of elements, but got {x.size} and {y.size} elements respectively"
+        )
+
+
+@function("dot", method=True)
+def dot(input, tensor, *, out=None):
+    """The sum of products of two vectors of the same length (complex: nothing is conjugated)."""
+    _vectors("dot", input, tensor, "tensor")
+    return write_out(out, dot_op.call(input, tensor))
+
+
+@function("vdot", method=True)
+def vdot(input, other, *, out=None):
+    """The sum of products of two vectors, the first one conjugated."""
+    _vectors("vdot", input, other, "other")
+    return write_out(out, dot_op.call(input.conjugate(), other))
+
+
+@method("__matmul__")
+def __matmul__(self, other):
+    return matmul(self, other) if isinstance(other, Tensor) else NotImplemented
+
+
+@method("__rmatmul__")
+def __rmatmul__(self, other):
+    return matmul(other, self) if isinstance(other, Tensor) else NotImplemented

@@ -161,3 +161,293 @@ def mean(input, dim=None, keepdim=False, *, dtype=None, out=None, axis=None, kee
 
 def _legacy(dtype: dtypes.dtype) -> str:
     return dtype.tensor_type.removesuffix("Tensor")
+
+
+# -- sums without nan --------------------------------------------------------------------------------------------
+
+
+def _nansum(xp, self, *, dim, keepdim):
+    kept_values = self if self.dtype.kind in "iub" else xp.where(xp.isnan(self), xp.zeros((), self.dtype), self)
+    return _sum(xp, kept_values, dim=dim, keepdim=keepdim)
+
+
+nansum_op = declare(
+    "nansum", _nansum,
+    self=lambda F, g, self, dim, keepdim: F.where(F.isnan(self), 0.0, F.spread(g, self.shape, dim, keepdim)),
+    jvp=lambda F, self, self_t, dim, keepdim: F.sum(F.where(F.isnan(self), 0.0, self_t), dim, keepdim),
+    samples=lambda t: [(t(3, 4), (1,), False), (t(2, 3), (), True), (t(), (), False), (t(0, 3), (0,), False)],
+)  # fmt: skip
+
+
+@function("nansum", method=True)
+def nansum(input, dim=None, keepdim=False, *, dtype=None, out=None):
+    """The sum with nan counted as zero."""
+    if input.is_complex():
+        raise RuntimeError("nansum does not support complex inputs")
+    x = result_dtype(input, dtype)
+    result = nansum_op.call(x, dims_of(dim, x.ndim), keepdim)
+    if dtype is not None and dtype is not result.dtype:
+        result = result.to(dtype)
+    return write_out(out, result)
+
+
+@function("nanmean", method=True)
+def nanmean(input, dim=None, keepdim=False, *, dtype=None, out=None):
+    """The mean of the elements that are not nan."""
+    if input._array.dtype not in dtypes.DIFFERENTIABLE:
+        raise RuntimeError(f"nanmean(): expected input to have floating point or complex dtype but got {_legacy(input.dtype)}")
+    valid = sum(input.isnan().logical_not(), dim, keepdim)
+    return write_out(out, nansum(input, dim, keepdim, dtype=dtype) / valid)
+
+
+# -- products ----------------------------------------------------------------------------------------------------
+
+
+@formula_function()
+def prod_gradient(F, g, x, dim):
+    """For each element the product of the others along `dim`, times g, which has length 1 there.
+
+    A tree of pairwise products down and back up: exact where elements are zero, and differentiable again.
+    """
+    levels, n = [], x.shape[dim]
+    if n == 0:
+        return F.expand(g, x.shape)
+    while n > 1:
+        half = n // 2
+        a, b = F.slice(x, dim, 0, half, 1), F.slice(x, dim, half, 2 * half, 1)
+        levels.append((a, b, n))
+        x = a * b if n == 2 * half else F.cat([a * b, F.slice(x, dim, 2 * half, n, 1)], dim)
+        n = x.shape[dim]
+    for a, b, n in reversed(levels):
+        half = n // 2
+        if n == 2 * half:
+            g = F.cat([g * b, g * a], dim)
+        else:
+            first = F.slice(g, dim, 0, half, 1)
+            g = F.cat([first * b, first * a, F.slice(g, dim, half, half + 1, 1)], dim)
+    return g
+
+
+def _prod(xp, self, *, dim, keepdim):
+    d = self.dtype
+    if d.kind in "iub":
+        return xp.multiply.reduce(self, dim or None, I8, None, keepdim)
+    wide = xp.wide(self)
+    result = xp.multiply.reduce(wide, dim or None, None, None, keepdim)
+    return result if wide is self else result.astype(d)
+
+
+def _prod_all_self(F, g, self, self_shape):
+    flat = F.reshape(self.conjugate(), (-1,))
+    return F.reshape(F.prod_gradient(F.reshape(g, (1,)), flat, 0), self_shape)
+
+
+def _prod_self(F, g, self, self_shape, dim, keepdim):
+    if not dim:
+        return g
+    return F.prod_gradient(F.keep_dims(g, self_shape, dim, keepdim), self.conjugate(), dim[0])
+
+
+prod_all = declare(
+    "prod_all", lambda xp, self: _prod(xp, self, dim=(), keepdim=False), node="ProdBackward0", complex=True,
+    self=_prod_all_self, samples=lambda t: [(t(5),), (t(2, 3),), (t(),), (t(0),)],
+)  # fmt: skip
+prod_dim = declare(
+    "prod", _prod, node="ProdBackward1", complex=True, self=_prod_self,
+    samples=lambda t: [(t(3, 4), (1,), False), (t(2, 3, 2), (1,), True), (t(), (), False), (t(2, 0), (1,), False), (t(3, 1), (1,), False)],
+)  # fmt: skip
+
+
+@function("prod", method=True)
+def prod(input, dim=None, keepdim=False, *, dtype=None, out=None):
+    """The product of all elements, or over the dimension `dim` (an int). Exact gradients where elements are zero."""
+    x = result_dtype(input, dtype)
+    result = prod_all.call(x) if dim is None else prod_dim.call(x, dims_of(operator.index(dim), x.ndim), keepdim)
+    if dtype is not None and dtype is not result.dtype:
+        result = result.to(dtype)
+    return write_out(out, result)
+
+
+# -- variance and standard deviation -----------------------------------------------------------------------------
+
+
+def _over(n: int, correction) -> float:
+    """One over the degrees of freedom; infinite when there are none."""
+    return 1.0 / (n - correction) if n > correction else math.inf
+
+
+def _moments(xp, self, dim, correction, keepdim):
+    """(variance, mean), the mean with its dimensions kept; in the wide type."""
+    wide = xp.wide(self)
+    n = count(self.shape, dim)
+    mean = xp.add.reduce(wide, dim or None, None, None, True) * (1.0 / n if n else math.nan)
+    d = wide - mean
+    d = d.real * d.real + d.imag * d.imag if d.dtype.kind == "c" else xp.multiply(d, d, out=d) if d.ndim else d * d
+    var = xp.add.reduce(d, dim or None, None, None, keepdim) * _over(n, correction)
+    return var, mean
+
+
+def _var(xp, self, *, dim, correction, keepdim):
+    var = _moments(xp, self, dim, correction, keepdim)[0]
+    return var.astype(self.dtype) if var.dtype.itemsize > self.dtype.itemsize else var
+
+
+def _std(xp, self, *, dim, correction, keepdim):
+    std = xp.sqrt(_moments(xp, self, dim, correction, keepdim)[0])
+    return std.astype(self.dtype) if std.dtype.itemsize > self.dtype.itemsize else std
+
+
+def _with_mean(root: bool):
+    def forward(xp, self, *, dim, correction, keepdim):
+        var, mean = _moments(xp, self, dim, correction, keepdim)
+        if root:
+            var = xp.sqrt(var)
+        if not keepdim:
+            mean = mean.reshape(var.shape)
+        half = self.dtype.itemsize == 2
+        return (var.astype(self.dtype), mean.astype(self.dtype)) if half else (xp.asarray(var), mean)
+
+    return forward
+
+
+def _var_self(F, g, self, dim, correction, keepdim):
+    n = count(self.shape, dim)
+    scaled = F.keep_dims(g, self.shape, dim, keepdim) * (2.0 * _over(n, correction))
+    return scaled * (self - F.mean(self, dim, True))
+
+
+def _std_self(F, g, result, self, dim, correction, keepdim):
+    zero = result == 0
+    half = F.where(zero, 0.0, g / (2.0 * F.where(zero, 1.0, result)))
+    return _var_self(F, half, self, dim, correction, keepdim)
+
+
+def _with_mean_self(root: bool):
+    def both(F, gs, self, result0, dim, correction, keepdim):
+        total = None
+        if gs[0] is not None:
+            total = _std_self(F, gs[0], result0, self, dim, correction, keepdim) if root else _var_self(
+                F, gs[0], self, dim, correction, keepdim
+            )
+        if gs[1] is None:
+            return total
+        part = F.spread(gs[1] / builtins.max(count(self.shape, dim), 1), self.shape, dim, keepdim)
+        return part if total is None else total + part
+
+    if root:
+        return both
+    return lambda F, gs, self, dim, correction, keepdim: both(F, gs, self, None, dim, correction, keepdim)
+
+
+def _moment_samples(t):
+    return [
+        (t(3, 4), (1,), 1, False), (t(2, 3, 4), (0, 2), 0, True), (t(5), (), 1, False), (t(2, 3, 2), (), 2, True), (t(0, 3), (1,), 1, False),
+    ]  # fmt: skip
+
+
+var_op = declare("var", _var, self=_var_self, complex=True, samples=_moment_samples)
+std_op = declare("std", _std, self=_std_self, complex=True, samples=_moment_samples)
+var_mean_op = declare(
+    "var_mean", _with_mean(False), n_out=2, self=_with_mean_self(False), complex=True, samples=_moment_samples
+)
+std_mean_op = declare(
+    "std_mean", _with_mean(True), n_out=2, self=_with_mean_self(True), complex=True, samples=_moment_samples
+)
+
+
+def _moment(op, input, dim, unbiased, keepdim, correction, out, axis=None):
+    if input._array.dtype not in dtypes.DIFFERENTIABLE:
+        raise RuntimeError(f"{op.name}: only support floating point and complex dtypes")
+    if isinstance(dim, bool):  # var(input, unbiased)
+        dim, unbiased = None, dim
+    if unbiased is not None:
+        correction = 1 if unbiased else 0
+    elif correction is None:
+        correction = 1
+    result = op.call(input, dims_of(axis if dim is None else dim, input.ndim), correction, keepdim)
+    return write_out(out, result) if out is not None else result
+
+
+def _publish_moment(op, text: str):
+    def moment(input, dim=None, unbiased=None, keepdim=False, *, correction=None, out=None, axis=None):
+        return _moment(op, input, dim, unbiased, keepdim, correction, out, axis)
+
+    moment.__name__ = moment.__qualname__ = op.name
+    moment.__doc__ = (
+        f"The {text} over the dimension(s) `dim` (all by default).\n\n"
+        "    correction: the divisor is the number of elements minus this (default 1); ``unbiased=False`` means 0.\n"
+        "    The gradient of the standard deviation of equal values is 0."
+    )
+    return function(op.name, method=not op.name.endswith("_mean"))(moment)
+
+
+var = _publish_moment(var_op, "variance")
+std = _publish_moment(std_op, "standard deviation")
+var_mean = _publish_moment(var_mean_op, "variance and the mean, as a tuple,")
+std_mean = _publish_moment(std_mean_op, "standard deviation and the mean, as a tuple,")
+
+
+# -- logic and counting ------------------------------------------------------------------------------------------
+
+
+def _logical(method: str):
+    def forward(xp, self, *, dim, keepdim):
+        out = getattr(self if self.dtype.kind != "V" else self != 0, method)(dim or None, None, keepdim)
+        return out.astype(self.dtype) if self.dtype == "u1" else out
+
+    return forward
+
+
+all_op = declare("all", _logical("all"))
+any_op = declare("any", _logical("any"))
+count_nonzero_op = declare(
+    "count_nonzero", lambda xp, self, *, dim: xp.asarray(xp.count_nonzero(self != 0 if self.dtype.kind == "V" else self, dim or None), I8)
+)
+
+
+@function("all", method=True)
+def all(input, dim=None, keepdim=False, *, out=None, axis=None, keepdims=False):
+    """Whether all elements (along `dim`) are true; bool, uint8 for uint8 tensors."""
+    result = all_op.call(input, dims_of(dim if axis is None else axis, input.ndim), keepdim or keepdims)
+    return result if out is None else write_out(out, result)
+
+
+@function("any", method=True)
+def any(input, dim=None, keepdim=False, *, out=None, axis=None, keepdims=False):
+    """Whether any element (along `dim`) is true; bool, uint8 for uint8 tensors."""
+    result = any_op.call(input, dims_of(dim if axis is None else axis, input.ndim), keepdim or keepdims)
+    return result if out is None else write_out(out, result)
+
+
+@function("count_nonzero", method=True)
+def count_nonzero(input, dim=None):
+    """The number (int64) of elements that are not zero, over the dimension(s) `dim` (all by default)."""
+    return count_nonzero_op.call(input, dims_of(dim, input.ndim))
+
+
+# -- log of the sum of exponentials ------------------------------------------------------------------------------
+
+
+def _logsumexp(xp, self, *, dim, keepdim):
+    wide = xp.wide(self)
+    if not self.size:
+        return xp.log(xp.add.reduce(wide, dim or None, None, None, keepdim)).astype(self.dtype)
+    top = wide.real.max(dim or None, None, True)
+    top = xp.where(xp.isfinite(top), top, xp.zeros((), top.dtype))
+    total = xp.log(xp.add.reduce(xp.exp(wide - top), dim or None, None, None, True)) + top
+    result = total if keepdim else total.reshape([n for i, n in enumerate(self.shape) if dim and i not in dim])
+    return result if wide is self else result.astype(self.dtype)
+
+
+logsumexp_op = declare(
+    "logsumexp", _logsumexp, promote="float", complex=True,
+    self=lambda F, g, self, result, dim, keepdim: F.keep_dims(g, self.shape, dim, keepdim)
+    * F.exp(self - F.keep_dims(result, self.shape, dim, keepdim)).conjugate(),
+    samples=lambda t: [(t(3, 4), (1,), False), (t(2, 3, 4), (0, 2), True), (t(), (), False), (t(0, 3), (1,), False)],
+)  # fmt: skip
+
+
+@function("logsumexp", method=True)
+def logsumexp(input, dim, keepdim=False, *, out=None):
+    """``log(sum(exp(input)))`` over the dimension(s) `dim`, without overflow."""
+    return write_out(out, logsumexp_op.call(input, dims_of(dim, input.ndim), keepdim))

@@ -74,7 +74,9 @@ class DataParallel(Module):
         if len(devices) == 1 or len(pieces) == 1:
             args, named = pieces[0]
             return self.module(*args, **named)
-        replicas = [_replicate(self.module, d) for d in devices[: len(pieces)]]
+        replicas = [
+            _replicate(self.module, d, first=i == 0) for i, d in enumerate(devices[: len(pieces)])
+        ]
         return _gather(_parallel_apply(replicas, pieces), self._output_device, self.dim)
 
 
@@ -133,8 +135,11 @@ def _has_tensor(value: Any) -> bool:
     return isinstance(value, (tuple, list)) and any(_has_tensor(v) for v in value)
 
 
-def _replicate(module: Module, device: Any) -> Module:
-    """A copy of the tree whose parameters are differentiable copies on `device`."""
+def _replicate(module: Module, device: Any, first: bool) -> Module:
+    """A copy of the tree whose parameters are differentiable copies on `device`.
+
+    The first one shares its buffers with the original, so that running statistics are kept.
+    """
     copies: dict[int, Module] = {}
 
     def copy(old: Module) -> Module:
@@ -149,7 +154,7 @@ def _replicate(module: Module, device: Any) -> Module:
             else:  # a computed tensor: an attribute, not a parameter
                 new.__dict__[name] = param.to(device) if param.device != device else param
         for name, buf in old._buffers.items():
-            new._buffers[name] = None if buf is None else buf.to(device)
+            new._buffers[name] = buf if buf is None or first else buf.to(device, copy=True)
         return new
 
     return copy(module)

@@ -1,0 +1,268 @@
+"""Grad modes: whether operations are recorded. All of them are thread-local.
+
+Each is a context manager and a decorator; a decorated generator is in the mode only while it runs.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from ..core.modes import (
+    FORWARD_AD,
+    INFERENCE,
+    NO_GRAD,
+    is_grad_enabled,
+    set_bits,
+    set_flag,
+    state,
+)
+from ..core.storage import INFERENCE as UNTRACKED
+
+__all__ = [
+    "enable_grad",
+    "inference_mode",
+    "is_grad_enabled",
+    "is_inference_mode_enabled",
+    "no_grad",
+    "set_grad_enabled",
+    "set_multithreading_enabled",
+]
+
+
+def is_inference_mode_enabled() -> bool:
+    """True inside :class:`inference_mode` in this thread."""
+    return bool(state.bits & INFERENCE)
+
+
+class _ModeDecorator:
+    """What makes a context manager a decorator: each call enters a fresh copy of it."""
+
+    def clone(self):
+        return type(self)()
+
+    def __enter__(self) -> Any:
+        raise NotImplementedError
+
+    def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> Any:
+        raise NotImplementedError
+
+    def __call__(self, func: Callable) -> Callable:
+        clone = self.clone
+        if isinstance(func, type):
+            warnings.warn(
+                "Decorating classes is deprecated and will be disabled in future versions. You "
+                "should only decorate functions or methods. To preserve the current behavior of "
+                "class decoration, you can directly decorate the `__init__` method and nothing "
+                "else.",
+                FutureWarning,
+                stacklevel=2,
+            )
+        elif inspect.isgeneratorfunction(func):
+            return _decorated_generator(func, clone)
+
+        @functools.wraps(func, updated=() if isinstance(func, type) else ("__dict__",))
+        def in_mode(*args, **kwargs):
+            with clone():
+                return func(*args, **kwargs)
+
+        return in_mode
+
+
+class _BareDecorator(_ModeDecorator):
+    """A mode without parameters: it decorates with and without parentheses."""
+
+    def __new__(cls, orig_func: Callable | None = None):
+        made = object.__new__(cls)
+        return made if orig_func is None else made(orig_func)
+
+
+def _decorated_generator(func: Callable, clone: Callable) -> Callable:
+    """`func` as a generator that is in the mode while it runs, and in the caller's between yields."""
+
+    @functools.wraps(func)
+    def generator(*args, **kwargs):
+        inner = func(*args, **kwargs)
+        resume: Callable = inner.send
+        value: Any = None
+        while True:
+            try:
+                with clone():
+                    got = resume(value)
+            except StopIteration as stop:
+                return stop.value
+            try:
+                resume, value = inner.send, (yield got)
+            except GeneratorExit:
+                with clone():
+                    inner.close()
+                raise
+            except BaseException as exc:
+                resume, value = inner.throw, exc
+
+    return generator
+
+
+class no_grad(_BareDecorator):
+    """Record nothing: results do not require grad, whatever the inputs do.
+
+    Factory functions keep their ``requires_grad=True``, and flags of existing tensors are untouched.
+
+    Example:
+        >>> x = gradlib.tensor([1.0], requires_grad=True)
+        >>> with gradlib.no_grad():
+        ...     y = x * 2
+        >>> y.requires_grad
+        False
+    """
+
+    def __enter__(self) -> None:
+        bits = state.bits
+        self.prev = bits & NO_GRAD
+        if not self.prev:
+            set_bits(bits | NO_GRAD)
+
+    def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
+        bits = state.bits
+        if bits & NO_GRAD != self.prev:
+            set_bits(bits & ~NO_GRAD | self.prev)
+
+
+class enable_grad(_BareDecorator):
+    """Record again inside :class:`no_grad`. Inside :class:`inference_mode` still nothing is."""
+
+    def __enter__(self) -> None:
+        bits = state.bits
+        self.prev = bits & NO_GRAD
+        if self.prev:
+            set_bits(bits & ~NO_GRAD)
+
+    __exit__ = no_grad.__exit__
+
+
+class set_grad_enabled(_ModeDecorator):
+    """Record if `mode`: as a function from now on, as a context manager inside its block.
+
+    As a decorator it leaves the mode alone at the place of decoration.
+    """
+
+    def __init__(self, mode: bool):
+        if not isinstance(mode, bool):
+            raise TypeError(
+                "set_grad_enabled(): argument 'enabled' (position 1) must be bool, not "
+                f"{type(mode).__name__}"
+            )
+        self.mode = mode
+        self.prev = is_grad_enabled()
+        set_flag(NO_GRAD, not mode)
+
+    def __call__(self, func: Callable) -> Callable:
+        set_flag(NO_GRAD, not self.prev)
+        return super().__call__(func)
+
+    def __enter__(self) -> None:
+        set_flag(NO_GRAD, not self.mode)
+
+    def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
+        set_flag(NO_GRAD, not self.prev)
+
+    def __str__(self) -> str:
+        return f"torch.autograd.grad_mode.set_grad_enabled(mode={self.mode})"
+
+    __repr__ = __str__
+
+    def clone(self) -> set_grad_enabled:
+        made = object.__new__(set_grad_enabled)
+        made.mode, made.prev = self.mode, is_grad_enabled()
+        return made
+
+
+_ALL = NO_GRAD | INFERENCE | FORWARD_AD
+
+
+class inference_mode(_ModeDecorator):
+    """Record nothing, and make tensors that never take part in recording: no version counters, no views' histories.
+
+    ``inference_mode(False)`` inside restores normal recording.
+
+    Example:
+        >>> w = gradlib.ones(3, requires_grad=True)
+        >>> with gradlib.inference_mode():
+        ...     y = w * 2
+        >>> y.is_inference()
+        True
+    """
+
+    def __new__(cls, mode: bool = True):
+        made = object.__new__(cls)
+        if isinstance(mode, bool):
+            return made
+        made.__init__(True)
+        return made(mode)
+
+    def __init__(self, mode: bool = True):
+        self.mode = mode
+
+    def clone(self) -> inference_mode:
+        return inference_mode(self.mode)
+
+    def __enter__(self) -> None:
+        bits = state.bits
+        self.prev = bits & _ALL
+        if self.mode:
+            set_bits(bits & ~FORWARD_AD | INFERENCE | NO_GRAD)
+        elif bits & INFERENCE:
+            forward = FORWARD_AD if state.dual_level >= 0 else 0
+            set_bits(bits & ~(INFERENCE | NO_GRAD) | forward)
+
+    def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
+        set_bits(state.bits & ~_ALL | self.prev)
+
+
+class set_multithreading_enabled(_ModeDecorator):
+    """Whether backward may use threads for devices; function and context manager.
+
+    Backward always runs in the thread that calls it (work on devices is asynchronous anyway), so this only keeps
+    the setting, for code that asks for it.
+    """
+
+    def __init__(self, mode: bool):
+        self.mode = bool(mode)
+        self.prev = state.multithreading
+        state.multithreading = self.mode
+
+    def __call__(self, func: Callable) -> Callable:
+        state.multithreading = self.prev
+        return super().__call__(func)
+
+    def __enter__(self) -> None:
+        state.multithreading = self.mode
+
+    def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
+        state.multithreading = self.prev
+
+    def clone(self) -> set_multithreading_enabled:
+        made = object.__new__(set_multithreading_enabled)
+        made.mode, made.prev = self.mode, state.multithreading
+        return made
+
+
+class _unsafe_preserve_version_counter:
+    """Hide in-place changes made in the block from the correctness check. Right only if the values are restored."""
+
+    def __init__(self, tensors):
+        self.tensors = (tensors,) if hasattr(tensors, "_array") else tuple(tensors)
+        self.versions = [t._version for t in self.tensors]
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
+        for tensor, version in zip(self.tensors, self.versions, strict=True):
+            if type(tensor._ver) is int:
+                tensor._ver = version
+            elif tensor._ver is not UNTRACKED:
+                tensor._ver.version = version

@@ -1,0 +1,35 @@
+"""Helpers around modules: gradient clipping, sequences, parametrisations."""
+
+from __future__ import annotations
+
+from gradlib.nn.utils import parametrizations, parametrize, rnn, stateless
+from gradlib.nn.utils.clip_grad import (
+    clip_grad_norm,
+    clip_grad_norm_,
+    clip_grad_value_,
+    clip_grads_with_norm_,
+    get_total_norm,
+)
+from gradlib.nn.utils.convert_parameters import parameters_to_vector, vector_to_parameters
+from gradlib.nn.utils.init import skip_init
+from gradlib.nn.utils.spectral_norm import remove_spectral_norm, spectral_norm
+from gradlib.nn.utils.weight_norm import remove_weight_norm, weight_norm
+
+__all__ = [
+    "clip_grad_norm",
+    "clip_grad_norm_",
+    "clip_grad_value_",
+    "clip_grads_with_norm_",
+    "get_total_norm",
+    "parameters_to_vector",
+    "parametrizations",
+    "parametrize",
+    "remove_spectral_norm",
+    "remove_weight_norm",
+    "rnn",
+    "skip_init",
+    "spectral_norm",
+    "stateless",
+    "vector_to_parameters",
+    "weight_norm",
+]

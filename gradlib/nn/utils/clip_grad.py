@@ -1,0 +1,163 @@
+"""Clipping of gradients, in place."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+import gradlib
+from gradlib.backends import backend_of
+from gradlib.core.tensor import Tensor, bump_version
+
+__all__ = [
+    "clip_grad_norm",
+    "clip_grad_norm_",
+    "clip_grad_value_",
+    "clip_grads_with_norm_",
+    "get_total_norm",
+]
+
+
+def _listed(tensors: Any) -> list[Tensor]:
+    return [tensors] if isinstance(tensors, Tensor) else list(tensors)
+
+
+def get_total_norm(
+    tensors: Tensor | Iterable[Tensor],
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """The norm of the norms of tensors: that of all of them as one vector.
+
+    Args:
+        tensors: any shapes.
+        norm_type: the p of the norm; may be inf.
+        error_if_nonfinite: raise when the result is nan or inf.
+        foreach: accepted.
+
+    Returns:
+        Tensor [], on the device of the first tensor.
+
+    Example:
+        >>> nn.utils.get_total_norm([gradlib.tensor([3.0]), gradlib.tensor([4.0])]).item()
+        5.0
+    """
+    tensors = _listed(tensors)
+    norm_type = float(norm_type)
+    if not tensors:
+        return gradlib.tensor(0.0)
+    device = tensors[0].device
+    norms = [gradlib.linalg.vector_norm(t, norm_type).to(device) for t in tensors]
+    total = gradlib.linalg.vector_norm(gradlib.stack(norms), norm_type)
+    if error_if_nonfinite and not total.isfinite():
+        raise RuntimeError(
+            f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, "
+            "so it cannot be clipped. To disable this error and scale the gradients by the "
+            "non-finite norm anyway, set `error_if_nonfinite=False`"
+        )
+    return total
+
+
+def clip_grads_with_norm_(
+    parameters: Tensor | Iterable[Tensor],
+    max_norm: float,
+    total_norm: Tensor,
+    foreach: bool | None = None,
+) -> None:
+    """Scale gradients in place by max_norm / (total_norm + 1e-6) if that is below 1.
+
+    Args:
+        parameters: tensors whose `.grad` is scaled.
+        max_norm: largest norm that is left alone.
+        total_norm: Tensor [], as `get_total_norm` returns it.
+        foreach: accepted.
+    """
+    grads = [p.grad for p in _listed(parameters) if p.grad is not None]
+    if not grads:
+        return
+    with gradlib.no_grad():
+        factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
+        here: dict[Any, Any] = {}
+        for grad in grads:
+            if grad.device not in here:
+                here[grad.device] = factor.to(grad.device)._array
+            xp = backend_of(grad._array).xp
+            xp.multiply(grad._array, here[grad.device], out=grad._array, casting="same_kind")
+            bump_version(grad)
+
+
+def clip_grad_norm_(
+    parameters: Tensor | Iterable[Tensor],
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """Scale gradients in place so that their total norm is at most `max_norm`.
+
+    Args:
+        parameters: tensors whose `.grad` is scaled.
+        max_norm: largest norm that is left alone.
+        norm_type: the p of the norm; may be inf.
+        error_if_nonfinite: raise when the norm is nan or inf.
+        foreach: accepted.
+
+    Returns:
+        Tensor []: the norm before clipping.
+
+    Example:
+        >>> w = gradlib.ones(1, requires_grad=True)
+        >>> (w * 3).sum().backward()
+        >>> nn.utils.clip_grad_norm_(w, 1.0).item()
+        3.0
+    """
+    if isinstance(parameters, Tensor):
+        parameters = [parameters]
+    else:
+        parameters = list(parameters)
+        if not parameters:
+            warnings.warn(
+                "`parameters` is an empty generator, no gradient clipping will occur.",
+                stacklevel=2,
+            )
+    with gradlib.no_grad():
+        grads = [p.grad for p in parameters if p.grad is not None]
+        total = get_total_norm(grads, norm_type, error_if_nonfinite, foreach)
+        clip_grads_with_norm_(parameters, max_norm, total, foreach)
+    return total
+
+
+def clip_grad_norm(
+    parameters: Tensor | Iterable[Tensor],
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """Deprecated name of `clip_grad_norm_`."""
+    warnings.warn(
+        "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of "
+        "`torch.nn.utils.clip_grad_norm_`.",
+        FutureWarning,
+        stacklevel=2,
+    )
+    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
+
+
+def clip_grad_value_(
+    parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None
+) -> None:
+    """Clamp every element of the gradients to [-clip_value, clip_value], in place.
+
+    Args:
+        parameters: tensors whose `.grad` is clamped.
+        clip_value: largest magnitude.
+        foreach: accepted.
+    """
+    clip_value = float(clip_value)
+    with gradlib.no_grad():
+        for p in _listed(parameters):
+            if p.grad is not None:
+                p.grad.clamp_(-clip_value, clip_value)

@@ -1,0 +1,50 @@
+"""Parameters as one vector, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import gradlib
+from gradlib.core.tensor import Tensor
+
+__all__ = ["parameters_to_vector", "vector_to_parameters"]
+
+
+def _same_device(param: Tensor, device: object) -> object:
+    if device is not None and param.device != device:
+        raise TypeError(
+            "Found two parameters on different devices, this is currently not supported."
+        )
+    return param.device
+
+
+def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
+    """All elements of all parameters as one tensor [total].
+
+    Example:
+        >>> nn.utils.parameters_to_vector([gradlib.ones(2), gradlib.zeros(1)]).tolist()
+        [1.0, 1.0, 0.0]
+    """
+    device: object = None
+    parts = []
+    for param in parameters:
+        device = _same_device(param, device)
+        parts.append(param.view(-1))
+    return gradlib.cat(parts)
+
+
+def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
+    """Let parameters be slices of one tensor [total], in order.
+
+    Raises:
+        TypeError: `vec` is not a tensor, or parameters are on different devices.
+    """
+    if not isinstance(vec, Tensor):
+        raise TypeError(f"expected torch.Tensor, but got: {gradlib.nn.modules.module._full_type_name(vec)}")
+    device: object = None
+    start = 0
+    for param in parameters:
+        device = _same_device(param, device)
+        n = param.numel()
+        param.data = vec[start : start + n].view_as(param).data
+        start += n
