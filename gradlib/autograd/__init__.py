@@ -1,5 +1,24 @@
 """Automatic differentiation: ``backward``, ``grad`` and everything documented under torch.autograd."""
 
+from . import function, grad_mode
 from .differentiate import backward, grad
+from .function import Function, NestedIOFunction
+from .grad_mode import (
+    enable_grad,
+    inference_mode,
+    no_grad,
+    set_grad_enabled,
+    set_multithreading_enabled,
+)
 
-__all__ = ["backward", "grad"]
+__all__ = [
+    "Function",
+    "NestedIOFunction",
+    "backward",
+    "enable_grad",
+    "grad",
+    "inference_mode",
+    "no_grad",
+    "set_grad_enabled",
+    "set_multithreading_enabled",
+]

@@ -59,9 +59,12 @@ def _plain_node_class(op):
         "__slots__": slots,
         "op": op,
         "node_name": op.node_name,
-        "n_out": op.n_out or 1,
         "__module__": __name__,
     }
+    if op.n_out is None:  # known when it has run
+        body["__slots__"] = (*slots, "n_out")
+    else:
+        body["n_out"] = op.n_out
     body["gradients"] = formulas.gradients
     body["release"] = _release(op)
     return type(op.node_name, (base,), body)

@@ -181,7 +181,7 @@ def execute(op, args: tuple, attrs: tuple) -> Any:
     if op.view:
         for i, out in enumerate(outs):
             step = (op, attrs) if single else op.view(i, attrs, first, outs)
-            views.attach(out, first, *step, node, 0 if single else i + 1)
+            views.attach(out, first, *step, node, 0 if len(outs) == 1 else i + 1)
             if not single:
                 out._view.made_in = (
                     max(out._view.made_in, views.MULTI_OUTPUT)
@@ -244,10 +244,10 @@ def finish_node(node, outs: list, hidden: tuple) -> None:
     """Connect outputs to their node, and save those that formulas need."""
     op = node.op
     if op.n_out is None:
-        node.count = len(outs)
+        node.n_out = len(outs)
     for i, out in enumerate(outs):
         if out._array.dtype in dtypes.DIFFERENTIABLE and i not in op.nondifferentiable:
-            out._rg, out._fn, out._nr = True, node, 0 if op.n_out == 1 else i + 1
+            out._rg, out._fn, out._nr = True, node, 0 if len(outs) == 1 else i + 1
     for name in op.saved_results:
         i = op.results.index(name)
         saved.save_result(node, name, outs[i], outs[i]._nr)

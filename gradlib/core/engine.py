@@ -126,7 +126,8 @@ def only_needed(nodes: list[Node], leaves: dict[Node, Node], task: GraphTask) ->
 def run(task: GraphTask, order: list[Node], ready_leaves: dict[Node, list[Node]]) -> None:
     """The engine's loop."""
     inbox, traced, keep_graph = task.inbox, task.traced, task.keep_graph
-    plain = not traced and not task.wanted and not state.bits & ANOMALY
+    plain = not traced and not state.bits & ANOMALY
+    goals = {goal for goal, _ in task.wanted}
     node = None
     try:
         while order:
@@ -134,7 +135,7 @@ def run(task: GraphTask, order: list[Node], ready_leaves: dict[Node, list[Node]]
             grad = inbox.pop(node, None)
             if grad is None and not node.runs_undefined:
                 pass  # no gradient came this way
-            elif plain and node.extra is None:
+            elif plain and node.extra is None and node not in goals:
                 node.run(grad, inbox)
                 if not keep_graph:
                     node.release()

@@ -44,6 +44,12 @@ def type_and_size(tensor) -> str:
     return f"[{prefix}{tensor.dtype.tensor_type} {size(tensor.shape)}]"
 
 
+def maker(node) -> str:
+    """The name of the function that made a tensor: ``Mul`` for a MulBackward0."""
+    name = node.name()
+    return name[: name.rindex("Backward")] if "Backward" in name else name
+
+
 def second_backward(node) -> str:
     site = node.site
     return (
@@ -68,7 +74,7 @@ def modified(node, name: str, value, expected: int, storage=None, nr: int = 0) -
         storage = share(value)
     origin = ""
     if made_by is not None:
-        origin = f", which is output {max(nr - 1, 0)} of {made_by.name()},"
+        origin = f", which is output {max(nr - 1, 0)} of {maker(made_by)},"
     text = (
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
         f"{type_and_size(tensor)}{origin} is at version {version}; expected version {expected} instead."

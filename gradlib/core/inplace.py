@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import dispatch, dtypes, errors, modes, saved, source, views
-from .modes import FORWARD_AD, INFERENCE, NO_GRAD, state
+from .modes import FORWARD_AD, INFERENCE, NO_GRAD, shared, state
 from .node import Node, VariadicNode, edge, next_seq
 from .storage import INFERENCE as INFERENCE_STORAGE
 from .storage import Storage, bump
@@ -63,37 +63,13 @@ def check(tensor: Tensor, name: str, records: bool) -> None:
     if state.bits & (NO_GRAD | INFERENCE):
         return
     view = tensor._view
+    if view is not None:
+        if view.made_in != views.DEFAULT and (records or tensor._rg or view.base._rg):
+            raise views.refusal(view)
+        if view.base._rg and view.base.is_leaf:
+            raise RuntimeError(errors.VIEW_OF_LEAF_INPLACE)
     if tensor._rg and tensor.is_leaf:
         raise RuntimeError(errors.LEAF_INPLACE)
-    if view is None:
-        return
-    if view.base._rg and view.base.is_leaf:
-        raise RuntimeError(errors.VIEW_OF_LEAF_INPLACE)
-    if (tensor._rg or records) and view.made_in != views.DEFAULT:
-        raise RuntimeError(_refusal(tensor, view))
-
-
-def _refusal(tensor: Tensor, view) -> str:
-    node = view.current_fn(tensor)
-    if view.made_in in (views.NO_GRAD_MODE, views.INFERENCE_MODE):
-        mode = "no_grad" if view.made_in == views.NO_GRAD_MODE else "inference_mode"
-        return (
-            f"A view was created in {mode} mode and is being modified inplace with grad mode enabled. Given that this "
-            "use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view "
-            f"and the inplace either both inside the {mode} block (if you don't want the inplace to be tracked) or "
-            "both outside (if you want the inplace to be tracked)."
-        )
-    first = f"Output {max(view.nr - 1, 0)} of {node.name() if node else 'a function'} is a view and is being modified inplace. "
-    if view.made_in == views.MULTI_OUTPUT:
-        return first + (
-            "This view is the output of a function that returns multiple views. Such functions do not allow the output "
-            "views to be modified inplace. You should replace the inplace operation by an out-of-place one."
-        )
-    return first + (
-        "This view was created inside a custom Function (or because an input was returned as-is) and the autograd logic "
-        "to handle view+inplace would override the custom backward associated with the custom Function, leading to "
-        "incorrect gradients. This behavior is forbidden. You can fix this by cloning the output of the custom Function."
-    )
 
 
 def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor:
@@ -102,6 +78,16 @@ def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor
         raise TypeError(
             f"{op.name}_(): argument 'input' must be Tensor, not {type(tensor).__name__}"
         )
+    bits = state.bits if shared.active else 0
+    records = (
+        not bits & (NO_GRAD | INFERENCE)
+        and op.differentiable
+        and (tensor._rg or any(getattr(o, "_rg", False) for o in others))
+    )
+    if bits <= NO_GRAD and not records and op.ufunc is not None and _quick(op, tensor, others):
+        frame = source.user_frame(sys._getframe(1))
+        bump(tensor, (frame.f_code, frame.f_lasti), op.name + "_")
+        return tensor
     if state.interposers:
         outer = state.interposers
         state.interposers = outer[:-1]
@@ -111,12 +97,6 @@ def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor
             )
         finally:
             state.interposers = outer
-    grad_mode = not state.bits & (NO_GRAD | INFERENCE)
-    records = (
-        grad_mode
-        and (tensor._rg or any(isinstance(o, Tensor) and o._rg for o in others))
-        and op.differentiable
-    )
     check(tensor, op.name, records)
     tangent = None
     if state.bits & FORWARD_AD and any(
@@ -136,6 +116,33 @@ def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor
     if tangent is not None:
         set_tangent(tensor, tangent)
     return tensor
+
+
+def _quick(op, tensor: Tensor, others: tuple) -> bool:
+    """Run a ufunc in place where nothing needs checking: no graph, one dtype, the shape of `tensor`."""
+    array = tensor._array
+    dtype = array.dtype
+    if array.__class__ is not np.ndarray or dtype not in dtypes.NP_FLOATING or 0 in array.strides:
+        return False
+    if tensor._ver is INFERENCE_STORAGE or tensor._rg and not state.bits & NO_GRAD:
+        return False
+    arrays = [array]
+    for other in others:
+        kind = other.__class__
+        if kind is float or kind is int:
+            arrays.append(other)
+            continue
+        value = getattr(other, "_array", None)
+        if (
+            value.__class__ is not np.ndarray
+            or value.dtype is not dtype
+            or value.ndim
+            and value.shape != array.shape
+        ):
+            return False
+        arrays.append(value)
+    getattr(np, op.ufunc)(*arrays, out=array)
+    return True
 
 
 def _node(op, tensor: Tensor, args: tuple, attrs: tuple, kwargs: dict) -> Node:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections import OrderedDict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy import ndarray
@@ -70,6 +70,40 @@ class Tensor:
     is_sparse = is_quantized = is_mkldnn = is_mps = is_meta = is_xpu = is_nested = False
     layout = "torch.strided"
     names: Any = None
+
+    if TYPE_CHECKING:  # methods and operators come from the declarations in gradlib/ops
+
+        def __getattr__(self, name: str) -> Any: ...
+
+        __add__: Any
+        __radd__: Any
+        __sub__: Any
+        __rsub__: Any
+        __mul__: Any
+        __rmul__: Any
+        __truediv__: Any
+        __rtruediv__: Any
+        __floordiv__: Any
+        __mod__: Any
+        __pow__: Any
+        __rpow__: Any
+        __matmul__: Any
+        __neg__: Any
+        __invert__: Any
+        __and__: Any
+        __or__: Any
+        __xor__: Any
+        __lt__: Any
+        __le__: Any
+        __gt__: Any
+        __ge__: Any
+        __iadd__: Any
+        __isub__: Any
+        __imul__: Any
+        __itruediv__: Any
+        __getitem__: Any
+        __setitem__: Any
+        __iter__: Any
 
     _array: Any
     _fn: Node | None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from . import modes
+from . import errors, modes
 from .storage import INFERENCE, share, version_of
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ class View:
     def regenerate(self, version: int) -> None:
         from .node import edge
 
+        if self.made_in != DEFAULT:
+            raise refusal(self, BASE_MODIFIED)
         bits = modes.state.bits
         modes.set_bits(0)
         try:
@@ -66,6 +68,37 @@ def replay_raw(array: Any, steps: tuple) -> Any:
     for op, attrs in steps:
         array = op.forward(xp, array, **dict(zip(op.attrs, attrs, strict=True)))
     return array
+
+
+MODIFIED = "and is being modified inplace"
+BASE_MODIFIED = "and its base or another view of its base has been modified inplace"
+
+
+def refusal(view: View, what: str = MODIFIED) -> RuntimeError:
+    """The error for an in-place operation that concerns a view whose history cannot be rewritten."""
+    if view.made_in in (NO_GRAD_MODE, INFERENCE_MODE):
+        mode = "no_grad" if view.made_in == NO_GRAD_MODE else "inference_mode"
+        return RuntimeError(
+            f"A view was created in {mode} mode {what} with grad mode "
+            "enabled. Given that this use case is ambiguous and error-prone, it is forbidden. You "
+            "can clarify your code by moving both the view and the inplace either both inside the "
+            f"{mode} block (if you don't want the inplace to be tracked) or both outside (if you "
+            "want the inplace to be tracked)."
+        )
+    name = errors.maker(view.fn) if view.fn is not None else "a function"
+    first = f"Output {max(view.nr - 1, 0)} of {name} is a view {what}. "
+    if view.made_in == MULTI_OUTPUT:
+        return RuntimeError(
+            first + "This view is the output of a function that returns multiple views. Such "
+            "functions do not allow the output views to be modified inplace. You should replace "
+            "the inplace operation by an out-of-place one."
+        )
+    return RuntimeError(
+        first + "This view was created inside a custom Function (or because an input was returned "
+        "as-is) and the autograd logic to handle view+inplace would override the custom backward "
+        "associated with the custom Function, leading to incorrect gradients. This behavior is "
+        "forbidden. You can fix this by cloning the output of the custom Function."
+    )
 
 
 def attach(

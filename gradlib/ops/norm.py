@@ -1,0 +1,255 @@
+"""Vector norms and distances: vector_norm, norm, dist, cdist, pdist, renorm, cosine similarity, pairwise distance."""
+
+from __future__ import annotations
+
+import math
+
+from ..core import dtypes
+from ..core.formulas import formula_function
+from ..core.op import declare
+from ..core.tensor import Tensor, wrap_dim
+from .expose import function, method, write_out
+from .reduce import count, dims_of, kept
+
+# -- the vector norm ---------------------------------------------------------------------------------------------
+
+
+def _vector_norm(xp, self, *, ord, dim, keepdim):
+    wide = xp.wide(self)
+    axis = dim or None
+    if ord == 2:
+        if axis is None and not keepdim and wide.dtype.kind == "f" and wide.flags.c_contiguous:
+            flat = wide.reshape(-1)
+            out = xp.sqrt(flat.dot(flat))
+        else:
+            square = wide * wide if wide.dtype.kind == "f" else wide.real * wide.real + wide.imag * wide.imag
+            out = xp.sqrt(xp.add.reduce(square, axis, None, None, keepdim))
+    elif ord in (math.inf, -math.inf):
+        size = xp.absolute(wide)
+        if not size.size and not count(self.shape, dim):
+            if ord < 0:
+                raise RuntimeError("linalg.vector_norm of an empty tensor has no identity for order -inf")
+            return xp.zeros(kept(self.shape, dim) if keepdim else [n for i, n in enumerate(self.shape) if dim and i not in dim], size.dtype).astype(self.dtype if self.dtype.kind != "c" else size.dtype)
+        out = (size.max if ord > 0 else size.min)(axis, None, keepdim)
+    elif ord == 0:
+        out = xp.add.reduce(wide != 0, axis, wide.real.dtype, None, keepdim)
+    elif ord == 1:
+        out = xp.add.reduce(xp.absolute(wide), axis, None, None, keepdim)
+    else:
+        out = xp.add.reduce(xp.absolute(wide) ** ord, axis, None, None, keepdim) ** (1.0 / ord)
+    return out if wide is self else out.astype(self.dtype)
+
+
+@formula_function()
+def norm_gradient(F, g, self, result, ord, dim, keepdim):
+    """The gradient of a vector norm: the one of least size (0 at 0) where the norm is not differentiable."""
+    shape = self.shape
+    g, norm = F.keep_dims(g, shape, dim, keepdim), F.keep_dims(result, shape, dim, keepdim)
+    if ord == 0:
+        return F.zeros_like(self)
+    if ord == 1:
+        return F.sgn(self) * g
+    if ord == 2:
+        zero = norm == 0
+        return self * F.where(zero, 0.0, g / F.where(zero, 1.0, norm))
+    size = F.abs(self)
+    if ord in (math.inf, -math.inf):
+        return F.sgn(self) * (g * F.even_share((size == norm) | F.isnan(norm), g, dim))
+    none = (size == 0) | (norm == 0)
+    ratio = F.where(none, 1.0, size) / F.where(norm == 0, 1.0, norm)
+    return F.sgn(self) * F.where(none, 0.0, F.pow_number(ratio, ord - 1) * g)
+
+
+vector_norm_op = declare(
+    "vector_norm", _vector_norm, node="LinalgVectorNormBackward0", complex=True,
+    self=lambda F, g, self, result, ord, dim, keepdim: F.norm_gradient(g, self, result, ord, dim, keepdim),
+    samples=lambda t: [
+        (t(3, 4), 2, (), False), (t(3, 4), 2, (1,), True), (t(3, 4), 1, (0,), False), (t(2, 3, 2), 3, (0, 2), False),
+        (t(3, 4), 0.5, (1,), False), (t(3, 4), math.inf, (1,), False), (t(), 2, (), False), (t(0, 3), 2, (1,), False),
+    ],
+)  # fmt: skip
+
+
+def vector_norm(input, ord=2, dim=None, keepdim=False, *, dtype=None, out=None):
+    """The norm of order `ord` (a number, inf or -inf) of vectors along `dim`; all elements are one vector by default.
+
+    The gradient at 0 is 0; ties of inf norms share it. Complex input gives a real result.
+    Raises RuntimeError for integer input.
+    """
+    x = input if dtype is None else input.to(dtype)
+    if x._array.dtype not in dtypes.DIFFERENTIABLE:
+        raise RuntimeError(
+            "linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
+            f"{x.dtype.tensor_type.removesuffix('Tensor')}"
+        )
+    dims = dims_of(dim, x.ndim)
+    if not x._array.size and (ord < 0 or ord == math.inf) and not count(x._array.shape, dims):
+        if not dims:
+            raise RuntimeError(
+                f"linalg.vector_norm cannot compute the {ord} norm on an empty tensor because the operation does not "
+                "have an identity"
+            )
+        raise RuntimeError(
+            f"linalg.vector_norm cannot compute the {ord} norm on the dimension {dims[0]} because this dimension is "
+            "empty and the operation does not have an identity"
+        )
+    result = vector_norm_op.call(x, ord, dims, keepdim)
+    return result if out is None else write_out(out, result)
+
+
+@function("norm")
+def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
+    """The vector norm of order `p` over `dim` (all by default); "fro" is the 2-norm, "nuc" the sum of singular values."""
+    if p is None or p == "fro":
+        return vector_norm(input, 2, dim, keepdim, dtype=dtype, out=out)
+    if p == "nuc":
+        from .linalg import matrix_norm
+
+        dims = tuple(dim) if dim is not None else tuple(range(input.ndim))
+        return matrix_norm(input, "nuc", dims, keepdim, dtype=dtype, out=out)
+    if isinstance(p, str):
+        raise RuntimeError(f"only valid string values are 'fro' and 'nuc', found {p}")
+    return vector_norm(input, p, dim, keepdim, dtype=dtype, out=out)
+
+
+@method("norm")
+def _norm_method(self, p="fro", dim=None, keepdim=False, dtype=None):
+    """See ``gradlib.norm``."""
+    return norm(self, p, dim, keepdim, dtype=dtype)
+
+
+# -- distances ---------------------------------------------------------------------------------------------------
+
+
+@function("dist", method=True)
+def dist(input, other, p=2):
+    """The norm of order `p` of ``input - other`` (with broadcasting)."""
+    return vector_norm(input - other, p)
+
+
+@function("cdist")
+def cdist(x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
+    """The p-norm distances of all pairs of rows: (..., n, d) and (..., m, d) give (..., n, m).
+
+    The gradient where two rows are equal is 0. Raises RuntimeError when the last dimensions differ or p < 0.
+    """
+    if x1.ndim < 2 or x2.ndim < 2:
+        bad, k = (x1, "X1") if x1.ndim < 2 else (x2, "X2")
+        raise RuntimeError(f"cdist only supports at least 2D tensors, {k} got: {bad.ndim}D")
+    if x1.shape[-1] != x2.shape[-1]:
+        raise RuntimeError(f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}")
+    if p < 0:
+        raise RuntimeError("cdist only supports non-negative p values")
+    return cdist_op.call(x1, x2, float(p))
+
+
+def _rows(xp, x1, x2, p):
+    """Blocks of rows of x1, so that the differences to x2 stay within about a million elements."""
+    per_row = max(1, math.prod(x2.shape[-2:]) * math.prod(xp.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])))
+    return max(1, (1 << 20) // per_row)
+
+
+def _cdist(xp, x1, x2, *, p):
+    wide1, wide2 = xp.wide(x1), xp.wide(x2)
+    n, d = x1.shape[-2:]
+    if p == 2 and (n > 25 or x2.shape[-2] > 25) and d:
+        out = _euclidean(xp, wide1, wide2)
+    else:
+        step = _rows(xp, x1, x2, p)
+        parts = [
+            _vector_norm(xp, wide1[..., i : i + step, None, :] - wide2[..., None, :, :], ord=p, dim=(-1,), keepdim=False)
+            if d else xp.zeros((*xp.broadcast_shapes(x1.shape[:-2], x2.shape[:-2]), min(step, n - i), x2.shape[-2]), wide1.dtype)
+            for i in range(0, max(n, 1), step)
+        ]  # fmt: skip
+        out = parts[0] if len(parts) == 1 else xp.concatenate(parts, -2)
+    return out.astype(x1.dtype) if wide1 is not x1 else out
+
+
+def _euclidean(xp, x1, x2):
+    """Distances by a matrix product, with the mean taken out first so that less cancels."""
+    centre = x2.mean(axis=-2, keepdims=True)
+    centre = centre.reshape(-1, centre.shape[-1]).mean(axis=0)
+    x1, x2 = x1 - centre, x2 - centre
+    square = xp.matmul(x1, xp.swapaxes(x2, -1, -2))
+    square *= -2.0
+    square += xp.add.reduce(x1 * x1, -1, None, None, True)
+    square += xp.swapaxes(xp.add.reduce(x2 * x2, -1, None, None, True), -1, -2)
+    return xp.sqrt(xp.maximum(square, 0.0, out=square), out=square)
+
+
+@formula_function()
+def cdist_gradient(F, g, x1, x2, result, p):
+    """The gradient of cdist with respect to x1; for p = 2 as matrix products, no array of differences."""
+    shape = x1.shape
+    if p == 2:
+        zero = result == 0
+        weight = F.where(zero, 0.0, g / F.where(zero, 1.0, result))
+        total = F.sum(weight, (weight.ndim - 1,), True)
+        return F.sum_to_size(total * x1 - F.matmul(weight, x2), shape)
+    n = g.ndim
+    difference = F.unsqueeze(x1, x1.ndim - 1) - F.unsqueeze(x2, x2.ndim - 2)
+    part = F.norm_gradient(g, difference, result, p, (n,), False)
+    return F.sum_to_size(F.sum(part, (n - 1,), False), shape)
+
+
+cdist_op = declare(
+    "cdist", _cdist, node="CdistBackward0", promote="none",
+    x1=lambda F, g, x1, x2, result, p: F.cdist_gradient(g, x1, x2, result, p),
+    x2=lambda F, g, x1, x2, result, p: F.cdist_gradient(F.mT(g), x2, x1, F.mT(result), p),
+    samples=lambda t: [
+        (t(3, 4), t(2, 4), 2.0), (t(2, 3, 4), t(2, 2, 4), 1.0), (t(2, 1, 3, 2), t(4, 2, 2), 3.0), (t(3, 4), t(2, 4), math.inf),
+        (t(30, 2), t(3, 2), 2.0), (t(0, 4), t(2, 4), 2.0),
+    ],
+)  # fmt: skip
+
+
+def pdist(input, p=2.0):
+    """The p-norm distances of all pairs of rows i < j of (n, d), as a vector of n (n - 1) / 2."""
+    if input.ndim != 2:
+        raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
+    from ..backends import backend_of
+
+    n = input.shape[0]
+    rows, columns = backend_of(input._array).triu_indices(n, 1)
+    first, second = (input[Tensor._make(i)] for i in (rows, columns))
+    return vector_norm(first - second, p, 1)
+
+
+def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
+    """The p-norm of ``x1 - x2 + eps`` along the last dimension."""
+    return vector_norm(x1 - x2 + eps, p, -1, keepdim)
+
+
+def cosine_similarity(x1, x2, dim=1, eps=1e-8):
+    """The cosine of the angle between vectors along `dim`; norms below `eps` count as `eps`.
+
+    Shapes broadcast; integers are an error unless the other argument is floating.
+    """
+    common = dtypes.promote(x1.dtype, x2.dtype)
+    if common.category < dtypes.FLOATING:
+        raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {common.name}")
+    x1, x2 = x1.to(common), x2.to(common)
+    d = wrap_dim(dim, max(x1.ndim, x2.ndim)) - max(x1.ndim, x2.ndim)
+    n1, n2 = (vector_norm(x, 2, d, True).clamp_min(eps) for x in (x1, x2))
+    return ((x1 / n1) * (x2 / n2)).sum(d)
+
+
+@function("renorm", method=True)
+def renorm(input, p, dim, maxnorm, *, out=None):
+    """Each slice of `input` along `dim` scaled down so that its p-norm is at most `maxnorm`."""
+    if input.ndim < 2:
+        raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
+    d = wrap_dim(dim, input.ndim)
+    norms = vector_norm(input, p, tuple(i for i in range(input.ndim) if i != d), True)
+    scale = (maxnorm / (norms + 1e-7)).where(norms > maxnorm, 1.0)
+    return write_out(out, input * scale)
+
+
+@method("renorm_")
+def renorm_(self, p, dim, maxnorm):
+    """In-place version of ``renorm``."""
+    return self.copy_(renorm(self, p, dim, maxnorm))
+
+
+for _fn in (cosine_similarity, pairwise_distance, pdist):
+    function(_fn.__name__)(_fn)

@@ -1,0 +1,278 @@
+"""Scans along a dimension: cumsum, cumprod, logcumsumexp, cummax, cummin; diff and the trapezoid rule."""
+
+from __future__ import annotations
+
+import operator
+
+from .. import return_types
+from ..core import dtypes
+from ..core.formulas import formula_function
+from ..core.inplace import inplace
+from ..core.op import Op, declare
+from ..core.tensor import Tensor, wrap_dim
+from .expose import function, method, write_out
+from .extrema import grid
+
+I8 = dtypes.int64.np
+
+
+def backwards(ndim: int, dim: int) -> tuple:
+    """An index that reverses `dim`."""
+    return (*(slice(None),) * dim, slice(None, None, -1), *(slice(None),) * (ndim - dim - 1))
+
+
+# -- sums --------------------------------------------------------------------------------------------------------
+
+
+def accumulate(xp, ufunc: str, x, dim: int):
+    """A running sum or product; integers become int64, half types are accumulated in float32."""
+    if not x.ndim:
+        return x.astype(I8) if x.dtype.kind in "iub" else x.copy()
+    d = x.dtype
+    if d.kind in "iub":
+        return getattr(xp, ufunc).accumulate(x, dim, I8)
+    wide = xp.wide(x)
+    out = getattr(xp, ufunc).accumulate(wide, dim)
+    return out if wide is x else out.astype(d)
+
+
+def _cumsum_back(xp, self, *, dim):
+    if not self.ndim:
+        return self.copy()
+    flip = backwards(self.ndim, dim)
+    return accumulate(xp, "add", self[flip], dim)[flip]
+
+
+_SAMPLES = lambda t: [(t(3, 4), 1), (t(3, 4), 0), (t(5), 0), (t(), 0), (t(0, 3), 0), (t(2, 3, 1), 2)]  # noqa: E731
+cumsum_op = declare(
+    "cumsum", lambda xp, self, *, dim: accumulate(xp, "add", self, dim), jvp="linear", complex=True, samples=_SAMPLES,
+    self=lambda F, g, dim: F.cumsum_back(g, dim),
+)  # fmt: skip
+cumsum_back_op = declare(
+    "cumsum_back", _cumsum_back, jvp="linear", complex=True, node="FlipBackward0", samples=_SAMPLES,
+    self=lambda F, g, dim: F.cumsum(g, dim),
+)  # fmt: skip
+
+
+# -- products and log-sums: gradients through a scan of log2(n) steps, exact at zeros and infinities ---------------
+
+
+def _split(F, x, dim, at):
+    return F.slice(x, dim, 0, at, 1), F.slice(x, dim, at, x.shape[dim], 1)
+
+
+def _steps(F, x, dim, combine):
+    """The states of a doubling scan: after step k each element covers the 2**k elements before and at it."""
+    states, n, step = [], x.shape[dim], 1
+    while step < n:
+        states.append((x, step))
+        first, late = _split(F, x, dim, step)
+        early = F.slice(x, dim, 0, n - step, 1)
+        x = F.cat([first, combine(early, late)], dim)
+        step *= 2
+    return states
+
+
+@formula_function()
+def cumprod_gradient(F, g, x, dim):
+    """The gradient of cumprod, g and x of the same shape, x conjugated."""
+    if not x.shape or not x.shape[dim]:
+        return g
+    for state, step in reversed(_steps(F, x, dim, lambda early, late: early * late)):
+        n = state.shape[dim]
+        first, late = _split(F, g, dim, step)
+        early = F.slice(state, dim, 0, n - step, 1)
+        to_late = F.cat([first, late * early], dim)
+        to_early = late * F.slice(state, dim, step, n, 1)
+        g = to_late + F.cat([to_early, F.zeros_like(first)], dim)
+    return g
+
+
+cumprod_op = declare(
+    "cumprod", lambda xp, self, *, dim: accumulate(xp, "multiply", self, dim), complex=True, samples=_SAMPLES,
+    self=lambda F, g, self, dim: F.cumprod_gradient(g, self.conjugate(), dim),
+)  # fmt: skip
+
+
+@formula_function()
+def log_weight(F, part, total):
+    """exp(part - total): the share of a term in a sum of exponentials, 0 in an empty sum."""
+    none = total == -float("inf")
+    return F.exp(part - F.where(none, 0.0, total))
+
+
+@formula_function()
+def logcumsumexp_gradient(F, g, x, dim):
+    """The gradient of logcumsumexp: every factor is a share of a sum, so nothing overflows."""
+    if not x.shape or not x.shape[dim]:
+        return g
+    for state, step in reversed(_steps(F, x, dim, lambda early, late: F.logaddexp(early, late))):
+        n = state.shape[dim]
+        early, late = F.slice(state, dim, 0, n - step, 1), F.slice(state, dim, step, n, 1)
+        total = F.logaddexp(early, late)
+        first, g_late = _split(F, g, dim, step)
+        to_late = F.cat([first, g_late * F.log_weight(late, total)], dim)
+        g = to_late + F.cat([g_late * F.log_weight(early, total), F.zeros_like(first)], dim)
+    return g
+
+
+def _logcumsumexp(xp, self, *, dim):
+    return accumulate(xp, "logaddexp", self, dim)
+
+
+logcumsumexp_op = declare(
+    "logcumsumexp", _logcumsumexp, promote="float", samples=_SAMPLES,
+    self=lambda F, g, self, dim: F.logcumsumexp_gradient(g, self, dim),
+)  # fmt: skip
+
+
+# -- running extrema ---------------------------------------------------------------------------------------------
+
+
+def _take_along(xp, self, indices, *, dim):
+    return self[grid(xp, indices, dim)] if self.ndim else self.copy()
+
+
+def _add_along(xp, self, indices, *, dim):
+    out = xp.zeros(self.shape, self.dtype)
+    if not self.ndim:
+        return self.copy()
+    xp.add.at(out, grid(xp, indices, dim), self)
+    return out
+
+
+take_same = declare(
+    "take_same", _take_along, promote="free", complex=True, node="GatherBackward0",
+    self=lambda F, g, indices, dim: F.add_same(g, indices, dim),
+    jvp=lambda F, self_t, indices, dim: F.take_same(self_t, indices, dim),
+)  # fmt: skip
+add_same = declare(
+    "add_same", _add_along, promote="free", complex=True, node="ScatterAddBackward0",
+    self=lambda F, g, indices, dim: F.take_same(g, indices, dim),
+    jvp=lambda F, self_t, indices, dim: F.add_same(self_t, indices, dim),
+)  # fmt: skip
+
+
+def _running_index(ufunc: str):
+    def forward(xp, self, *, dim):
+        if not self.ndim:
+            return xp.zeros((), I8)
+        if not self.size:
+            return xp.zeros(self.shape, I8)
+        best = getattr(xp, ufunc).accumulate(self, dim)
+        own = (self == best) | (self != self)
+        places = xp.arange(self.shape[dim]).reshape((-1, *(1,) * (self.ndim - dim - 1)))
+        return xp.maximum.accumulate(xp.where(own, places, 0), dim)
+
+    return forward
+
+
+def _running(name: str, ufunc: str, result_type) -> None:
+    find = declare(name + "_index", _running_index(ufunc))
+    take = declare(
+        name, _take_along, promote="free",
+        self=lambda F, g, indices, dim: F.add_same(g, indices, dim),
+        jvp=lambda F, self_t, indices, dim: F.take_same(self_t, indices, dim),
+    )  # fmt: skip
+
+    def call(input, dim, *, out=None):
+        d = wrap_dim(operator.index(dim), input.ndim)
+        indices = find.call(input, d)
+        return write_out(out, result_type(take.call(input, indices, d), indices))
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = (
+        f"(values, indices): the {'largest' if ufunc == 'maximum' else 'smallest'} element so far along `dim`, and the "
+        "last place where it was found."
+    )
+    function(name, method=True)(call)
+
+
+_running("cummax", "maximum", return_types.cummax)
+_running("cummin", "minimum", return_types.cummin)
+
+
+# -- public functions --------------------------------------------------------------------------------------------
+
+
+def _publish(op: Op, text: str) -> None:
+    def call(input, dim=None, *, dtype=None, out=None, axis=None):
+        x = input if dtype is None else input.to(dtype)
+        if dim is None:
+            if axis is None:
+                raise TypeError(f'{op.name}() missing 1 required positional arguments: "dim"')
+            dim = axis
+        result = op.call(x, wrap_dim(operator.index(dim), x.ndim))
+        if dtype is not None and dtype is not result.dtype:
+            result = result.to(dtype)
+        return result if out is None else write_out(out, result)
+
+    def call_inplace(self, dim, *, dtype=None):
+        return inplace(op, self, (), (wrap_dim(operator.index(dim), self.ndim),))
+
+    call.__name__ = call.__qualname__ = op.name
+    call.__doc__ = f"The {text} along `dim`.\n\n    dtype: the input is converted to it first.\n"
+    call_inplace.__name__ = call_inplace.__qualname__ = op.name + "_"
+    call_inplace.__doc__ = f"In-place version of ``{op.name}``."
+    function(op.name, method=True)(call)
+    method(op.name + "_")(call_inplace)
+
+
+_publish(cumsum_op, "running sum")
+_publish(cumprod_op, "running product")
+
+
+@function("logcumsumexp", method=True)
+def logcumsumexp(input, dim, *, out=None):
+    """The logarithm of the running sum of exponentials along `dim`, without overflow."""
+    return write_out(out, logcumsumexp_op.call(input, wrap_dim(operator.index(dim), input.ndim)))
+
+
+@function("diff", method=True)
+def diff(input, n=1, dim=-1, prepend=None, append=None, *, out=None):
+    """The n-th differences of neighbours along `dim`, after `prepend` and `append` are put at the ends."""
+    if input.ndim == 0:
+        raise RuntimeError("diff expects input to be at least one-dimensional")
+    if n < 0:
+        raise RuntimeError(f"order must be non-negative but got {n}")
+    d = wrap_dim(dim, input.ndim)
+    if prepend is not None or append is not None:
+        from .expose import PUBLIC
+
+        input = PUBLIC["cat"]([t for t in (prepend, input, append) if t is not None], d)
+    for _ in range(min(n, input.shape[d])):
+        late, early = input.narrow(d, 1, input.shape[d] - 1), input.narrow(d, 0, input.shape[d] - 1)
+        input = late.logical_xor(early) if input.dtype is dtypes.bool_ else late - early
+    return write_out(out, input if n else input.clone())
+
+
+def _widths(y: Tensor, x, dx, dim: int):
+    """The widths of the intervals, shaped to multiply averages of neighbours along `dim`."""
+    if x is None:
+        return dx
+    if x.ndim == 1:
+        if x.shape[0] != y.shape[dim]:
+            raise RuntimeError("There must be one `x` value for each sample point")
+        return diff(x).reshape((-1, *(1,) * (y.ndim - dim - 1)))
+    return diff(x, dim=dim - y.ndim)
+
+
+def _areas(y: Tensor, x, dx, dim: int):
+    n = y.shape[dim]
+    return (y.narrow(dim, 1, n - 1) + y.narrow(dim, 0, n - 1)) * _widths(y, x, dx, dim) / 2.0
+
+
+@function("trapezoid", "trapz")
+def trapezoid(y, x=None, *, dx=1.0, dim=-1):
+    """The integral along `dim` by the trapezoid rule, over the places `x` or with the spacing `dx`."""
+    d = wrap_dim(dim, y.ndim)
+    if not y.shape[d]:
+        return y.sum(d) * 1.0
+    return _areas(y, x, dx, d).sum(d)
+
+
+@function("cumulative_trapezoid")
+def cumulative_trapezoid(y, x=None, *, dx=1.0, dim=-1):
+    """The running integral along `dim` by the trapezoid rule; one element less than `y`."""
+    d = wrap_dim(dim, y.ndim)
+    return _areas(y, x, dx, d).cumsum(d)

@@ -1,0 +1,422 @@
+"""The machinery of optimizers whose update works element by element.
+
+An optimizer gives one `update` rule on flat raw arrays. It is applied
+
+- to a large tensor in cache-sized pieces of its own memory,
+- to all small tensors of one kind at once: their gradients are gathered into one flat array,
+  their state lives in flat arrays of which the tensors in `optimizer.state` are views, and only
+  the final subtraction happens per tensor; so a hundred small tensors cost little more than one,
+- to tensors of half precision or with unusual strides through float32 or contiguous copies.
+
+`differentiable` and `capturable` groups use `formula` instead, the same rule on Tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import is_
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+import gradlib
+from gradlib.backends import backend_of
+from gradlib.core.tensor import Tensor, bump_version
+from gradlib.optim.optimizer import Optimizer
+
+PACK_LIMIT = 1 << 15  # elements: larger tensors are updated in their own memory
+CHUNK = 1 << 14  # elements a rule works on at a time on the CPU: its arrays stay in the cache
+MAX_REPACKS = 16  # a set of parameters that changes all the time is not worth packing
+
+
+class ElementwiseOptimizer(Optimizer):
+    """An optimizer that is an elementwise rule; subclasses say which."""
+
+    # --- what a subclass gives ------------------------------------------------------------
+
+    needs_param = False  # whether `update` reads the parameter, beyond weight decay
+
+    def slots(self, group: dict[str, Any]) -> tuple[str, ...]:
+        """Names of the state tensors that have the shape of the parameter."""
+        raise NotImplementedError
+
+    def scalars(self, group: dict[str, Any]) -> dict[str, float]:
+        """Names and initial values of the state tensors of shape []."""
+        return {"step": 0.0}
+
+    def initial(self, name: str, p: Tensor, group: dict[str, Any]) -> Tensor:
+        """The first value of a slot."""
+        return gradlib.zeros_like(p)
+
+    def advance(
+        self, group: dict[str, Any], scalars: dict[str, float]
+    ) -> tuple[dict[str, float], SimpleNamespace]:
+        """(new scalars, constants of this step's update)."""
+        raise NotImplementedError
+
+    @staticmethod
+    def update(
+        xp: Any, h: Any, p: Any, g: Any, slots: list[Any], out: Any, tmp: Any
+    ) -> None:
+        """Update the slots in place and write to `out` what is to be subtracted from p.
+
+        All arrays are flat and of one length; `g` and `p` must not be written; p is None unless
+        `needs_param`.
+        """
+        raise NotImplementedError
+
+    def formula(
+        self, group: dict[str, Any], p: Tensor, g: Tensor, s: dict[str, Any]
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """The same step on Tensors: (new parameter, new state)."""
+        raise NotImplementedError
+
+    def decay(self, group: dict[str, Any]) -> tuple[float, float]:
+        """(c added to the gradient as c * p, c subtracted from p as c * p)."""
+        return float(group["weight_decay"]), 0.0
+
+    # --- the step -------------------------------------------------------------------------
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update all parameters that have a gradient.
+
+        Args:
+            closure: evaluates the model again and returns the loss.
+
+        Returns:
+            What the closure returned, or None.
+        """
+        loss = None
+        if closure is not None:
+            with gradlib.enable_grad():
+                loss = closure()
+        plans = self._valid_plans()
+        for i, group in enumerate(self.param_groups):
+            params = [p for p in group["params"] if p._grad is not None]
+            if not params:
+                continue
+            if group.get("differentiable") or group.get("capturable"):
+                self._step_on_tensors(group, params)
+                continue
+            plan = plans.get(i)
+            if plan is None or not plan.fits(params):
+                repacks = 0 if plan is None else plan.repacks + 1
+                plan = plans[i] = Plan(self, group, params, repacks)
+            for batch in plan.batches:
+                batch.run(self, group)
+            for p in params:
+                bump_version(p)
+        self._state_seen = list(self.state.values())
+        return loss
+
+    def _valid_plans(self) -> dict[int, Plan]:
+        """The plans of earlier steps, unless somebody has replaced the state."""
+        seen, now = self.__dict__.get("_state_seen", ()), self.state.values()
+        if len(seen) != len(now) or not all(map(is_, seen, now)):
+            self._plans: dict[int, Plan] = {}
+        return self._plans if "_plans" in self.__dict__ else {}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._plans, self._state_seen = {}, []
+        for values in self.state.values():  # counters were plain numbers once
+            for name in ("step", "mu_product", "eta", "mu"):
+                if name in values and not isinstance(values[name], Tensor):
+                    values[name] = scalar_tensor(float(values[name]))
+
+    def init_state(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        """The state of a parameter, with everything in it that this group needs."""
+        state = self.state[p]
+        for name, value in self.scalars(group).items():
+            if name not in state:
+                state[name] = scalar_tensor(value, p if group.get("capturable") else None)
+        for name in self.slots(group):
+            if state.get(name) is None:
+                with gradlib.no_grad():
+                    state[name] = self.initial(name, p, group)
+        return state
+
+    def phase(self, p: Tensor, group: dict[str, Any]) -> tuple:
+        """Parameters with the same phase have the same constants in `update`."""
+        state = self.state[p]
+        return tuple(float(state[name]) for name in self.scalars(group))
+
+    def _step_on_tensors(self, group: dict[str, Any], params: list[Tensor]) -> None:
+        differentiable = bool(group.get("differentiable"))
+        with gradlib.set_grad_enabled(differentiable and gradlib.is_grad_enabled()):
+            added, subtracted = self.tensor_decay(group)
+            for p in params:
+                s = self.init_state(p, group)
+                g = p.grad
+                assert g is not None
+                if group.get("maximize"):
+                    g = -g
+                if _given(added):
+                    g = g + p * added
+                base = p * (1 - subtracted) if _given(subtracted) else p
+                new, changed = self.formula(group, base, g, s)
+                if differentiable:  # the old values may be saved for backward
+                    s.update(changed)
+                else:
+                    for name, value in changed.items():
+                        s[name].copy_(value)
+                p.copy_(new)
+
+    def tensor_decay(self, group: dict[str, Any]) -> tuple[Any, Any]:
+        """`decay` without turning settings that are tensors into numbers."""
+        return group["weight_decay"], 0.0
+
+
+def _given(value: Any) -> bool:
+    return isinstance(value, Tensor) or value != 0
+
+
+def scalar_tensor(value: float, like: Tensor | None = None) -> Tensor:
+    """A state tensor of shape []: on the CPU, or on the device of `like`."""
+    wide = gradlib.get_default_dtype() == gradlib.float64
+    dtype = gradlib.float64 if wide else gradlib.float32
+    return gradlib.tensor(value, dtype=dtype, device=None if like is None else like.device)
+
+
+class Plan:
+    """How the parameters of one group are updated, as long as they stay the same."""
+
+    __slots__ = ("arrays", "batches", "params", "repacks")
+
+    def __init__(
+        self,
+        optimizer: ElementwiseOptimizer,
+        group: dict[str, Any],
+        params: list[Tensor],
+        repacks: int,
+    ):
+        self.params, self.repacks = params, repacks
+        self.arrays = [p._array for p in params]
+        self.batches: list[Any] = []
+        small: dict[Any, list[Tensor]] = {}
+        for p in params:
+            optimizer.init_state(p, group)
+            a = p._array
+            if a.dtype.itemsize == 2:
+                self.batches.append(CopiedBatch(optimizer, group, p, np.dtype(np.float32)))
+            elif a.size <= PACK_LIMIT and repacks <= MAX_REPACKS:
+                key = (a.dtype, str(p.device), optimizer.phase(p, group))
+                small.setdefault(key, []).append(p)
+            else:
+                self.batches.append(_single(optimizer, group, p))
+        for members in small.values():
+            if len(members) == 1:
+                self.batches.append(_single(optimizer, group, members[0]))
+            else:
+                self.batches.append(PackedBatch(optimizer, group, members))
+
+    def fits(self, params: list[Tensor]) -> bool:
+        """Whether parameters, their arrays and their state are those of the plan."""
+        return (
+            len(params) == len(self.params)
+            and all(map(is_, params, self.params))
+            and all(map(is_, [p._array for p in params], self.arrays))
+            and all(batch.intact() for batch in self.batches)
+        )
+
+
+def _single(optimizer: ElementwiseOptimizer, group: dict[str, Any], p: Tensor) -> Any:
+    arrays = [p._array, *(optimizer.state[p][name]._array for name in optimizer.slots(group))]
+    if all(a.flags.c_contiguous and a.dtype == p._array.dtype for a in arrays):
+        return DirectBatch(optimizer, group, p)
+    return CopiedBatch(optimizer, group, p, p._array.dtype)
+
+
+class Batch:
+    """Parameters that are updated with the same constants."""
+
+    def __init__(
+        self, optimizer: ElementwiseOptimizer, group: dict[str, Any], params: list[Tensor]
+    ):
+        self.params = params
+        self.states = [optimizer.state[p] for p in params]
+        self.xp = backend_of(params[0]._array).xp
+        self.on_cpu = isinstance(params[0]._array, np.ndarray)
+        self.names = optimizer.slots(group)
+        self.scalar_names = tuple(optimizer.scalars(group))
+        for state in self.states:
+            for name in self.scalar_names:
+                if not isinstance(state[name]._array, np.ndarray):
+                    state[name] = state[name].cpu()
+        self.complex = params[0]._array.dtype.kind == "c"
+
+    def constants(self, optimizer: ElementwiseOptimizer, group: dict[str, Any]) -> Any:
+        """Count the step; the constants of `update`."""
+        first = self.states[0]
+        scalars = {name: float(first[name]._array) for name in self.scalar_names}
+        new, h = optimizer.advance(group, scalars)
+        self.set_scalars(new)
+        h.added, h.subtracted = optimizer.decay(group)
+        h.maximize = bool(group.get("maximize"))
+        h.needs_param = optimizer.needs_param or h.added != 0 or h.subtracted != 0
+        return h
+
+    def set_scalars(self, new: dict[str, float]) -> None:
+        for name, value in new.items():
+            for state in self.states:
+                state[name]._array[...] = value
+
+    def real(self, array: Any) -> Any:
+        """Complex numbers as pairs: a flat array of twice the length."""
+        return array.view(array.real.dtype) if self.complex else array
+
+    def apply(
+        self,
+        rule: Callable,
+        h: Any,
+        p: Any,
+        g: Any,
+        slots: list[Any],
+        out: Any,
+        spare: tuple[Any, Any],
+    ) -> None:
+        """`update`, with maximisation and weight decay around it."""
+        xp = self.xp
+        changed, tmp = spare
+        if h.maximize:
+            g = xp.negative(g, changed)
+        if h.added:
+            xp.multiply(p, h.added, tmp)
+            g = xp.add(g, tmp, changed)
+        rule(xp, h, p, g, slots, out, tmp)
+        if h.subtracted:
+            xp.multiply(p, h.subtracted, tmp)
+            xp.add(out, tmp, out)
+
+    def pieces(self, n: int) -> list[tuple[int, int]]:
+        if not self.on_cpu or n <= CHUNK:
+            return [(0, n)]
+        return [(i, min(i + CHUNK, n)) for i in range(0, n, CHUNK)]
+
+
+class DirectBatch(Batch):
+    """One contiguous tensor, updated in its own memory piece by piece."""
+
+    def __init__(self, optimizer: ElementwiseOptimizer, group: dict[str, Any], p: Tensor):
+        super().__init__(optimizer, group, [p])
+        self.p = self.real(p._array.reshape(-1))
+        self.given = [self.states[0][name]._array for name in self.names]
+        self.flat = [self.real(a.reshape(-1)) for a in self.given]
+
+    def intact(self) -> bool:
+        state = self.states[0]
+        return all(state[name]._array is a for name, a in zip(self.names, self.given))
+
+    def run(self, optimizer: ElementwiseOptimizer, group: dict[str, Any]) -> None:
+        h = self.constants(optimizer, group)
+        xp, p, rule = self.xp, self.p, optimizer.update
+        g = self.real(xp.ascontiguousarray(self.params[0]._grad._array).reshape(-1))
+        size = min(CHUNK, p.size) if self.on_cpu else p.size
+        out, changed, tmp = (xp.empty(size, p.dtype) for _ in range(3))
+        for lo, hi in self.pieces(p.size):
+            n = hi - lo
+            here = p[lo:hi]
+            slots = [a[lo:hi] for a in self.flat]
+            self.apply(rule, h, here, g[lo:hi], slots, out[:n], (changed[:n], tmp[:n]))
+            xp.subtract(here, out[:n], here)
+
+
+class CopiedBatch(Batch):
+    """One tensor, updated through contiguous copies in another dtype."""
+
+    def __init__(
+        self, optimizer: ElementwiseOptimizer, group: dict[str, Any], p: Tensor, dtype: Any
+    ):
+        super().__init__(optimizer, group, [p])
+        self.dtype = dtype
+
+    def intact(self) -> bool:
+        return True  # everything is read anew each time
+
+    def run(self, optimizer: ElementwiseOptimizer, group: dict[str, Any]) -> None:
+        h = self.constants(optimizer, group)
+        xp, state = self.xp, self.states[0]
+        array = self.params[0]._array
+
+        def flat(a: Any) -> Any:
+            return self.real(xp.ascontiguousarray(a).reshape(-1).astype(self.dtype))
+
+        p, g = flat(array), flat(self.params[0]._grad._array)
+        slots = [flat(state[name]._array) for name in self.names]
+        out, changed, tmp = xp.empty_like(p), xp.empty_like(p), xp.empty_like(p)
+        self.apply(optimizer.update, h, p, g, slots, out, (changed, tmp))
+        xp.subtract(p, out, p)
+        for a, values in zip(
+            (array, *(state[name]._array for name in self.names)), (p, *slots)
+        ):
+            a[...] = values.view(self.dtype).reshape(a.shape).astype(a.dtype)
+
+
+class PackedBatch(Batch):
+    """Small tensors of one dtype, device and phase, updated as one flat array."""
+
+    def __init__(
+        self, optimizer: ElementwiseOptimizer, group: dict[str, Any], params: list[Tensor]
+    ):
+        super().__init__(optimizer, group, params)
+        xp, dtype = self.xp, params[0]._array.dtype
+        sizes = [p._array.size for p in params]
+        starts = np.cumsum([0, *sizes]).tolist()
+        total = starts[-1]
+        self.arrays = [p._array for p in params]
+
+        def views(flat: Any) -> list[Any]:
+            return [
+                flat[lo:hi].reshape(a.shape)
+                for lo, hi, a in zip(starts, starts[1:], self.arrays)
+            ]
+
+        self.flat: dict[str, Any] = {}
+        self.views: dict[str, list[Any]] = {}
+        for name in self.names:
+            flat = self.flat[name] = xp.empty(total, dtype)
+            self.views[name] = views(flat)
+            for state, view in zip(self.states, self.views[name]):
+                view[...] = state[name]._array
+                state[name]._array = view  # the Tensor stays the same object
+        self.counters: dict[str, Any] = {}
+        for name in self.scalar_names:
+            old = [state[name]._array for state in self.states]
+            flat = self.counters[name] = np.array(old, dtype=old[0].dtype)
+            for i, state in enumerate(self.states):
+                state[name]._array = flat[i, ...]
+        self.g = xp.empty(total, dtype)
+        self.p = xp.empty(total, dtype)
+        self.out = xp.empty(total, dtype)
+        self.steps = views(self.out)
+        self.real_slots = [self.real(self.flat[name]) for name in self.names]
+        size = self.real(self.g[: CHUNK if self.on_cpu else total]).size
+        self.spare = tuple(xp.empty(size, self.real(self.g[:1]).dtype) for _ in range(2))
+
+    def intact(self) -> bool:
+        return all(
+            all(map(is_, [state[name]._array for state in self.states], self.views[name]))
+            for name in self.names
+        )
+
+    def set_scalars(self, new: dict[str, float]) -> None:
+        for name, value in new.items():
+            self.counters[name].fill(value)
+
+    def run(self, optimizer: ElementwiseOptimizer, group: dict[str, Any]) -> None:
+        h = self.constants(optimizer, group)
+        xp, rule = self.xp, optimizer.update
+        grads = [p._grad._array for p in self.params]
+        xp.concatenate(grads, None, self.g)
+        if h.needs_param:
+            xp.concatenate(self.arrays, None, self.p)
+        p, g, out = self.real(self.p), self.real(self.g), self.real(self.out)
+        for lo, hi in self.pieces(g.size):
+            n = hi - lo
+            slots = [a[lo:hi] for a in self.real_slots]
+            spare = (self.spare[0][:n], self.spare[1][:n])
+            self.apply(rule, h, p[lo:hi], g[lo:hi], slots, out[lo:hi], spare)
+        subtract = xp.subtract
+        for array, change in zip(self.arrays, self.steps):
+            subtract(array, change, array)

@@ -1,0 +1,86 @@
+"""Taking the samples of one batch out of a dataset."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+from gradlib.utils.data._utils.collate import default_collate
+
+__all__ = ["create_fetcher"]
+
+
+class MapFetcher:
+    """Batches of a dataset that is indexed.
+
+    Args:
+        dataset: the dataset.
+        auto_collation: whether an index is a list of them, whose samples make one batch.
+        collate_fn: makes the batch, or converts the single sample.
+        drop_last: not used here.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        auto_collation: bool,
+        collate_fn: Callable[[Any], Any],
+        drop_last: bool,
+    ) -> None:
+        self.dataset = dataset
+        self.auto_collation = auto_collation
+        self.collate_fn = collate_fn
+        # A dataset of tensors indexes once for a batch, instead of once for every sample.
+        collated = getattr(dataset, "_collated", None)
+        self.collated = collated if collate_fn is default_collate and auto_collation else None
+        self.getitems = getattr(dataset, "__getitems__", None)
+
+    def fetch(self, index: Any) -> Any:
+        """The batch at a list of indices, or the sample at one index."""
+        if not self.auto_collation:
+            return self.collate_fn(self.dataset[index])
+        if self.collated is not None:
+            batch = self.collated(index)
+            if batch is not None:
+                return batch
+        if callable(self.getitems):
+            return self.collate_fn(self.getitems(index))
+        return self.collate_fn([self.dataset[i] for i in index])
+
+
+class IterableFetcher:
+    """Batches of a dataset that is a stream; arguments as for MapFetcher."""
+
+    def __init__(
+        self,
+        dataset: Any,
+        auto_collation: bool,
+        collate_fn: Callable[[Any], Any],
+        drop_last: bool,
+    ) -> None:
+        self.samples = iter(dataset)
+        self.auto_collation = auto_collation
+        self.collate_fn = collate_fn
+        self.drop_last = drop_last
+
+    def fetch(self, index: Any) -> Any:
+        """As many samples as `index` has items; raises StopIteration at the end."""
+        if not self.auto_collation:
+            return self.collate_fn(next(self.samples))
+        batch = list(itertools.islice(self.samples, len(index)))
+        if not batch or (self.drop_last and len(batch) < len(index)):
+            raise StopIteration
+        return self.collate_fn(batch)
+
+
+def create_fetcher(
+    iterable: bool,
+    dataset: Any,
+    auto_collation: bool,
+    collate_fn: Callable[[Any], Any],
+    drop_last: bool,
+) -> MapFetcher | IterableFetcher:
+    """The fetcher for a kind of dataset."""
+    kind = IterableFetcher if iterable else MapFetcher
+    return kind(dataset, auto_collation, collate_fn, drop_last)
