@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import collections
+import importlib
 import re
 from collections import OrderedDict
 from typing import Any
@@ -16,7 +17,6 @@ from gradlib._checkpoint.storages import Storage, view_of
 from gradlib.core import dtypes, generator
 from gradlib.core.device import device
 from gradlib.core.tensor import Size, Tensor
-from gradlib.nn.parameter import Buffer, Parameter
 
 INTERNAL = frozenset(
     "_accumulator _backward_hooks _post_accumulate_grad_hooks _retain _tangent _tangent_level "
@@ -102,14 +102,16 @@ def rebuild_tensor_v2(
     return rebuild_tensor_v3(*args)
 
 
-def rebuild_parameter(data: Tensor, requires_grad: bool, backward_hooks: Any = None) -> Parameter:
+def rebuild_parameter(data: Tensor, requires_grad: bool, backward_hooks: Any = None) -> Any:
     """A parameter on the memory of `data`."""
+    from gradlib.nn.parameter import Parameter
+
     return Parameter(data.detach(), bool(requires_grad))
 
 
 def rebuild_parameter_with_state(
     data: Tensor, requires_grad: bool, backward_hooks: Any, state: Any
-) -> Parameter:
+) -> Any:
     """A parameter on the memory of `data`, with attributes."""
     return set_state(rebuild_parameter(data, requires_grad), state)
 
@@ -243,8 +245,6 @@ FUNCTIONS: dict[tuple[str, str], Any] = {
 
 TYPES: dict[tuple[str, str], Any] = {
     ("torch", "Tensor"): Tensor,
-    ("torch.nn.parameter", "Parameter"): Parameter,
-    ("torch.nn.parameter", "Buffer"): Buffer,
     ("torch.storage", "UntypedStorage"): StorageType(None),
     ("numpy", "ndarray"): np.ndarray,
 }
@@ -262,3 +262,11 @@ for _module in ("builtins", "__builtin__"):
         FUNCTIONS[_module, _kind.__name__] = _kind
     FUNCTIONS[_module, "bytes"] = make_bytes
     FUNCTIONS[_module, "bytearray"] = make_bytearray
+
+
+def find(module: str, name: str) -> Any:
+    """What a weights-only file gets for a name; None for a name that is not known as safe."""
+    key = (module, name)
+    if module == "torch.nn.parameter" and name in ("Parameter", "Buffer"):
+        return getattr(importlib.import_module("gradlib.nn.parameter"), name)
+    return FUNCTIONS.get(key, TYPES.get(key))

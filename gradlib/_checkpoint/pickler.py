@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import pickle
+import sys
 import warnings
 from collections import OrderedDict
 from typing import Any
@@ -16,7 +17,6 @@ from gradlib._checkpoint.storages import ALIGN, flat_bytes, root_of, span, strid
 from gradlib.core import dtypes
 from gradlib.core.device import device
 from gradlib.core.tensor import Size, Tensor, to_host
-from gradlib.nn.parameter import Parameter
 
 
 class Entry:
@@ -143,7 +143,9 @@ def reduce_in_checkpoint(tensor: Tensor, storages: Storages) -> tuple[Any, tuple
             warnings.warn(f"backward hook {hook!r} on tensor will not be serialized.", stacklevel=2)
     state = {k: v for k, v in tensor.__dict__.items() if k not in names.INTERNAL}
     kind = type(tensor)
-    if kind is Parameter:
+    # where nn was never imported there are no parameters
+    parameter = getattr(sys.modules.get("gradlib.nn.parameter"), "Parameter", None)
+    if kind is parameter:
         data = tensor.data
         args = (data, tensor.requires_grad, OrderedDict())
         if not state:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib._checkpoint.names import FUNCTIONS, TYPES
+from gradlib._checkpoint import names
 
 Persistent = Callable[[Any], Any]
 
@@ -58,8 +58,9 @@ def get_allowed() -> list[Any]:
 
 def is_known(module: str, name: str) -> bool:
     """Whether a weights-only file may mention `module.name`."""
-    key = (module, name)
-    return key in FUNCTIONS or key in TYPES or f"{module}.{name}" in dict(map(full_name, _allowed))
+    if names.find(module, name) is not None:
+        return True
+    return f"{module}.{name}" in dict(map(full_name, _allowed))
 
 
 # --------------------------------------------------------------------------------------------
@@ -103,16 +104,14 @@ class WeightsUnpickler(_Base):
         super().__init__(file, encoding="utf-8")
         self.persistent_load = persistent
         self.trusted = dict(map(full_name, get_allowed()))
-        self.callable_ids = {id(f) for f in FUNCTIONS.values()}
+        self.callable_ids = {id(f) for f in names.FUNCTIONS.values()}
         self.callable_ids |= {id(f) for f in self.trusted.values()}
 
     def find_class(self, module: str, name: str) -> Any:
         """The object for a name, if it is known as safe."""
-        key = (module, name)
-        if key in FUNCTIONS:
-            return FUNCTIONS[key]
-        if key in TYPES:
-            return TYPES[key]
+        known = names.find(module, name)
+        if known is not None:
+            return known
         spelled = f"{module}.{name}"
         if spelled in self.trusted:
             return self.trusted[spelled]
@@ -242,13 +241,11 @@ def _fill_dtype(target: np.dtype, state: Any) -> None:
 
 
 def find_anything(module: str, name: str, fallback: Callable[[str, str], Any]) -> Any:
-    """The object for a name in a trusted file; a name of PyTorch's means the one in this package."""
-    key = (module, name)
-    if module.startswith("torch"):
-        found = FUNCTIONS.get(key, TYPES.get(key))
+    """The object for a name in a trusted file; PyTorch's names mean those of this package."""
+    if module == "torch" or module.startswith("torch."):
+        found = names.find(module, name)
         if found is not None:
             return found
-    if module == "torch" or module.startswith("torch."):
         try:
             found = importlib.import_module("gradlib" + module[len("torch") :])
             for part in name.split("."):

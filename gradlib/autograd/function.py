@@ -15,13 +15,13 @@ import weakref
 from typing import Any
 
 from ..core import errors, modes, saved, views
-from ..core.dtypes import DIFFERENTIABLE
+from ..core.dtypes import DIFFERENTIABLE, from_np
 from ..core.modes import ANOMALY, FORWARD_AD, INFERENCE, NO_GRAD, SAVED_HOOKS, set_bits, state
 from ..core.node import VariadicNode, deliver, edge, next_seq
 from ..core.source import LIBRARY, user_frame
 from ..core.storage import bump, share, version_of
 from ..core.tensor import Tensor
-from ..ops.alias import alias
+from ..ops.shape import alias_op as alias
 
 __all__ = [
     "BackwardCFunction",
@@ -288,7 +288,7 @@ def _fit(node: BackwardCFunction, grad: Tensor, index: int, want: tuple) -> Tens
                 f"Function {node.node_name} returned an invalid gradient at index {index} - got {grad.dtype} but the "
                 "input is real"
             )
-        grad = grad.to(modes_dtype(dtype))
+        grad = grad.to(from_np(dtype))
     if grad._array.__class__ is not kind:
         from ..backends import _BY_TYPE
 
@@ -300,12 +300,6 @@ def _fit(node: BackwardCFunction, grad: Tensor, index: int, want: tuple) -> Tens
             )
         grad = grad.to(device)
     return grad
-
-
-def modes_dtype(np_dtype):
-    from ..core.dtypes import from_np
-
-    return from_np(np_dtype)
 
 
 # -- saved tensors ---------------------------------------------------------------------------------------------------
@@ -470,7 +464,7 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
             "backward mode AD."
         )
 
-    vjp = staticmethod(lambda ctx, *grad_outputs: Function.backward(ctx, *grad_outputs))
+    vjp = backward  # another name; only one of the two may be overridden
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
@@ -494,7 +488,7 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
         setup = cls.setup_context is not Function.setup_context
         if setup or kwargs:
             args = _bound(cls.forward, args, kwargs, setup)
-        if state.interposers:
+        if bits and state.interposers:
             handler = getattr(state.interposers[-1], "call_function", None)
             if handler is not None:
                 return handler(cls, args)
@@ -536,9 +530,6 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
         return _finish(cls, ctx, node, args, output, bits)
 
 
-Function.vjp.__doc__ = "Another name of :meth:`backward`; only one of the two may be defined."
-
-
 def _bound(forward, args: tuple, kwargs: dict, setup: bool) -> tuple:
     """Arguments by position, defaults filled in."""
     signature = inspect.signature(forward)
@@ -553,16 +544,17 @@ def _finish(cls, ctx: FunctionCtx, node, args: tuple, output, bits: int):
     """Give forward's outputs their history, keep what is to be saved, run jvp if there are tangents."""
     if (
         output.__class__ is Tensor
-        and node is not None
         and output._view is None
+        and not output._rg
         and ctx.dirty_tensors is None
         and ctx.non_differentiable is None
         and output._array.dtype in DIFFERENTIABLE
-        and not any(output is a for a in args)
-    ):
-        array = output._array
-        node.outputs = ((array.shape, array.dtype, array.__class__),)
-        output._rg, output._fn, output._nr = True, node, 0
+        and not any([output is a for a in args])
+    ):  # one new tensor: the usual case
+        if node is not None:
+            array = output._array
+            node.outputs = ((array.shape, array.dtype, array.__class__),)
+            output._rg, output._fn, output._nr = True, node, 0
         outs: Any = (output,)
         single = True
     else:
@@ -689,7 +681,7 @@ def _rewrite(tensor: Tensor, node, nr: int, args: tuple) -> None:
 def _push_tangents(cls, ctx: FunctionCtx, args: tuple, outs: tuple) -> None:
     """Run jvp if an input has a tangent, and give the outputs theirs."""
     from ..core.inplace import set_tangent
-    from ..core.tangents import tangent_of
+    from ..core.tangents import level_serial, tangent_of
 
     tangents = [tangent_of(a) if isinstance(a, Tensor) else None for a in args]
     if all(t is None for t in tangents):
@@ -713,7 +705,10 @@ def _push_tangents(cls, ctx: FunctionCtx, args: tuple, outs: tuple) -> None:
             _check_tangent(cls, i, out, tangent)
         elif tangent_of(out) is None:
             continue
-        set_tangent(out, tangent)
+        if any(out is a for a in ctx.dirty_tensors or ()):
+            set_tangent(out, tangent)
+        else:
+            out._tangent, out._tangent_level = tangent, level_serial()
 
 
 def _check_tangent(cls, i: int, out: Tensor, tangent) -> None:

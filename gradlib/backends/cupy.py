@@ -67,3 +67,16 @@ class CupyBackend:
         return (
             array.astype("f4") if array.dtype.itemsize == 2 and array.dtype.kind in "fV" else array
         )
+
+    def as_strided(self, array, shape, strides, offset_bytes: int = 0):
+        """A view of the memory of `array` with byte strides, starting `offset_bytes` after its first element."""
+        memory = array.data + offset_bytes if offset_bytes else array.data
+        return self.xp.ndarray(shape, array.dtype, memptr=memory, strides=strides)
+
+    def add_at(self, out, key, values) -> None:
+        """``out[key] += values`` where entries that `key` names several times are added every time."""
+        self.xp.add.at(out, key, values)
+
+    def add_flat(self, out, positions, values) -> None:
+        """The same for integer positions in the contiguous array `out`, read as flat."""
+        self.xp.add.at(out.reshape(-1), positions.reshape(-1), values.reshape(-1))

@@ -11,7 +11,9 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.device import CPU
+from . import accumulate
 
+_NDARRAY = np.ndarray
 _FLOAT = np.dtype(np.float32)
 
 
@@ -46,13 +48,32 @@ class NumpyBackend:
         )
 
     def as_strided(self, array, shape, strides, offset_bytes: int = 0):
-        """A view of the memory of `array` with byte strides, starting `offset_bytes` after its first element."""
-        if offset_bytes == 0:
-            return np.lib.stride_tricks.as_strided(array, shape, strides)
-        raw = np.ndarray(
-            shape, array.dtype, np.lib.stride_tricks.as_strided(array, (1,), (0,)).data, 0, None
-        )
-        return raw
+        """A view of the memory of `array` with byte strides, starting `offset_bytes` after its first element.
+
+        Raises ValueError if the view would leave the memory of the array's owner.
+        """
+        if array.flags.c_contiguous and not offset_bytes and array.size:
+            try:
+                return _NDARRAY(shape, array.dtype, array, 0, strides)
+            except (TypeError, ValueError):
+                pass  # outside of `array`: perhaps within its owner
+        root = array
+        while isinstance(root.base, _NDARRAY):
+            root = root.base
+        memory = root.ravel(order="K")
+        start = array.__array_interface__["data"][0] + offset_bytes
+        start -= root.__array_interface__["data"][0]
+        if memory.base is not root or 0 in shape or not array.size:
+            return np.lib.stride_tricks.as_strided(array, shape, strides)  # foreign memory with gaps
+        return _NDARRAY(shape, array.dtype, memory, start, strides)
+
+    def add_at(self, out, key, values) -> None:
+        """``out[key] += values`` where entries that `key` names several times are added every time."""
+        accumulate.add_at(out, key, values)
+
+    def add_flat(self, out, positions, values) -> None:
+        """The same for integer positions in the contiguous array `out`, read as flat."""
+        accumulate.add_flat(out.reshape(-1), positions, values)
 
     def empty_like_layout(self, array):
         """An uninitialised array with the shape and the order of strides of `array`, dense."""

@@ -1,187 +1,36 @@
-"""The fast path of each op, written out as straight code: what `dispatch.general` and `node` do in general.
+"""The fast path of each op, written out as straight code: what `dispatch.general` does in general.
 
-For the common case (NumPy arrays of the right dtypes, no mode but no_grad active) an op's call and its node's `run`
-are generated from the declaration, as `dataclasses` writes `__init__`: no loops over arguments, no tuples, no dicts.
-Whatever is unusual goes to the general path. Set GRADLIB_SHOW_CODE=<op> to read what is generated.
+For the common case (NumPy arrays of the right dtypes, no mode but no_grad active) an op's call is generated from its
+declaration, as `dataclasses` writes `__init__`: no loops over arguments, no tuples, no dicts. Whatever is unusual goes
+to the general path. Set GRADLIB_SHOW_CODE=<op> to read what is generated.
 """
 
 from __future__ import annotations
 
-import linecache
-import os
 import sys
 from textwrap import indent
 
 import numpy as np
 
-from . import dtypes, formulas, saved
+from . import dtypes, formulas
+from .codegen_node import compile_code, node_class
 from .modes import shared, state
-from .node import Node, VariadicNode, deliver, edge, next_seq
-from .source import GENERATED, LIBRARY, user_frame
-from .storage import Storage, share, version_of
-
-SHOW = os.environ.get("GRADLIB_SHOW_CODE", "").split(",")
+from .node import edge, next_seq
+from .source import LIBRARY, user_frame
+from .storage import share, version_of
 
 
 def build(op) -> None:
     """Give `op` its node class and its `call`."""
-    if op.variadic or op.n_out != 1:
-        from . import dispatch
-
-        op.node_class = _plain_node_class(op)
-        op.call = dispatch.general_call(op)
-        return
-    op.node_class = _node_class(op)
-    op.call = _call(op)
-
-
-def _compile(op, what: str, text: str, names: dict):
-    filename = f"{GENERATED}{op.name} {what}>"
-    if op.name in SHOW:
-        print(text, file=sys.stderr)
-    linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
-    exec(compile(text, filename, "exec"), names)
-    return names
-
-
-def saved_slots(op) -> tuple[str, ...]:
-    slots = [f"{kind}_{name}" for name in op.saved_tensors for kind in "sv"]
-    slots += [f"{kind}_{name}" for name in op.saved_results for kind in "svk"]
-    slots += [f"h_{name}" for name in op.saved_hidden] + [f"a_{name}" for name in op.saved_attrs]
-    return (*slots, *(f"n_{name}" for name in op.saved_shapes))
-
-
-def _plain_node_class(op):
-    """For lists of tensors and several outputs: nothing generated but the slots."""
-    base = VariadicNode
-    slots = saved_slots(op)
-    body = {
-        "__slots__": slots,
-        "op": op,
-        "node_name": op.node_name,
-        "__module__": __name__,
-    }
-    if op.n_out is None:  # known when it has run
-        body["__slots__"] = (*slots, "n_out")
-    else:
-        body["n_out"] = op.n_out
-    body["gradients"] = formulas.gradients
-    body["release"] = _release(op)
-    return type(op.node_name, (base,), body)
-
-
-def _release(op):
-    names = (*op.saved_tensors, *op.saved_results)
-    lines = [f"node.s_{n} = None; node.v_{n} = {saved.FREED}" for n in names]
-    lines += [f"node.h_{n} = None" for n in op.saved_hidden]
-    text = "def release(node):\n" + indent("\n".join(lines or ["pass"]), "    ")
-    return _compile(op, "release", text, {})["release"]
-
-
-# -- the node ----------------------------------------------------------------------------------------------------
-
-
-def _node_class(op):
-    n = len(op.tensors)
-    slots = [s for i in range(n) for s in (f"e{i}", f"i{i}")]
-    if op.elementwise and n > 1:
-        slots += [f"b{i}" for i in range(n)]
-    slots += saved_slots(op)
-    pairs = "".join(f"(self.e{i}, self.i{i} if self.e{i} is not None else 0), " for i in range(n))
-    nodes = "".join(f"self.e{i}, " for i in range(n))
-    text = f"def edges(self):\n    return ({pairs})\n\ndef targets(self):\n    return ({nodes})\n"
-    names = _compile(op, "edges", text, {})
-    body = {
-        "__slots__": tuple(slots), "op": op, "node_name": op.node_name, "__module__": __name__,
-        "edges": names["edges"], "targets": names["targets"], "gradients": formulas.gradients, "release": _release(op),
-    }  # fmt: skip
-    if op.differentiable:
-        body["run"] = _run(op)
-    return type(op.node_name, (Node,), body)
-
-
-def _fetch(op, want: str) -> str:
-    """Code that puts the raw value `want` of a node into a local variable."""
-    if want in op.saved_tensors:
-        return (
-            f"v = node.v_{want}\n"
-            f"{want} = node.s_{want}\n"
-            f"if v >= 0 and {want}._ver == v: {want} = {want}._array\n"
-            f"elif v != {saved.DIRECT}: {want} = unpack(node, '{want}')"
-        )
-    if want in op.saved_results:
-        return (
-            f"k = node.k_{want}\n"
-            f"{want} = node.s_{want} if k.version == node.v_{want} else unpack_result(node, '{want}')"
-        )
-    if want in op.hidden:
-        return f"{want} = node.h_{want}"
-    if want in op.attrs:
-        return f"{want} = node.a_{want}"
-    if want.endswith("_shape"):
-        return f"{want} = node.n_{want[:-6]}"
-    return ""
-
-
-def _run(op) -> object:
-    """run(node, g, inbox): formulas on raw arrays, results put where they flow to."""
-    lines: list[str] = []
-    uses_f = "F" in op.users
-    if uses_f:
-        lines.append("F = raw_ops(g)")
-    names = {
-        "unpack": saved.unpack, "unpack_result": saved.unpack_result, "deliver": deliver,
-        "raw_ops": formulas.raw_ops, "sum_to": formulas.sum_to,
-    }  # fmt: skip
-    fetched: set[str] = set()
-
-    def fetch(wants, depth: str, remember: bool):
-        for want in wants:
-            code = _fetch(op, want) if want not in fetched else ""
-            if code:
-                lines.append(indent(code, depth))
-                if remember:
-                    fetched.add(want)
-
-    def put(i: int, value: str, depth: str):
-        lines.append(f"{depth}if node.i{i} or e in inbox: deliver(inbox, e, node.i{i}, {value})")
-        lines.append(f"{depth}else: inbox[e] = {value}")
-
-    if op.vjp is not None:
-        needs = "".join(f"node.e{i} is not None, " for i in range(len(op.tensors)))
-        lines.append(f"needs = ({needs})")
-        lines.append("traced = False")
-        names["vjp"] = op.vjp.fn
-        fetch(op.vjp.wants, "", True)
-        outs = "".join(f"r{i}, " for i in range(len(op.tensors)))
-        lines.append(f"{outs} = vjp({', '.join(op.vjp.wants)})")
-        for i in range(len(op.tensors)):
-            lines += [f"e = node.e{i}", f"if e is not None and r{i} is not None:"]
-            put(i, f"r{i}", "    ")
-    else:
-        shared_wants = [w for w in op.users if len(op.users[w]) == len(op.formulas)]
-        if len(op.formulas) == 1:
-            fetch(shared_wants, "", True)
-        for i, argument in enumerate(op.tensors):
-            formula = op.formulas.get(argument)
-            if formula is None:
-                continue
-            names[f"f{i}"] = formula.fn
-            lines += [f"e = node.e{i}", "if e is not None:"]
-            fetch(formula.wants, "    ", False)
-            lines.append(f"    r = f{i}({', '.join(formula.wants)})")
-            if op.elementwise and len(op.tensors) > 1:
-                lines.append(f"    if node.b{i} is not None: r = sum_to(r, node.b{i})")
-            put(i, "r", "    ")
-    text = "def run(node, g, inbox):\n" + indent("\n".join(lines), "    ")
-    return _compile(op, "backward", text, names)["run"]
+    op.node_class = node_class(op)
+    op.call = _call_variadic(op) if op.variadic else _call(op)
 
 
 _NUMBERS: dict = {dtypes.float32.np: {}, dtypes.float64.np: {}}
 
 
 def as_number(value, dtype):
-    """A Python number as 0-dim array; those of the usual dtypes are kept, since making one costs as much as an op."""
+    """A Python number as 0-dim array; those of the usual dtypes are kept: making one costs as much as an op."""
     array = np.asarray(value, dtype)
     kept = _NUMBERS.get(dtype)
     if kept is not None and value:  # not 0: 0.0 and -0.0 are equal
@@ -191,205 +40,279 @@ def as_number(value, dtype):
     return array
 
 
-# -- the call ----------------------------------------------------------------------------------------------------
+def save_outputs(node, outs: list) -> None:
+    """Keep the outputs of an op with several, as far as its formulas need them."""
+    from .saved import save_result
+
+    for name in node.op.saved_results:
+        i = node.op.results.index(name)
+        save_result(node, name, outs[i], outs[i]._nr)
 
 
-def _record(op, tensors: list[str], depth: str) -> str:
-    """Code that makes the node: edges, saved values, place in the program."""
-    lines = ["node = new(node_class)"]
-    users = op.users
-    for i, name in enumerate(op.tensors):
-        if name not in tensors or op.vjp is None and name not in op.formulas:
-            lines.append(f"node.e{i} = None")
-            continue
-        test = f"{name}._rg" if name not in op.optional else f"{name} is not None and {name}._rg"
-        lines += [
-            f"if {test}:",
-            f"    e = {name}._fn",
-            f"    if e is None: node.e{i}, node.i{i} = edge({name})",
-            f"    else: node.e{i} = e; node.i{i} = {name}._nr",
-            f"else: node.e{i} = None",
-        ]
-
-    def needed(name: str) -> str:
-        """A test for whether anybody who needs `name` gets a gradient; '' if that is certain."""
-        who = [i for i, t in enumerate(op.tensors) if t in users[name]]
-        live = [i for i in who if op.tensors[i] in tensors]
-        differentiable = [
-            i for i, t in enumerate(op.tensors) if t in tensors and (op.vjp or t in op.formulas)
-        ]
-        if set(live) >= set(differentiable):
-            return ""
-        return " or ".join(f"node.e{i} is not None" for i in live) or "False"
-
-    for name in op.saved_tensors:
-        if name in tensors:
-            code = [
-                f"v = {name}._ver",
-                f"node.s_{name} = {name}; node.v_{name} = v if v.__class__ is int else version_of({name}, True)",
-            ]
-            if name in op.optional:
-                code = [
-                    f"if {name} is None: node.s_{name} = None; node.v_{name} = -1",
-                    "else:",
-                    *("    " + c for c in code),
-                ]
-        else:
-            code = [f"node.s_{name} = {name}; node.v_{name} = -1"]
-        test = needed(name)
-        if test:
-            lines += [
-                f"if {test}:",
-                *("    " + c for c in code),
-                f"else: node.s_{name} = None; node.v_{name} = -1",
-            ]
-        else:
-            lines += code
-    for name in op.saved_results:
-        lines += [
-            f"k = share(out); node.k_{name} = k; node.s_{name} = r; node.v_{name} = k.version"
-        ]
-    lines += [f"node.h_{name} = h_{name}" for name in op.saved_hidden]
-    lines += [f"node.a_{name} = {name}" for name in op.saved_attrs]
-    lines += [
-        f"node.n_{t} = a_{t}.shape" if t in tensors else f"node.n_{t} = ()" for t in op.saved_shapes
-    ]
-    if op.elementwise and len(op.tensors) > 1:
-        both = [t for t in op.tensors if t in tensors]
-        clear = "; ".join(f"node.b{i} = None" for i in range(len(op.tensors)))
-        if len(both) > 1:
-            same = " == ".join(f"a_{t}.shape" for t in both)
-            lines += [f"if {same}: {clear}", "else:", "    s = r.shape"]
-            for i, t in enumerate(op.tensors):
-                lines.append(
-                    f"    node.b{i} = None if a_{t}.shape == s else a_{t}.shape"
-                    if t in both
-                    else f"    node.b{i} = None"
-                )
-        else:
-            lines.append(clear)
-    lines += [
-        "node.seq = next_seq(); node.extra = None",
-        "f = getframe(1); c = f.f_code",
-        "if LIBRARY[c.co_filename]: f = user_frame(f); c = f.f_code",
-        "node.code = c; node.lasti = f.f_lasti",
-        "out._rg = True",
-    ]
-    return indent("\n".join(lines), depth)
+# Local variables of generated code end in an underscore, so that arguments and attributes may have any name.
+_PLACE = [
+    "node_.seq = next_seq(); node_.extra = None",
+    "f_ = getframe(1); c_ = f_.f_code",
+    "if LIBRARY[c_.co_filename]: f_ = user_frame(f_); c_ = f_.f_code",
+    "node_.code = c_; node_.lasti = f_.f_lasti",
+]
+_NEW = "out_ = new(Tensor); out_._array = r_; out_._nr = 0; out_._grad = None; out_._ver = 0; out_._view = None"
 
 
-def _body(op, tensors: list[str], numbers: list[str]) -> str:
-    """The call for given tensor arguments; `numbers` are arguments that are Python numbers in this variant."""
-    everything = ", ".join((*op.tensors, *op.attrs))
-    general = (
-        f"return general(op, ({', '.join(op.tensors)},), ({''.join(a + ', ' for a in op.attrs)}))"
-    )
-    lines = []
-    if op.elementwise and len(op.tensors) == 2 and not numbers:
-        second = op.tensors[1]
-        lines += [f"k = {second}.__class__", f"if k is float or k is int: return with_number({everything})"]
-    lines.append("try:")
-    for t in tensors:
-        lines.append(
-            f"    a_{t} = {t}._array"
-            if t not in op.optional
-            else f"    a_{t} = None if {t} is None else {t}._array"
-        )
-    lines.append("except AttributeError:")
-    lines.append("    " + general)
-    required = [t for t in tensors if t not in op.optional]
-    tests = [f"a_{t}.__class__ is not ndarray" for t in required]
-    tests += [
-        f"{t} is not None and a_{t}.__class__ is not ndarray" for t in tensors if t in op.optional
-    ]
-    first = required[0]
-    if numbers or op.promote == "float":
-        lines.append(f"d = a_{first}.dtype")
-        tests.append("d is not f4 and d is not f8 and d not in floating")
-    if op.promote in ("same", "float", "none"):
-        tests += [f"a_{t}.dtype is not a_{first}.dtype" for t in required[1:]]
-        tests += [
-            f"{t} is not None and a_{t}.dtype is not a_{first}.dtype"
-            for t in tensors
-            if t in op.optional
-        ]
-    lines += [f"if {' or '.join(tests)}: {general}"]
-    for t in numbers:  # takes part as a 0-dim array of the tensor's dtype
-        lines += [
-            f"k = (numbers4 if d is f4 else numbers8).get({t}) if {t} and (d is f4 or d is f8) else None",
-            f"{t} = as_number({t}, d) if k is None else k",
-        ]
-    lines += [
-        "if active.active:",
-        "    bits = state.bits",
-        f"    if bits > 1: {general}",
-        "    record = not bits",
-        "else: record = True",
-    ]
-    arrays = ", ".join(f"a_{t}" if t in tensors else t for t in op.tensors)
-    attrs = "".join(f", {a}={a}" for a in op.attrs)
-    target = "r" + "".join(f", h_{h}" for h in op.hidden)
-    call = f"kernel({arrays})" if op.ufunc else f"kernel(xp, {arrays}{attrs})"
-    lines += [
-        f"try: {target} = {call}",
-        f"except Exception as exc: raise kernel_error(exc, op, ({', '.join(op.tensors)},), ({''.join(a + ', ' for a in op.attrs)})) from None",
-        "if r.__class__ is not ndarray: r = asarray(r)",
-        "out = new(Tensor); out._array = r; out._nr = 0; out._grad = None; out._ver = 0; out._view = None",
-    ]
-    if op.differentiable:
-        flags = [f"{t}._rg" if t not in op.optional else f"{t} is not None and {t}._rg"
-                 for t in tensors if op.vjp is not None or t in op.formulas]  # fmt: skip
-        test = " or ".join(flags) or "False"
-        lines += [f"if record and ({test}):", _record(op, tensors, "    ")]
-        if op.view:
-            lines.append(
-                f"    return attach(out, {first}, op, ({''.join(a + ', ' for a in op.attrs)}), node)"
-            )
-        lines += ["    out._fn = node", "else: out._rg = False; out._fn = None"]
-    else:
-        lines += ["out._rg = False; out._fn = None"]
-    if op.view:
-        lines.append(
-            f"return attach(out, {first}, op, ({''.join(a + ', ' for a in op.attrs)}), None)"
-        )
-    lines.append("return out")
-    return indent("\n".join(lines), "    ")
-
-
-def _call(op):
+def _names(op) -> dict:
     from ..ops.expose import write_out
     from . import dispatch, views
     from .tensor import Tensor
 
     xp = formulas.numpy_backend()
-    names = {
-        "op": op, "general": dispatch.general, "state": state, "active": shared, "ndarray": np.ndarray,
+    return {
+        "op": op, "general": dispatch.general, "state": state, "shared": shared, "ndarray": np.ndarray,
         "asarray": np.asarray, "new": object.__new__, "Tensor": Tensor, "node_class": op.node_class, "edge": edge,
-        "share": share, "Storage": Storage, "version_of": version_of, "next_seq": next_seq, "getframe": sys._getframe,
-        "LIBRARY": LIBRARY, "user_frame": user_frame, "xp": xp, "attach": views.attach,
-        "kernel_error": dispatch.kernel_error, "write_out": write_out, "floating": dtypes.NP_FLOATING,
+        "share": share, "version_of": version_of, "next_seq": next_seq, "getframe": sys._getframe,
+        "LIBRARY": LIBRARY, "user_frame": user_frame, "xp": xp, "attach": views.attach, "write_out": write_out,
+        "kernel_error": dispatch.kernel_error, "floating": dtypes.NP_FLOATING, "differentiable": dtypes.DIFFERENTIABLE,
         "numbers4": _NUMBERS[dtypes.float32.np], "numbers8": _NUMBERS[dtypes.float64.np], "as_number": as_number,
-        "f4": dtypes.float32.np, "f8": dtypes.float64.np,
+        "f4": dtypes.float32.np, "f8": dtypes.float64.np, "save_outputs": save_outputs,
+        "attach_outputs": dispatch.attach_outputs,
         "kernel": getattr(xp, op.ufunc) if op.ufunc else op.forward,
     }  # fmt: skip
-    parameters = ", ".join(
-        [*(f"{t}=None" if t in op.optional else t for t in op.tensors), *op.attrs]
-    )
-    if op.optional and op.attrs:
-        parameters = ", ".join((*op.tensors, *op.attrs))
+
+
+class _Writer:
+    """Writes the call of one op for one choice of which arguments are tensors and which are Python numbers."""
+
+    def __init__(self, op, numbers: tuple = ()):
+        self.op, self.numbers = op, numbers
+        self.tensors = [t for t in op.tensors if t not in numbers]
+        self.required = [t for t in self.tensors if t not in op.optional]
+        self.diff = [t for t in self.tensors if op.vjp is not None or t in op.formulas]
+        self.args = "".join(t + ", " for t in op.tensors)
+        self.attrs = "".join(a + ", " for a in op.attrs)
+        self.general = f"return general(op, ({self.args}), ({self.attrs}))"
+
+    def body(self) -> str:
+        lines = [*self.arrays(), *self.checks(), *self.kernel(), *self.finish()]
+        return indent("\n".join(lines), "    ")
+
+    def optional(self, name: str, value: str, otherwise: str = "None") -> str:
+        return f"{otherwise} if {name} is None else {value}" if name in self.op.optional else value
+
+    def requires(self, name: str) -> str:
+        return f"{name} is not None and {name}._rg" if name in self.op.optional else f"{name}._rg"
+
+    def arrays(self) -> list[str]:
+        """Raw arrays of the tensors; a Python number goes to the variant for it, anything else the general way."""
+        op, lines = self.op, []
+        if op.elementwise and len(op.tensors) == 2 and not self.numbers:
+            lines += [
+                f"k_ = {op.tensors[1]}.__class__",
+                f"if k_ is float or k_ is int: return number_second({self.args}{self.attrs})",
+            ]
+        lines.append("try:")
+        lines += [f"    a_{t} = " + self.optional(t, f"{t}._array") for t in self.tensors]
+        return [*lines, "except AttributeError: " + self.general]
+
+    def checks(self) -> list[str]:
+        """NumPy arrays, of dtypes for which NumPy does what PyTorch does, and no mode that wants to know."""
+        op, lines = self.op, []
+        first = self.required[0]
+        others = self.required[1:]
+        given = [t for t in self.tensors if t in op.optional]
+        tests = [f"a_{t}.__class__ is not ndarray" for t in self.required]
+        tests += [f"{t} is not None and a_{t}.__class__ is not ndarray" for t in given]
+        if self.numbers or op.promote == "float":
+            lines.append(f"d_ = a_{first}.dtype")
+            tests.append("d_ is not f4 and d_ is not f8 and d_ not in floating")
+        if op.promote in ("same", "float", "none"):
+            tests += [f"a_{t}.dtype is not a_{first}.dtype" for t in others]
+            tests += [f"{t} is not None and a_{t}.dtype is not a_{first}.dtype" for t in given]
+        lines.append(f"if {' or '.join(tests)}: {self.general}")
+        for t in self.numbers:  # takes part as a 0-dim array of the tensor's dtype
+            kept = f"(numbers4 if d_ is f4 else numbers8).get({t}) if {t} and (d_ is f4 or d_ is f8) else None"
+            lines += [f"k_ = {kept}", f"{t} = as_number({t}, d_) if k_ is None else k_"]
+        return [*lines, *_mode(self.general)]
+
+    def kernel(self) -> list[str]:
+        op = self.op
+        arrays = ", ".join(f"a_{t}" if t in self.tensors else t for t in op.tensors)
+        attrs = "".join(f", {a}={a}" for a in op.attrs)
+        target = ("r_" if op.n_out == 1 else "rs_") + "".join(f", h_{h}" for h in op.hidden)
+        if op.n_out != 1 and op.hidden:
+            target = "*rs_" + "".join(f", h_{h}" for h in op.hidden)
+        call = f"kernel({arrays})" if op.ufunc else f"kernel(xp, {arrays}{attrs})"
+        return [
+            f"try: {target} = {call}",
+            f"except Exception as exc_: raise kernel_error(exc_, op, ({self.args}), ({self.attrs})) from None",
+        ]
+
+    def finish(self) -> list[str]:
+        """Wrap, record, make views."""
+        op = self.op
+        if op.n_out != 1:
+            return self.finish_several()
+        lines = ["if r_.__class__ is not ndarray: r_ = asarray(r_)", _NEW]
+        view = f"return attach(out_, {self.required[0]}, op, ({self.attrs}), "
+        plain = [view + "None)"] if op.view else ["return out_"]
+        if not op.differentiable:
+            return [*lines, "out_._rg = False; out_._fn = None", *plain]
+        test = " or ".join(self.requires(t) for t in self.diff) or "False"
+        record = [*self.node(), *self.save_result(), *_PLACE, "out_._rg = True"]
+        record += [view + "node_)"] if op.view else ["out_._fn = node_"]
+        return [*lines, f"if record_ and ({test}):", *_deeper(record), "else: out_._rg = False; out_._fn = None", *plain]
+
+    def finish_several(self) -> list[str]:
+        op = self.op
+        lines = ["outs_ = []", "node_ = None"]
+        if op.differentiable:
+            test = " or ".join(self.requires(t) for t in self.diff) or "False"
+            record = [*self.node(), *_PLACE]
+            if op.n_out is None:
+                record.append("node_.n_out = len(rs_)")
+            lines += [f"if record_ and ({test}):", *_deeper(record)]
+        lines += [
+            "for r_ in rs_:",
+            "    if r_.__class__ is not ndarray: r_ = asarray(r_)",
+            "    " + _NEW,
+            "    outs_.append(out_)",
+            "    out_._rg = False; out_._fn = None",
+            "    if node_ is not None:",
+            "        i_ = len(outs_)",
+        ]
+        refused = tuple(op.nondifferentiable) if not isinstance(op.nondifferentiable, str) else ()
+        excluded = f" and i_ - 1 not in {refused}" if refused else ""
+        lines += [
+            f"        if r_.dtype in differentiable{excluded}: out_._rg = True; out_._fn = node_; out_._nr = i_"
+        ]
+        if op.n_out is None:
+            lines.append("if len(outs_) == 1: outs_[0]._nr = 0")
+        if op.saved_results:
+            lines.append("if node_ is not None: save_outputs(node_, outs_)")
+        if op.view:
+            lines.append(f"attach_outputs(op, ({self.attrs}), {self.required[0]}, outs_, node_)")
+        return [*lines, "return tuple(outs_)"]
+
+    def node(self) -> list[str]:
+        """Make the node: edges, saved arguments, shapes."""
+        op, lines = self.op, ["node_ = new(node_class)"]
+        for i, name in enumerate(op.tensors):
+            if name not in self.diff:
+                lines.append(f"node_.e{i} = None")
+                continue
+            lines += [
+                f"if {self.requires(name)}:",
+                f"    e_ = {name}._fn",
+                f"    if e_ is None: node_.e{i}, node_.i{i} = edge({name})",
+                f"    else: node_.e{i} = e_; node_.i{i} = {name}._nr",
+                f"else: node_.e{i} = None",
+            ]
+        for name in op.saved_tensors:
+            lines += self.save_argument(name)
+        lines += [f"node_.h_{name} = h_{name}" for name in op.saved_hidden]
+        lines += [f"node_.a_{name} = {name}" for name in op.saved_attrs]
+        lines += [
+            f"node_.n_{t} = " + (self.optional(t, f"a_{t}.shape", "()") if t in self.tensors else "()")
+            for t in op.saved_shapes
+        ]
+        return lines + self.broadcast()
+
+    def save_argument(self, name: str) -> list[str]:
+        """Save it if a formula that needs it will run."""
+        op = self.op
+        code = [f"node_.s_{name} = {name}; node_.v_{name} = -1"]
+        if name in self.tensors:
+            version = "v_ if v_.__class__ is int else version_of({0}, True)".format(name)
+            code = [f"v_ = {name}._ver", f"node_.s_{name} = {name}; node_.v_{name} = {version}"]
+            if name in op.optional:
+                code = [f"if {name} is None: node_.s_{name} = None; node_.v_{name} = -1", "else:", *_deeper(code)]
+        users = [t for t in self.diff if t in op.users[name]]
+        if set(users) >= set(self.diff):
+            return code
+        test = " or ".join(f"node_.e{op.tensors.index(t)} is not None" for t in users) or "False"
+        return [f"if {test}:", *_deeper(code), f"else: node_.s_{name} = None; node_.v_{name} = -1"]
+
+    def save_result(self) -> list[str]:
+        return [
+            f"k_ = share(out_); node_.k_{name} = k_; node_.s_{name} = r_; node_.v_{name} = k_.version"
+            for name in self.op.saved_results
+        ]
+
+    def broadcast(self) -> list[str]:
+        """Remember the shapes of arguments that were broadcast."""
+        op = self.op
+        if not op.elementwise or len(op.tensors) == 1:
+            return []
+        clear = "; ".join(f"node_.b{i} = None" for i in range(len(op.tensors)))
+        if len(self.tensors) == 1:
+            return [clear]
+        same = " == ".join(f"a_{t}.shape" for t in self.tensors)
+        lines = [f"if {same}: {clear}", "else:", "    s_ = r_.shape"]
+        for i, t in enumerate(op.tensors):
+            own = f"None if a_{t}.shape == s_ else a_{t}.shape" if t in self.tensors else "None"
+            lines.append(f"    node_.b{i} = {own}")
+        return lines
+
+
+def _deeper(lines: list[str]) -> list[str]:
+    return [indent(line, "    ") for line in lines]
+
+
+def _mode(general: str) -> list[str]:
+    return [
+        "if shared.active:",
+        "    bits_ = state.bits",
+        f"    if bits_ > 1: {general}",
+        "    record_ = not bits_",
+        "else: record_ = True",
+    ]
+
+
+def _call(op):
+    names = _names(op)
+    parameters = ", ".join((*op.tensors, *op.attrs))
+    if op.optional and not op.attrs:
+        parameters = ", ".join(f"{t}=None" if t in op.optional else t for t in op.tensors)
     text = ""
     if op.elementwise and len(op.tensors) == 2:
-        first, second = op.tensors
-        variants = _body(op, [first], [second]), _body(op, [second], [first])
-        text += f"def number_second({parameters}):\n{variants[0]}\n\ndef number_first({parameters}):\n{variants[1]}\n\n"
-        text += "with_number = number_second\n\n"
+        for name, number in zip(("number_second", "number_first"), reversed(op.tensors), strict=True):
+            text += f"def {name}({parameters}):\n{_Writer(op, (number,)).body()}\n\n"
+    start = ""
     if op.elementwise and not op.attrs and op.tensors[0] == "self":
         # public as it is: PyTorch calls the first argument `input`, and takes out=
-        public = ", ".join(("input", *op.tensors[1:], "*", "out=None"))
-        start = f"    self = input\n    if out is not None: return write_out(out, op.call({', '.join(('input', *op.tensors[1:]))}))\n"
-        text += f"def {op.name}({public}):\n{start}{_body(op, list(op.tensors), [])}\n"
-    else:
-        text += f"def {op.name}({parameters}):\n{_body(op, list(op.tensors), [])}\n"
-    names = _compile(op, "forward", text, names)
+        rest = ", ".join(op.tensors[1:])
+        parameters = ", ".join(("input", *op.tensors[1:], "*", "out=None"))
+        start = f"    self = input\n    if out is not None: return write_out(out, op.call(input, {rest}))\n"
+    text += f"def {op.name}({parameters}):\n{start}{_Writer(op).body()}\n"
+    names = compile_code(op, "forward", text, names)
     op.number_first = names.get("number_first")
     return names[op.name]
+
+
+def _call_variadic(op):
+    """call(list of tensors, *attrs) for ops with one output that save no tensor; the others go the general way."""
+    from . import dispatch
+
+    if op.n_out != 1 or op.saved_tensors or op.saved_results or op.hidden or op.view:
+        return dispatch.general_call(op)
+    attrs = "".join(a + ", " for a in op.attrs)
+    general = f"return general(op, (tensors,), ({attrs}))"
+    record = ["node_ = new(node_class); node_.edge_list = tuple([edge(t_) for t_ in tensors])"]
+    record += [f"node_.a_{name} = {name}" for name in op.saved_attrs]
+    record += ["node_.n_tensors = tuple([a_.shape for a_ in arrays_])"] if op.saved_shapes else []
+    same = "for a_ in arrays_:\n    if a_.__class__ is not ndarray or a_.dtype is not d_: " + general
+    lines = [
+        "try: arrays_ = [t_._array for t_ in tensors]",
+        "except (AttributeError, TypeError): " + general,
+        "if not arrays_: " + general,
+        "d_ = arrays_[0].dtype",
+        same,
+        *_mode(general),
+        f"try: r_ = kernel(xp, arrays_{''.join(f', {a}={a}' for a in op.attrs)})",
+        f"except Exception as exc_: raise kernel_error(exc_, op, tuple(tensors), ({attrs})) from None",
+        "if r_.__class__ is not ndarray: r_ = asarray(r_)",
+        _NEW,
+        *(["if record_ and any([t_._rg for t_ in tensors]):", *_deeper([*record, *_PLACE, "out_._rg = True; out_._fn = node_"]),
+           "else: out_._rg = False; out_._fn = None"] if op.differentiable else ["out_._rg = False; out_._fn = None"]),
+        "return out_",
+    ]  # fmt: skip
+    text = f"def {op.name}(tensors, {attrs}):\n" + indent("\n".join(lines), "    ")
+    return compile_code(op, "forward", text, _names(op))[op.name]

@@ -43,10 +43,11 @@ def general(op, args: tuple, attrs: tuple) -> Any:
             state.interposers = outer
     if op.variadic:
         args = tuple(args[0])
-    if state.bits & FORWARD_AD and any(getattr(a, "_tangent", None) is not None for a in args):
-        from .tangents import run_with_tangents
+    if state.bits & FORWARD_AD:
+        from .tangents import any_tangent, run_with_tangents
 
-        return run_with_tangents(op, args, attrs)
+        if any_tangent(args):
+            return run_with_tangents(op, args, attrs)
     return execute(op, prepare(op, args), attrs)
 
 
@@ -178,17 +179,19 @@ def execute(op, args: tuple, attrs: tuple) -> Any:
             finish_node(node, outs, hidden)
             if op.elementwise and len(op.tensors) > 1:
                 set_broadcast(node, args, outs[0]._array.shape)
-    if op.view:
-        for i, out in enumerate(outs):
-            step = (op, attrs) if single else op.view(i, attrs, first, outs)
-            views.attach(out, first, *step, node, 0 if len(outs) == 1 else i + 1)
-            if not single:
-                out._view.made_in = (
-                    max(out._view.made_in, views.MULTI_OUTPUT)
-                    if node is not None
-                    else out._view.made_in
-                )
+    if op.view and single:
+        views.attach(outs[0], first, op, attrs, node)
+    elif op.view:
+        attach_outputs(op, attrs, first, outs, node)
     return outs[0] if single else tuple(outs)
+
+
+def attach_outputs(op, attrs: tuple, source: Tensor, outs: list, node) -> None:
+    """Make all outputs of a multi-output view op views of its input, which must not be written to."""
+    for i, out in enumerate(outs):
+        views.attach(out, source, *op.view(i, attrs, source, outs), node, out._nr)
+        if node is not None:
+            out._view.made_in = max(out._view.made_in, views.MULTI_OUTPUT)
 
 
 def _number(xp, number):

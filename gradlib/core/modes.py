@@ -39,6 +39,7 @@ class ThreadState(threading.local):
     saved_hooks: tuple = ()  # innermost pair last
     hooks_disabled: str | None = None
     dual_level = -1
+    dual_serial = 0  # which of all levels ever opened is open; 0 for none
     interposers: tuple = ()  # objects with call(op, args, attrs, proceed): profiler, vmap...; outermost last
     current_node: Any = None  # the node that backward is running, parent of nodes made meanwhile
     saved_observer: Any = None

@@ -163,6 +163,19 @@ def _slot(node, slot: str):
 # -- the attributes _saved_<name> and _raw_saved_<name> ----------------------------------------------------------
 
 
+HOOKS_AFTER_FREE = (
+    "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values of "
+    "the graph are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if "
+    "you need to backward through the graph a second time or if you need to access saved variables "
+    "after calling backward."
+)
+HOOKS_TWICE = (
+    "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair "
+    "of hooks is allowed at a time."
+)
+HOOKS_ON_NONE = "Calling register_hooks on a saved tensor with value None is forbidden"
+
+
 class SavedTensor:
     """One saved tensor of a node: ``grad_fn._raw_saved_self``."""
 
@@ -179,22 +192,12 @@ class SavedTensor:
         node, name = self._node, self._name
         version = getattr(node, "v_" + name)
         if version == FREED:
-            raise RuntimeError(
-                "Calling register_hooks on a saved tensor after it has been freed. "
-                "Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). "
-                "Specify retain_graph=True if you need to backward through the graph a second time or if you need "
-                "to access saved variables after calling backward."
-            )
+            raise RuntimeError(HOOKS_AFTER_FREE)
         if version == PACKED:
-            raise RuntimeError(
-                "Calling register_hooks on a saved tensor whose hooks have already been set. "
-                "Hint: only one pair of hooks is allowed at a time."
-            )
+            raise RuntimeError(HOOKS_TWICE)
         value = unpack_tensor(node, name)
         if value is None or not hasattr(value, "_array"):
-            raise RuntimeError(
-                "Calling register_hooks on a saved tensor with value None is forbidden"
-            )
+            raise RuntimeError(HOOKS_ON_NONE)
         kept = _slot(node, "k_" + name)
         if kept is not None:
             packed = Packed(value, pack_hook, unpack_hook, SELF, value._nr)

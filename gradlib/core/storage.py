@@ -12,6 +12,9 @@ from typing import Any
 from . import errors
 
 
+new = object.__new__
+
+
 class Storage:
     """Version counter of a buffer, and where it was changed last."""
 
@@ -53,8 +56,10 @@ INFERENCE = _Untracked()
 def share(tensor) -> Storage:
     """The Storage of `tensor`, made now if it had none."""
     counter = tensor._ver
-    if type(counter) is int:
-        counter = tensor._ver = Storage(counter)
+    if counter.__class__ is int:
+        storage = tensor._ver = new(Storage)
+        storage.version, storage.changed, storage.views = counter, None, None
+        return storage
     return counter
 
 

@@ -15,18 +15,29 @@ if TYPE_CHECKING:
     from .node import Node
     from .tensor import Tensor
 
+new = object.__new__
 DEFAULT, NO_GRAD_MODE, MULTI_OUTPUT, CUSTOM_FUNCTION, INFERENCE_MODE = range(5)
 
 
 class View:
     """How a view came to be: its base (never itself a view), and the (op, attributes) to replay on the base."""
 
-    __slots__ = ("base", "fn", "made_in", "nr", "replay", "version")
+    __slots__ = ("attrs", "base", "fn", "made_in", "nr", "op", "parent", "version")
 
-    def __init__(self, base: Tensor, replay: tuple, made_in: int):
-        self.base, self.replay, self.made_in = base, replay, made_in
-        self.fn: Any = None
-        self.nr, self.version = 0, -1
+    base: Tensor
+    parent: View | None  # of the tensor that this is a view of, if that is a view itself
+    fn: Any
+    nr: int
+    version: int  # of the buffer when `fn` was made; -1: nothing was recorded
+
+    @property
+    def replay(self) -> tuple:
+        """The (op, attributes) that lead from the base to this view, in order."""
+        steps, view = [], self
+        while view is not None:
+            steps.append((view.op, view.attrs))
+            view = view.parent
+        return tuple(reversed(steps))
 
     def current_fn(self, tensor: Tensor) -> Node | None:
         """The node of the view `tensor`, regenerated if its buffer was changed since."""
@@ -105,21 +116,26 @@ def attach(
     out: Tensor, source: Tensor, op: Any, attrs: tuple, node: Node | None, nr: int = 0
 ) -> Tensor:
     """Make `out`, whose array aliases that of `source`, a view of it."""
-    parent = source._view
-    step = (op, attrs)
-    bits = modes.state.bits
-    made_in = DEFAULT
-    if bits & (modes.NO_GRAD | modes.INFERENCE):
-        made_in = INFERENCE_MODE if bits & modes.INFERENCE else NO_GRAD_MODE
+    view = new(View)
+    parent = view.parent = source._view
+    view.op, view.attrs, view.made_in = op, attrs, DEFAULT
     if parent is None:
-        view = View(source, (step,), made_in)
+        view.base = source
     else:
-        view = View(parent.base, (*parent.replay, step), max(made_in, parent.made_in))
-    out._ver = storage = source._ver if source._ver is INFERENCE else share(source)
-    out._view = view
+        view.base, view.made_in = parent.base, parent.made_in
+    if modes.shared.active:
+        bits = modes.state.bits
+        if bits & (modes.NO_GRAD | modes.INFERENCE):
+            here = INFERENCE_MODE if bits & modes.INFERENCE else NO_GRAD_MODE
+            view.made_in = max(here, view.made_in)
+    storage = source._ver
+    if storage.__class__ is int:
+        storage = share(source)
+    out._ver, out._view = storage, view
     if node is not None:
-        view.fn, view.nr, view.version = node, nr, storage.version
-        out._fn = None
-    elif not view.base._rg and storage is not INFERENCE:
-        storage.add_view(out)
+        view.fn, view.nr, view.version, out._fn = node, nr, storage.version, None
+    else:
+        view.fn, view.nr, view.version = None, 0, -1
+        if not view.base._rg and storage is not INFERENCE:
+            storage.add_view(out)
     return out

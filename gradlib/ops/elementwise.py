@@ -287,13 +287,12 @@ log1p = unary("log1p", lambda g, self: g / (self + 1).conjugate(), domain=(-0.5,
 
 
 def _sigmoid(xp, self):
-    if self.dtype.kind == "c":
+    if self.ndim == 0:
         return 1 / (1 + xp.exp(-self))
-    half = xp.multiply(self, 0.5)  # 0.5 * (1 + tanh(x / 2)) neither overflows nor branches
-    xp.tanh(half, out=half) if half.ndim else None
-    if not half.ndim:
-        half = xp.tanh(half)
-    return 0.5 * half + 0.5
+    out = xp.negative(self)
+    xp.exp(out, out=out)  # inf where self is very negative: the quotient is then 0, as it should be
+    out += 1
+    return xp.reciprocal(out, out=out)
 
 
 sigmoid = unary(

@@ -127,6 +127,8 @@ class ElementwiseOptimizer(Optimizer):
 
     def init_state(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         """The state of a parameter, with everything in it that this group needs."""
+        if not self.slots(group) and not self.scalars(group):
+            return {}
         state = self.state[p]
         for name, value in self.scalars(group).items():
             if name not in state:
@@ -139,8 +141,7 @@ class ElementwiseOptimizer(Optimizer):
 
     def phase(self, p: Tensor, group: dict[str, Any]) -> tuple:
         """Parameters with the same phase have the same constants in `update`."""
-        state = self.state[p]
-        return tuple(float(state[name]) for name in self.scalars(group))
+        return tuple(float(self.state[p][name]) for name in self.scalars(group))
 
     def _step_on_tensors(self, group: dict[str, Any], params: list[Tensor]) -> None:
         differentiable = bool(group.get("differentiable"))
@@ -155,13 +156,27 @@ class ElementwiseOptimizer(Optimizer):
                 if _given(added):
                     g = g + p * added
                 base = p * (1 - subtracted) if _given(subtracted) else p
-                new, changed = self.formula(group, base, g, s)
+                new, changed = self._formula_of_reals(group, base, g, s)
                 if differentiable:  # the old values may be saved for backward
                     s.update(changed)
                 else:
                     for name, value in changed.items():
                         s[name].copy_(value)
                 p.copy_(new)
+
+    def _formula_of_reals(
+        self, group: dict[str, Any], p: Tensor, g: Tensor, s: dict[str, Any]
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """`formula`; complex numbers are pairs of real ones."""
+        if not p.is_complex():
+            return self.formula(group, p, g, s)
+        pairs = {k: gradlib.view_as_real(v) if v.is_complex() else v for k, v in s.items()}
+        p, g = gradlib.view_as_real(p), gradlib.view_as_real(g)
+        new, changed = self.formula(group, p, g, pairs)
+        for k in changed:
+            if s[k].is_complex():
+                changed[k] = gradlib.view_as_complex(changed[k])
+        return gradlib.view_as_complex(new), changed
 
     def tensor_decay(self, group: dict[str, Any]) -> tuple[Any, Any]:
         """`decay` without turning settings that are tensors into numbers."""
@@ -177,6 +192,12 @@ def scalar_tensor(value: float, like: Tensor | None = None) -> Tensor:
     wide = gradlib.get_default_dtype() == gradlib.float64
     dtype = gradlib.float64 if wide else gradlib.float32
     return gradlib.tensor(value, dtype=dtype, device=None if like is None else like.device)
+
+
+def round_to_state(value: float) -> float:
+    """A number as a state tensor of shape [] would keep it."""
+    wide = gradlib.get_default_dtype() == gradlib.float64
+    return value if wide else float(np.float32(value))
 
 
 class Plan:
@@ -196,7 +217,7 @@ class Plan:
         self.batches: list[Any] = []
         small: dict[Any, list[Tensor]] = {}
         for p in params:
-            optimizer.init_state(p, group)
+            state = optimizer.init_state(p, group)
             a = p._array
             if a.dtype.itemsize == 2:
                 self.batches.append(CopiedBatch(optimizer, group, p, np.dtype(np.float32)))
@@ -204,10 +225,12 @@ class Plan:
                 key = (a.dtype, str(p.device), optimizer.phase(p, group))
                 small.setdefault(key, []).append(p)
             else:
-                self.batches.append(_single(optimizer, group, p))
+                self.batches.append(_single(optimizer, group, p, state))
         for members in small.values():
             if len(members) == 1:
-                self.batches.append(_single(optimizer, group, members[0]))
+                (p,) = members
+                state = optimizer.init_state(p, group)
+                self.batches.append(_single(optimizer, group, p, state))
             else:
                 self.batches.append(PackedBatch(optimizer, group, members))
 
@@ -221,8 +244,10 @@ class Plan:
         )
 
 
-def _single(optimizer: ElementwiseOptimizer, group: dict[str, Any], p: Tensor) -> Any:
-    arrays = [p._array, *(optimizer.state[p][name]._array for name in optimizer.slots(group))]
+def _single(
+    optimizer: ElementwiseOptimizer, group: dict[str, Any], p: Tensor, state: dict[str, Any]
+) -> Any:
+    arrays = [p._array, *(state[name]._array for name in optimizer.slots(group))]
     if all(a.flags.c_contiguous and a.dtype == p._array.dtype for a in arrays):
         return DirectBatch(optimizer, group, p)
     return CopiedBatch(optimizer, group, p, p._array.dtype)
@@ -235,7 +260,7 @@ class Batch:
         self, optimizer: ElementwiseOptimizer, group: dict[str, Any], params: list[Tensor]
     ):
         self.params = params
-        self.states = [optimizer.state[p] for p in params]
+        self.states = [optimizer.init_state(p, group) for p in params]
         self.xp = backend_of(params[0]._array).xp
         self.on_cpu = isinstance(params[0]._array, np.ndarray)
         self.names = optimizer.slots(group)

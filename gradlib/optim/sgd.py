@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import gradlib
 from gradlib.core.tensor import Tensor
 from gradlib.optim._checks import check_flags, check_lr, check_nonnegative
 from gradlib.optim._elementwise import ElementwiseOptimizer
@@ -83,11 +84,54 @@ class SGD(ElementwiseOptimizer):
         """None."""
         return {}
 
-    def init_state(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        """A new buffer is marked: its first value is the gradient itself."""
-        if group["momentum"] != 0 and self.state[p].get("momentum_buffer") is None:
-            state = super().init_state(p, group)
-            state["momentum_buffer"]._fresh = True
-            return state
-        return super().init_state(p, group) if group["momentum"] != 0 else {}
+    def initial(self, name: str, p: Tensor, group: dict[str, Any]) -> Tensor:
+        """The buffer before the first step, such that that step makes it the gradient."""
+        if group["dampening"] == 0:
+            return gradlib.zeros_like(p)
+        g = p.grad
+        assert g is not None
+        g = -g if group["maximize"] else g
+        if group["weight_decay"] != 0:
+            g = g + p * group["weight_decay"]
+        return (g * (group["dampening"] / group["momentum"])).detach()
 
+    def advance(
+        self, group: dict[str, Any], scalars: dict[str, float]
+    ) -> tuple[dict[str, float], SimpleNamespace]:
+        """Constants of the step."""
+        return {}, SimpleNamespace(
+            lr=float(group["lr"]),
+            momentum=float(group["momentum"]),
+            kept=1.0 - float(group["dampening"]),
+            nesterov=group["nesterov"],
+        )
+
+    @staticmethod
+    def update(xp: Any, h: Any, p: Any, g: Any, slots: list[Any], out: Any, tmp: Any) -> None:
+        """See the class."""
+        if not slots:
+            xp.multiply(g, h.lr, out)
+            return
+        buf = slots[0]
+        xp.multiply(buf, h.momentum, buf)
+        if h.kept == 1.0:
+            xp.add(buf, g, buf)
+        else:
+            xp.multiply(g, h.kept, out)
+            xp.add(buf, out, buf)
+        if h.nesterov:
+            xp.multiply(buf, h.momentum, out)
+            xp.add(out, g, out)
+            xp.multiply(out, h.lr, out)
+        else:
+            xp.multiply(buf, h.lr, out)
+
+    def formula(
+        self, group: dict[str, Any], p: Tensor, g: Tensor, s: dict[str, Any]
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """See the class."""
+        if group["momentum"] == 0:
+            return p - g * group["lr"], {}
+        buf = s["momentum_buffer"] * group["momentum"] + g * (1 - group["dampening"])
+        d = g + buf * group["momentum"] if group["nesterov"] else buf
+        return p - d * group["lr"], {"momentum_buffer": buf}

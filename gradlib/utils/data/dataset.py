@@ -29,8 +29,8 @@ T_co = TypeVar("T_co", covariant=True)
 class Dataset(Generic[T_co]):
     """A collection of samples by index: subclasses write `__getitem__`, and mostly `__len__`.
 
-    A subclass may also write `__getitems__(indices) -> list`, which a DataLoader then calls once for
-    a batch.
+    A subclass may also write `__getitems__(indices) -> list`, which a DataLoader then calls once
+    for a batch.
 
     Example:
         >>> class Squares(Dataset):
@@ -163,8 +163,7 @@ def _items(dataset: Any, indices: list[int]) -> list[Any]:
     items = dataset.__getitems__(indices)
     if len(items) != len(indices):
         raise ValueError(
-            "Nested dataset's output size mismatch. "
-            f"Expected {len(indices)}, got {len(items)}"
+            f"Nested dataset's output size mismatch. Expected {len(indices)}, got {len(items)}"
         )
     return items
 

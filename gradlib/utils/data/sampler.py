@@ -224,9 +224,7 @@ class BatchSampler(Sampler[list[int]]):
     ) -> None:
         _positive("batch_size", batch_size)
         if not isinstance(drop_last, bool):
-            raise ValueError(
-                f"drop_last should be a boolean value, but got drop_last={drop_last}"
-            )
+            raise ValueError(f"drop_last should be a boolean value, but got drop_last={drop_last}")
         self.sampler = sampler
         self.batch_size = batch_size
         self.drop_last = drop_last

@@ -7,6 +7,7 @@ folder, everything goes through the pipe.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import mmap
 import os
@@ -16,8 +17,6 @@ import tempfile
 import uuid
 from multiprocessing import reduction
 from typing import Any
-
-import numpy as np
 
 from gradlib.core.tensor import Tensor
 from gradlib.serialization import reduce_tensor
@@ -44,35 +43,77 @@ def remove_folder(folder: str | None) -> None:
 class _Pickler(reduction.ForkingPickler):
     """Pickles a tensor that is part of a bigger one without the rest of it."""
 
-    def __init__(self, file: Any, buffer_callback: Any) -> None:
-        super().__init__(file, 5)
-        self.buffer_callback = buffer_callback
-
     def reducer_override(self, obj: Any) -> Any:
-        if isinstance(obj, Tensor) and type(obj).__reduce_ex__ is Tensor.__reduce_ex__:
-            array = obj._array
-            base = getattr(array, "base", None)
-            if base is not None and getattr(base, "nbytes", 0) > 2 * array.nbytes:
-                return reduce_tensor(_compact(obj), 5)
+        if isinstance(obj, Tensor):
+            base = getattr(obj._array, "base", None)
+            if base is not None and getattr(base, "nbytes", 0) > 2 * obj._array.nbytes:
+                alone = Tensor._make_subclass(type(obj), Tensor._make(obj._array.copy()), obj._rg)
+                alone.__dict__.update(obj.__dict__)
+                return reduce_tensor(alone, 5)
         return NotImplemented
-
-
-def _compact(tensor: Tensor) -> Tensor:
-    """The same tensor with memory of its own."""
-    copy = Tensor._make_subclass(type(tensor), Tensor._make(tensor._array.copy()), tensor._rg)
-    copy.__dict__.update(tensor.__dict__)
-    return copy
 
 
 def _dump(answer: Any) -> tuple[bytes, list[memoryview]]:
     """The pickle of an answer, and the buffers of the arrays in it."""
-    buffers: list[memoryview] = []
+    buffers: list[pickle.PickleBuffer] = []
     file = io.BytesIO()
-    # ForkingPickler does not pass `buffer_callback` on, so its table is given to a plain pickler.
-    pickler = _make_pickler(file, buffers)
-    pickler.dump(answer)
-    return file.getvalue(), buffers
+    _Pickler(file, 5, True, buffers.append).dump(answer)
+    return file.getvalue(), [buffer.raw() for buffer in buffers]
 
 
-def _make_pickler(file: io.BytesIO, buffers: list[memoryview]) -> Any:
-    raise NotImplementedError
+def send(connection: Any, answer: tuple[int, int, Any], folder: str | None, where: str) -> None:
+    """Send an answer; one that cannot be pickled becomes an error that says so.
+
+    Args:
+        connection: where to.
+        answer: (epoch, number, batch).
+        folder: from `make_folder`.
+        where: the worker, in words.
+    """
+    try:
+        data, buffers = _dump(answer)
+    except Exception as error:
+        data, buffers = _dump((*answer[:2], WorkerError(error, where)))
+    path = None
+    if folder is not None and sum(buffer.nbytes for buffer in buffers) >= _THRESHOLD:
+        path = _write(folder, buffers)
+    sizes = [buffer.nbytes for buffer in buffers]
+    content = None if path is not None else [bytes(buffer) for buffer in buffers]
+    connection.send_bytes(pickle.dumps((data, path, sizes, content), 5))
+
+
+def _write(folder: str, buffers: list[memoryview]) -> str | None:
+    """The path of a file with the buffers, each at an aligned position; None if it does not fit."""
+    path = os.path.join(folder, uuid.uuid4().hex)
+    try:
+        with open(path, "xb", buffering=0) as file:
+            for buffer in buffers:
+                left = buffer
+                while left.nbytes:
+                    left = left[file.write(left) :]
+                file.seek(-buffer.nbytes % _ALIGN, os.SEEK_CUR)
+            file.truncate(file.tell())
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        return None
+    return path
+
+
+def receive(connection: Any) -> tuple[int, int, Any]:
+    """The next answer.
+
+    Raises:
+        EOFError: the worker has ended.
+    """
+    data, path, sizes, content = pickle.loads(connection.recv_bytes())
+    if path is None:
+        return pickle.loads(data, buffers=[bytearray(buffer) for buffer in content])
+    with open(path, "r+b") as file:
+        os.unlink(path)  # the memory lives as long as the map, and the map as long as the arrays
+        memory = memoryview(mmap.mmap(file.fileno(), 0))
+    buffers, start = [], 0
+    for size in sizes:
+        buffers.append(memory[start : start + size])
+        start += size + -size % _ALIGN
+    return pickle.loads(data, buffers=buffers)

@@ -1,7 +1,7 @@
 """What a worker of a DataLoader does: fetch batches, in a process or in a thread of its own.
 
 A task is (epoch, number, index), `(epoch, None, None)` starts an epoch, None ends the worker. An
-answer is (epoch, number, batch); the batch may be a WorkerError or ENDED, the end of a stream.
+answer is (epoch, number, batch); the batch may be a WorkerError or, at the end of a stream, Ended.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from gradlib.utils.data._utils.fetch import create_fetcher
 
 __all__ = ["WorkerInfo", "get_worker_info"]
 
-ENDED = "ended"
+
+class Ended:
+    """Stands for a batch that does not exist: the worker's part of a stream is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +113,14 @@ class Worker:
         while (task := self.get()) is not None:
             epoch, number, index = task
             if number is None:
-                self.start_epoch()
+                self.start_epoch(epoch)
             elif epoch >= self.epoch:
                 self.put((epoch, number, self.batch(index)))
 
-    def start_epoch(self) -> None:
+    def start_epoch(self, epoch: int) -> None:
         """Begin to read the dataset, or begin again."""
         job = self.job
+        self.epoch = max(self.epoch, epoch)
         self.ended = False
         try:
             self.fetcher = create_fetcher(
@@ -133,13 +136,13 @@ class Worker:
             self.ended = True
             return failed
         if self.ended:
-            return ENDED
+            return Ended()
         try:
             return self.fetcher.fetch(index)
         except Exception as error:
             if self.job.iterable and isinstance(error, StopIteration):
                 self.ended = True
-                return ENDED
+                return Ended()
             return WorkerError(error, self.where)
 
 
@@ -204,7 +207,5 @@ def thread_main(job: Job, number: int, inbox: Any, outbox: Any) -> None:
     seed = (job.base_seed + number) % 2**64
     _thread.info = WorkerInfo(number, job.num_workers, seed, job.dataset)
     set_thread_generator(Generator().manual_seed(seed))
-    worker = Worker(
-        job, number, "thread", inbox.get, lambda answer: outbox.put((number, answer))
-    )
+    worker = Worker(job, number, "thread", inbox.get, lambda answer: outbox.put((number, answer)))
     worker.run()

@@ -1,0 +1,75 @@
+"""Adding to positions that may repeat: ``out[key] += values`` that counts every occurrence.
+
+NumPy's ``add.at`` is quick only for one-dimensional arrays without a change of dtype, so everything is reduced to
+that case: positions in the flat output, in blocks whose index arrays stay in the cache.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+BLOCK = 1 << 15  # index entries at a time
+
+
+def add_flat(out, positions, values) -> None:
+    """Add `values` to ``out[positions]``; `out` is one-dimensional and contiguous."""
+    positions, values = positions.reshape(-1), values.reshape(-1)
+    kind = out.dtype.kind
+    if kind == "b":
+        out[positions[values != 0]] = True
+        return
+    if out.dtype.itemsize == 2 and kind in "fV":  # half types: exact sums, rounded once
+        wide = out.astype(np.float32)
+        add_flat(wide, positions, values.astype(np.float32))
+        out[...] = wide.astype(out.dtype)
+        return
+    if kind == "f" and positions.size * 4 > out.size:
+        out += np.bincount(positions, values, out.size).astype(out.dtype, copy=False)
+        return
+    if kind == "c":
+        real = out.view(out.real.dtype)
+        values = np.ascontiguousarray(values, out.dtype)
+        np.add.at(real, positions * 2, np.ascontiguousarray(values.real))
+        np.add.at(real, positions * 2 + 1, np.ascontiguousarray(values.imag))
+        return
+    if values.dtype != out.dtype:
+        values = values.astype(out.dtype)
+    np.add.at(out, positions, values)
+
+
+def add_rows(out, rows, values) -> None:
+    """Add ``values[i]`` to ``out[rows[i]]``; `out` is contiguous, `rows` one-dimensional and not negative."""
+    width = out.size // out.shape[0] if out.shape[0] else 0
+    if not width or not rows.size:
+        return
+    flat, columns = out.reshape(-1), np.arange(width)
+    values = values.reshape(rows.size, width)
+    if out.dtype.itemsize == 2 and out.dtype.kind in "fV" or out.dtype.kind == "b":
+        add_flat(flat, rows[:, None] * width + columns, values)
+        return
+    step = max(1, BLOCK // width)
+    for i in range(0, rows.size, step):
+        add_flat(flat, rows[i : i + step, None] * width + columns, values[i : i + step])
+
+
+def add_at(out, key, values) -> None:
+    """``out[key] += values``, every occurrence counted; `key` is a tuple of slices, integer and bool arrays."""
+    arrays = [k for k in key if not isinstance(k, slice)]
+    if len(arrays) == 1 and arrays[0].dtype.kind == "b":
+        out[key] += values  # each entry once
+        return
+    if not out.flags.c_contiguous:
+        dense = np.ascontiguousarray(out)
+        add_at(dense, key, values)
+        out[...] = dense
+        return
+    if len(arrays) == 1 and not isinstance(key[0], slice):
+        rows = arrays[0].reshape(-1)
+        shape = (*arrays[0].shape, *out.shape[1:])
+        values = values if values.shape == shape else np.broadcast_to(values, shape)
+        add_rows(out, np.where(rows < 0, rows + out.shape[0], rows), values)
+        return
+    positions = np.arange(out.size).reshape(out.shape)[key]
+    if values.shape != positions.shape:
+        values = np.broadcast_to(values, positions.shape)
+    add_flat(out.reshape(-1), positions, values)

@@ -1,0 +1,70 @@
+"""What kernels of several passes share: evaluation in cache-sized pieces, and half types computed in float32."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from ..core import dtypes
+
+F4, F8 = dtypes.float32.np, dtypes.float64.np
+PIECE = 1 << 15  # elements: some temporaries of this size stay in the second-level cache
+
+
+def kind_name(array) -> str:
+    """The dtype of a raw array as PyTorch's error texts spell it ('Long')."""
+    return dtypes.BY_NP[array.dtype].tensor_type.removesuffix("Tensor")
+
+
+def is_half(array) -> bool:
+    d = array.dtype
+    return d.itemsize == 2 and d.kind in "fV"
+
+
+def in_pieces(xp, kernel: Callable, *arrays) -> Any:
+    """``kernel(xp, *arrays)`` for an elementwise kernel, piece by piece so that its temporaries stay in cache."""
+    first = arrays[0]
+    n = first.size
+    if n <= PIECE + PIECE // 2 or xp.name != "numpy":
+        return kernel(xp, *arrays)
+    for a in arrays:
+        if not a.flags.c_contiguous or a.shape != first.shape:
+            return kernel(xp, *arrays)
+    flat = [a.reshape(-1) for a in arrays]
+    out = np.empty(first.shape, first.dtype)
+    target = out.reshape(-1)
+    for i in range(0, n, PIECE):
+        target[i : i + PIECE] = kernel(xp, *[a[i : i + PIECE] for a in flat])
+    return out
+
+
+def floating(kernel: Callable) -> Callable:
+    """A kernel for float32 and float64 made to take half types too (through float32) and to refuse integers."""
+
+    @wraps(kernel)
+    def forward(xp, self, *rest, **attrs):
+        d = self.dtype
+        if d is F4 or d is F8 or d.kind == "f" and d.itemsize > 2:
+            return kernel(xp, self, *rest, **attrs)
+        if is_half(self):
+            wide = [xp.wide(r) if hasattr(r, "dtype") else r for r in rest]
+            out = kernel(xp, xp.wide(self), *wide, **attrs)
+            return narrow(out, d)
+        raise NotImplementedError(
+            f"\"{kernel.__name__.strip('_')}\" not implemented for '{kind_name(self)}'"
+        )
+
+    return forward
+
+
+def narrow(out: Any, d) -> Any:
+    """Results in the dtype `d` of the arguments; the first alone if there are hidden values after it."""
+    return (out[0].astype(d), *out[1:]) if isinstance(out, tuple) else out.astype(d)
+
+
+def raw(value: Any) -> Any:
+    """The raw array of a Tensor; anything else as it is."""
+    return getattr(value, "_array", value)

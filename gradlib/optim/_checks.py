@@ -1,0 +1,42 @@
+"""Checks of constructor arguments that several optimizers share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gradlib.core.tensor import Tensor
+
+
+def check_lr(lr: Any, foreach: bool | None = False, capturable: bool = False) -> None:
+    """A learning rate is a number or a tensor with one element, not negative."""
+    if isinstance(lr, Tensor):
+        if foreach and not capturable:
+            raise ValueError(
+                "lr as a Tensor is not supported for capturable=False and foreach=True"
+            )
+        if lr.numel() != 1:
+            raise ValueError("Tensor lr must be 1-element")
+    if not lr >= 0.0:
+        raise ValueError(f"Invalid learning rate: {lr}")
+
+
+def check_nonnegative(name: str, value: Any) -> None:
+    """Most settings must not be negative."""
+    if not value >= 0.0:
+        raise ValueError(f"Invalid {name} value: {value}")
+
+
+def check_betas(betas: Any) -> None:
+    """Decay rates of averages are in [0, 1)."""
+    for i, beta in enumerate(betas):
+        if not 0.0 <= beta < 1.0:
+            raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
+
+
+def check_flags(foreach: bool | None, fused: bool | None, differentiable: bool) -> None:
+    """Flags that exclude each other."""
+    if fused:
+        if differentiable:
+            raise RuntimeError("`fused` does not support `differentiable`")
+        if foreach:
+            raise RuntimeError("`fused` and `foreach` cannot be `True` together.")

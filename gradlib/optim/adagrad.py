@@ -1,0 +1,109 @@
+"""Adagrad."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import gradlib
+from gradlib.core.tensor import Tensor
+from gradlib.optim._checks import check_flags, check_lr, check_nonnegative
+from gradlib.optim._elementwise import ElementwiseOptimizer
+
+__all__ = ["Adagrad"]
+
+
+class Adagrad(ElementwiseOptimizer):
+    """p <- p - lr / (1 + (step - 1) * lr_decay) * g / (sqrt(sum of g**2) + eps).
+
+    Args:
+        params: tensors, (name, tensor) pairs, or groups.
+        lr: learning rate.
+        lr_decay: see above.
+        weight_decay: coefficient of the L2 penalty.
+        initial_accumulator_value: where the sum starts.
+        eps: added to the denominator.
+        foreach: accepted.
+        maximize: follow the gradient upwards.
+        differentiable: record the step.
+        fused: accepted.
+
+    Source: J. Duchi et al., Adaptive subgradient methods, JMLR 12 (2011).
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1e-2,
+        lr_decay: float = 0,
+        weight_decay: float = 0,
+        initial_accumulator_value: float = 0,
+        eps: float = 1e-10,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        check_lr(lr)
+        check_nonnegative("lr_decay", lr_decay)
+        check_nonnegative("weight_decay", weight_decay)
+        check_nonnegative("initial_accumulator_value", initial_accumulator_value)
+        if not eps >= 0.0:
+            raise ValueError(f"Invalid epsilon value: {eps}")
+        defaults = {
+            "lr": lr,
+            "lr_decay": lr_decay,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "initial_accumulator_value": initial_accumulator_value,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+            "fused": fused,
+        }
+        super().__init__(params, defaults)
+        check_flags(foreach, fused, differentiable)
+        for group in self.param_groups:
+            for p in group["params"]:
+                self.init_state(p, group)
+
+    def slots(self, group: dict[str, Any]) -> tuple[str, ...]:
+        """The sum of squares."""
+        return ("sum",)
+
+    def initial(self, name: str, p: Tensor, group: dict[str, Any]) -> Tensor:
+        """Filled with initial_accumulator_value; both parts of a complex number."""
+        value = group["initial_accumulator_value"]
+        return gradlib.full_like(p, complex(value, value) if p.is_complex() else value).detach()
+
+    def share_memory(self) -> None:
+        """Accepted for compatibility; state is not moved to shared memory."""
+
+    def advance(
+        self, group: dict[str, Any], scalars: dict[str, float]
+    ) -> tuple[dict[str, float], SimpleNamespace]:
+        """Count the step."""
+        step = scalars["step"] + 1
+        lr = float(group["lr"]) / (1 + (step - 1) * float(group["lr_decay"]))
+        return {"step": step}, SimpleNamespace(lr=lr, eps=float(group["eps"]))
+
+    @staticmethod
+    def update(xp: Any, h: Any, p: Any, g: Any, slots: list[Any], out: Any, tmp: Any) -> None:
+        """See the class."""
+        (total,) = slots
+        xp.multiply(g, g, out)
+        xp.add(total, out, total)
+        xp.sqrt(total, out)
+        xp.add(out, h.eps, out)
+        xp.divide(g, out, out)
+        xp.multiply(out, h.lr, out)
+
+    def formula(
+        self, group: dict[str, Any], p: Tensor, g: Tensor, s: dict[str, Any]
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """See the class."""
+        step = s["step"] + 1
+        lr = group["lr"] / (1 + (step - 1) * group["lr_decay"])
+        total = s["sum"] + g * g
+        return p - g / (total.sqrt() + group["eps"]) * lr, {"step": step, "sum": total}

@@ -1,0 +1,202 @@
+"""Adam and AdamW."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import gradlib
+from gradlib.core.tensor import Tensor
+from gradlib.optim._checks import check_betas, check_flags, check_lr, check_nonnegative
+from gradlib.optim._elementwise import ElementwiseOptimizer
+
+__all__ = ["Adam", "AdamW"]
+
+
+class Adam(ElementwiseOptimizer):
+    """p <- p - lr * m_hat / (sqrt(v_hat) + eps).
+
+    m and v are moving averages of g and g**2 with rates beta1 and beta2; the hats divide by
+    1 - beta**step. With amsgrad the largest v so far is used. Weight decay adds
+    weight_decay * p to g, or, decoupled, subtracts lr * weight_decay * p from p.
+
+    Args:
+        params: tensors, (name, tensor) pairs, or groups.
+        lr: learning rate.
+        betas: (beta1, beta2).
+        eps: added to the denominator.
+        weight_decay: coefficient of the penalty.
+        amsgrad: use the largest v so far.
+        foreach: accepted; small tensors are always updated together.
+        maximize: follow the gradient upwards.
+        capturable: keep the step count on the device, so that the step can be captured.
+        differentiable: record the step, so that gradients flow through it.
+        fused: accepted.
+        decoupled_weight_decay: decay p itself, as AdamW does.
+
+    Source: D. Kingma, J. Ba, Adam, ICLR 2015; S. Reddi et al., On the convergence of Adam and
+    beyond, ICLR 2018.
+
+    Example:
+        >>> w = gradlib.ones(1, requires_grad=True)
+        >>> opt = gradlib.optim.Adam([w], lr=0.1)
+        >>> (w * 2).sum().backward()
+        >>> opt.step()
+        >>> round(w.item(), 4)
+        0.9
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1e-3,
+        betas: tuple[Any, Any] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        amsgrad: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+        decoupled_weight_decay: bool = False,
+    ) -> None:
+        check_lr(lr, foreach, capturable)
+        if not eps >= 0.0:
+            raise ValueError(f"Invalid epsilon value: {eps}")
+        check_betas(betas)
+        check_nonnegative("weight_decay", weight_decay)
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "amsgrad": amsgrad,
+            "maximize": maximize,
+            "foreach": foreach,
+            "capturable": capturable,
+            "differentiable": differentiable,
+            "fused": fused,
+            "decoupled_weight_decay": decoupled_weight_decay,
+        }
+        super().__init__(params, defaults)
+        check_flags(foreach, fused, differentiable)
+
+    def slots(self, group: dict[str, Any]) -> tuple[str, ...]:
+        """m, v, and the largest v with amsgrad."""
+        names = ("exp_avg", "exp_avg_sq")
+        return (*names, "max_exp_avg_sq") if group["amsgrad"] else names
+
+    def decay(self, group: dict[str, Any]) -> tuple[float, float]:
+        """Coupled or decoupled."""
+        return _split_decay(group, float(group["weight_decay"]), float(group["lr"]))
+
+    def tensor_decay(self, group: dict[str, Any]) -> tuple[Any, Any]:
+        """Coupled or decoupled."""
+        return _split_decay(group, group["weight_decay"], group["lr"])
+
+    def advance(
+        self, group: dict[str, Any], scalars: dict[str, float]
+    ) -> tuple[dict[str, float], SimpleNamespace]:
+        """Count the step; fold the bias corrections into eps and the step size."""
+        step = scalars["step"] + 1
+        beta1, beta2 = (float(b) for b in group["betas"])
+        root = (1 - beta2**step) ** 0.5
+        return {"step": step}, SimpleNamespace(
+            fresh1=1 - beta1,
+            beta2=beta2,
+            fresh2=1 - beta2,
+            eps=float(group["eps"]) * root,
+            size=float(group["lr"]) / (1 - beta1**step) * root,
+        )
+
+    @staticmethod
+    def update(xp: Any, h: Any, p: Any, g: Any, slots: list[Any], out: Any, tmp: Any) -> None:
+        """See the class; m is moved by (g - m) * (1 - beta1)."""
+        m, v = slots[0], slots[1]
+        xp.subtract(g, m, out)
+        xp.multiply(out, h.fresh1, out)
+        xp.add(m, out, m)
+        xp.multiply(g, g, out)
+        xp.multiply(out, h.fresh2, out)
+        xp.multiply(v, h.beta2, v)
+        xp.add(v, out, v)
+        if len(slots) == 3:
+            v = xp.maximum(slots[2], v, slots[2])
+        xp.sqrt(v, out)
+        xp.add(out, h.eps, out)
+        xp.divide(m, out, out)
+        xp.multiply(out, h.size, out)
+
+    def formula(
+        self, group: dict[str, Any], p: Tensor, g: Tensor, s: dict[str, Any]
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """See the class."""
+        beta1, beta2 = group["betas"]
+        step = s["step"] + 1
+        m = s["exp_avg"] + (g - s["exp_avg"]) * (1 - beta1)
+        v = s["exp_avg_sq"] * beta2 + g * g * (1 - beta2)
+        new = {"step": step, "exp_avg": m, "exp_avg_sq": v}
+        if group["amsgrad"]:
+            v = new["max_exp_avg_sq"] = gradlib.maximum(s["max_exp_avg_sq"], v)
+        denominator = (v / (1 - beta2**step)).sqrt() + group["eps"]
+        return p - m / denominator * (group["lr"] / (1 - beta1**step)), new
+
+
+def _split_decay(group: dict[str, Any], weight_decay: Any, lr: Any) -> tuple[Any, Any]:
+    if group.get("decoupled_weight_decay"):
+        return 0.0, (lr * weight_decay if weight_decay != 0 else 0.0)
+    return weight_decay, 0.0
+
+
+class AdamW(Adam):
+    """Adam with decoupled weight decay: p also shrinks by lr * weight_decay * p.
+
+    Arguments as in `Adam`.
+
+    Source: I. Loshchilov, F. Hutter, Decoupled weight decay regularization, ICLR 2019.
+
+    Example:
+        >>> w = gradlib.ones(1, requires_grad=True)
+        >>> opt = gradlib.optim.AdamW([w], lr=0.1, weight_decay=0.5)
+        >>> (w * 2).sum().backward()
+        >>> opt.step()
+        >>> round(w.item(), 4)
+        0.85
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1e-3,
+        betas: tuple[Any, Any] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+        amsgrad: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        super().__init__(
+            params,
+            lr,
+            betas,
+            eps,
+            weight_decay,
+            amsgrad,
+            foreach=foreach,
+            maximize=maximize,
+            capturable=capturable,
+            differentiable=differentiable,
+            fused=fused,
+            decoupled_weight_decay=True,
+        )
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for group in self.param_groups:
+            group["decoupled_weight_decay"] = True

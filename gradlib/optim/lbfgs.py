@@ -1,0 +1,363 @@
+"""L-BFGS with an optional line search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import gradlib
+from gradlib.core.tensor import Tensor
+from gradlib.optim._checks import check_lr
+from gradlib.optim.optimizer import Optimizer
+
+__all__ = ["LBFGS"]
+
+
+class LBFGS(Optimizer):
+    """Quasi-Newton steps from the last differences of parameters and gradients.
+
+    One parameter group only. `step` needs a closure: it evaluates the model up to max_eval
+    times.
+
+    Args:
+        params: tensors.
+        lr: step length, or first trial of the line search.
+        max_iter: iterations per step.
+        max_eval: evaluations per step; 1.25 * max_iter by default.
+        tolerance_grad: stop when no gradient element is larger.
+        tolerance_change: stop when loss or parameters change less.
+        history_size: differences that are kept.
+        line_search_fn: None, or "strong_wolfe".
+
+    Source: J. Nocedal, S. Wright, Numerical optimization, 2nd edition, algorithms 7.4 and 3.5.
+
+    Example:
+        >>> w = gradlib.ones(1, requires_grad=True)
+        >>> opt = gradlib.optim.LBFGS([w], line_search_fn="strong_wolfe")
+        >>> def closure():
+        ...     opt.zero_grad()
+        ...     loss = ((w - 3) ** 2).sum()
+        ...     loss.backward()
+        ...     return loss
+        >>> _ = opt.step(closure)
+        >>> round(w.item(), 4)
+        3.0
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1,
+        max_iter: int = 20,
+        max_eval: int | None = None,
+        tolerance_grad: float = 1e-7,
+        tolerance_change: float = 1e-9,
+        history_size: int = 100,
+        line_search_fn: str | None = None,
+    ) -> None:
+        check_lr(lr)
+        defaults = {
+            "lr": lr,
+            "max_iter": max_iter,
+            "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
+            "tolerance_grad": tolerance_grad,
+            "tolerance_change": tolerance_change,
+            "history_size": history_size,
+            "line_search_fn": line_search_fn,
+        }
+        super().__init__(params, defaults)
+        if len(self.param_groups) != 1:
+            raise ValueError(
+                "LBFGS doesn't support per-parameter options (parameter groups)"
+            )
+        self._params: list[Tensor] = self.param_groups[0]["params"]
+
+    def _flat_grad(self) -> Tensor:
+        parts = []
+        for p in self._params:
+            grad = gradlib.zeros_like(p) if p.grad is None else p.grad
+            if grad.is_complex():
+                grad = gradlib.view_as_real(grad)
+            parts.append(grad.reshape(-1))
+        return gradlib.cat(parts).detach()
+
+    def _move(self, t: float, direction: Tensor) -> None:
+        """params += t * direction."""
+        start = 0
+        for p in self._params:
+            target = gradlib.view_as_real(p) if p.is_complex() else p
+            n = target.numel()
+            target.add_(direction[start : start + n].view_as(target), alpha=t)
+            start += n
+
+    def _put(self, values: list[Tensor]) -> None:
+        for p, value in zip(self._params, values):
+            p.copy_(value)
+
+    def step(self, closure: Callable[[], Any]) -> Any:  # type: ignore[override]
+        """Run up to max_iter iterations.
+
+        Args:
+            closure: resets the gradients, evaluates the model, calls backward, returns the loss.
+
+        Returns:
+            What the first call of the closure returned.
+        """
+        with gradlib.no_grad():
+            return self._step(closure)
+
+    def _evaluate(self, closure: Callable[[], Any]) -> tuple[Any, float, Tensor]:
+        with gradlib.enable_grad():
+            value = closure()
+        return value, float(value), self._flat_grad()
+
+    def _step(self, closure: Callable[[], Any]) -> Any:
+        group = self.param_groups[0]
+        lr = float(group["lr"])
+        state = self.state[self._params[0]]
+        state.setdefault("func_evals", 0)
+        state.setdefault("n_iter", 0)
+        first_value, loss, grad = self._evaluate(closure)
+        state["func_evals"] += 1
+        evaluations = 1
+        if _largest(grad) <= group["tolerance_grad"]:
+            return first_value
+        d, t = state.get("d"), state.get("t")
+        old_dirs, old_steps = state.get("old_dirs"), state.get("old_stps")
+        ro, scale = state.get("ro"), state.get("H_diag")
+        previous, previous_loss = state.get("prev_flat_grad"), state.get("prev_loss")
+        iterations = 0
+        while iterations < group["max_iter"]:
+            iterations += 1
+            state["n_iter"] += 1
+            if state["n_iter"] == 1:
+                d, old_dirs, old_steps, ro, scale = -grad, [], [], [], 1
+            else:
+                assert d is not None and t is not None and previous is not None
+                y, s = grad - previous, d * t
+                ys = float(y.dot(s))
+                if ys > 1e-10:
+                    if len(old_dirs) == group["history_size"]:
+                        old_dirs.pop(0), old_steps.pop(0), ro.pop(0)
+                    old_dirs.append(y)
+                    old_steps.append(s)
+                    ro.append(1.0 / ys)
+                    scale = ys / float(y.dot(y))
+                d = _two_loops(grad, old_dirs, old_steps, ro, scale)
+            previous, previous_loss = grad.clone(), loss
+            t = min(1.0, 1.0 / float(grad.abs().sum())) * lr if state["n_iter"] == 1 else lr
+            slope = float(grad.dot(d))
+            if slope > -group["tolerance_change"]:
+                break
+            calls = 0
+            if group["line_search_fn"] is not None:
+                loss, grad, t, calls = self._search(closure, t, d, loss, grad, slope)
+                self._move(t, d)
+                optimal = _largest(grad) <= group["tolerance_grad"]
+            else:
+                self._move(t, d)
+                optimal = False
+                if iterations != group["max_iter"]:
+                    _, loss, grad = self._evaluate(closure)
+                    optimal = _largest(grad) <= group["tolerance_grad"]
+                    calls = 1
+            evaluations += calls
+            state["func_evals"] += calls
+            if (
+                iterations == group["max_iter"]
+                or evaluations >= group["max_eval"]
+                or optimal
+                or _largest(d) * t <= group["tolerance_change"]
+                or abs(loss - previous_loss) < group["tolerance_change"]
+            ):
+                break
+        state.update(
+            d=d,
+            t=t,
+            old_dirs=old_dirs,
+            old_stps=old_steps,
+            ro=ro,
+            H_diag=scale,
+            prev_flat_grad=previous,
+            prev_loss=previous_loss,
+        )
+        return first_value
+
+    def _search(
+        self, closure: Callable, t: float, d: Tensor, loss: float, grad: Tensor, slope: float
+    ) -> tuple[float, Tensor, float, int]:
+        """The line search; parameters are where they were afterwards."""
+        group = self.param_groups[0]
+        if group["line_search_fn"] != "strong_wolfe":
+            raise RuntimeError("only 'strong_wolfe' is supported")
+        start = [p.clone() for p in self._params]
+
+        def evaluate(step: float) -> tuple[float, Tensor]:
+            self._move(step, d)
+            _, value, gradient = self._evaluate(closure)
+            self._put(start)
+            return value, gradient
+
+        return strong_wolfe(
+            evaluate, t, d, loss, grad, slope, tolerance_change=group["tolerance_change"]
+        )
+
+
+def _largest(x: Tensor) -> float:
+    return float(x.abs().max())
+
+
+def _two_loops(
+    grad: Tensor, dirs: list[Tensor], steps: list[Tensor], ro: list[float], scale: Any
+) -> Tensor:
+    """Minus the inverse Hessian approximation times the gradient."""
+    q = -grad
+    alphas = [0.0] * len(dirs)
+    for i in reversed(range(len(dirs))):
+        alphas[i] = float(steps[i].dot(q)) * ro[i]
+        q = q - dirs[i] * alphas[i]
+    r = q * scale
+    for i in range(len(dirs)):
+        beta = float(dirs[i].dot(r)) * ro[i]
+        r = r + steps[i] * (alphas[i] - beta)
+    return r
+
+
+def cubic_minimum(
+    x1: float,
+    f1: float,
+    g1: float,
+    x2: float,
+    f2: float,
+    g2: float,
+    bounds: tuple[float, float] | None = None,
+) -> float:
+    """Where the cubic through two points with these slopes is smallest, within the bounds."""
+    low, high = bounds if bounds is not None else (min(x1, x2), max(x1, x2))
+    d1 = g1 + g2 - 3 * (f1 - f2) / (x1 - x2)
+    square = d1**2 - g1 * g2
+    if square < 0:
+        return (low + high) / 2.0
+    d2 = square**0.5
+    if x1 <= x2:
+        at = x2 - (x2 - x1) * ((g2 + d2 - d1) / (g2 - g1 + 2 * d2))
+    else:
+        at = x1 - (x1 - x2) * ((g1 + d2 - d1) / (g1 - g2 + 2 * d2))
+    return min(max(at, low), high)
+
+
+def strong_wolfe(
+    evaluate: Callable[[float], tuple[float, Tensor]],
+    t: float,
+    d: Tensor,
+    f: float,
+    g: Tensor,
+    slope: float,
+    c1: float = 1e-4,
+    c2: float = 0.9,
+    tolerance_change: float = 1e-9,
+    max_iterations: int = 25,
+) -> tuple[float, Tensor, float, int]:
+    """A step length t that satisfies the strong Wolfe conditions.
+
+    Args:
+        evaluate: step length to (loss, gradient).
+        t: first trial.
+        d: the direction.
+        f: loss at 0.
+        g: gradient at 0.
+        slope: g . d.
+        c1: share of the predicted decrease that is asked for.
+        c2: share of the slope that may be left.
+        tolerance_change: smallest interval.
+        max_iterations: evaluations at most.
+
+    Returns:
+        (loss, gradient, t, evaluations).
+    """
+    reach = _largest(d)
+    g = g.clone()
+    new_f, new_g = evaluate(t)
+    calls = 1
+    new_slope = float(new_g.dot(d))
+    before = (0.0, f, g, slope)  # (t, loss, gradient, slope)
+    bracket: list[tuple[float, float, Tensor, float]] = []
+    done = False
+    i = 0
+    while i < max_iterations:
+        here = (t, new_f, new_g.clone(), new_slope)
+        if new_f > f + c1 * t * slope or (i > 1 and new_f >= before[1]):
+            bracket = [before, here]
+            break
+        if abs(new_slope) <= -c2 * slope:
+            bracket, done = [here], True
+            break
+        if new_slope >= 0:
+            bracket = [before, here]
+            break
+        bounds = (t + 0.01 * (t - before[0]), t * 10)
+        last = t
+        t = cubic_minimum(before[0], before[1], before[3], t, new_f, new_slope, bounds)
+        before = (last, new_f, new_g.clone(), new_slope)
+        new_f, new_g = evaluate(t)
+        calls += 1
+        new_slope = float(new_g.dot(d))
+        i += 1
+    if i == max_iterations:
+        bracket = [(0.0, f, g, slope), (t, new_f, new_g, new_slope)]
+    return _zoom(
+        evaluate, bracket, d, f, slope, c1, c2, tolerance_change, max_iterations, reach, calls,
+        done, i,
+    )
+
+
+def _zoom(
+    evaluate: Callable[[float], tuple[float, Tensor]],
+    bracket: list[tuple[float, float, Tensor, float]],
+    d: Tensor,
+    f: float,
+    slope: float,
+    c1: float,
+    c2: float,
+    tolerance_change: float,
+    max_iterations: int,
+    reach: float,
+    calls: int,
+    done: bool,
+    i: int,
+) -> tuple[float, Tensor, float, int]:
+    """Shrink the bracket until a point in it satisfies the conditions."""
+    stuck = False
+    low, high = (0, 1) if bracket[0][1] <= bracket[-1][1] else (1, 0)
+    while not done and i < max_iterations:
+        width = abs(bracket[1][0] - bracket[0][0])
+        if width * reach < tolerance_change:
+            break
+        (x1, f1, _, g1), (x2, f2, _, g2) = bracket
+        t = cubic_minimum(x1, f1, g1, x2, f2, g2)
+        left, right = min(x1, x2), max(x1, x2)
+        margin = 0.1 * (right - left)
+        if min(right - t, t - left) < margin:  # too close to an end of the bracket
+            if stuck or t >= right or t <= left:
+                t = right - margin if abs(t - right) < abs(t - left) else left + margin
+                stuck = False
+            else:
+                stuck = True
+        else:
+            stuck = False
+        new_f, new_g = evaluate(t)
+        calls += 1
+        new_slope = float(new_g.dot(d))
+        i += 1
+        here = (t, new_f, new_g.clone(), new_slope)
+        if new_f > f + c1 * t * slope or new_f >= bracket[low][1]:
+            bracket[high] = here
+            low, high = (0, 1) if bracket[0][1] <= bracket[1][1] else (1, 0)
+        else:
+            if abs(new_slope) <= -c2 * slope:
+                done = True
+            elif new_slope * (bracket[high][0] - bracket[low][0]) >= 0:
+                bracket[high] = bracket[low]
+            bracket[low] = here
+    t, best_f, best_g, _ = bracket[low if len(bracket) > 1 else 0]
+    return best_f, best_g, t, calls
