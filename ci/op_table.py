@@ -62,7 +62,8 @@ def main() -> int:
     holes = [r["op"] for r in rows if r["note"].startswith("HOLE")]
     derived = sum(r["jvp"] == "derived" for r in rows)
     print(
-        f"\n{len(rows)} ops, {sum(r['vjp'] != '-' for r in rows)} differentiable ({derived} with a derived jvp), {len(holes)} holes"
+        f"\n{len(rows)} ops, {sum(r['vjp'] != '-' for r in rows)} differentiable "
+        f"({derived} with a derived jvp), {len(holes)} holes"
     )
     if holes:
         print("holes: " + ", ".join(holes))

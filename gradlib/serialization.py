@@ -198,6 +198,8 @@ def _pickle_loader(
             return trusting(file, persistent, **{"encoding": "utf-8", **options}).load()
         except CheckpointError:
             raise
+        except _Passed as passed:
+            raise passed.error from None
         except pickle.UnpicklingError as error:
             raise pickle.UnpicklingError(f"{name}: {error}") from None
         except _DAMAGE as error:
@@ -216,6 +218,7 @@ def _storage_loader(
 ) -> Callable[[Any], names.TypedStorage]:
     """The function that turns the references in the pickle into storages, each read once."""
     loaded: dict[str, Storage] = {}
+    restore = _passing(restore)
 
     def persistent(pid: Any) -> names.TypedStorage:
         if not (isinstance(pid, tuple) and len(pid) == 5 and pid[0] == "storage"):
@@ -231,6 +234,25 @@ def _storage_loader(
         return names.TypedStorage(loaded[key], kind.dtype)
 
     return persistent
+
+
+class _Passed(Exception):
+    """Carries an error that has nothing to do with the file through the unpickler."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+def _passing(restore: Callable[[Storage, str], Storage]) -> Callable[[Storage, str], Storage]:
+    """`restore`, with its errors in `_Passed`."""
+
+    def passing(storage: Storage, location: str) -> Storage:
+        try:
+            return restore(storage, location)
+        except Exception as error:
+            raise _Passed(error) from None
+
+    return passing
 
 
 def _restorer(map_location: Any) -> Callable[[Storage, str], Storage]:

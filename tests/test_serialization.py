@@ -128,8 +128,7 @@ def test_views_share_memory_again():
     base = gradlib.zeros(4, 3)
     out = round_trip({"base": base, "row": base[1], "again": base, "other": gradlib.zeros(1)})
     assert out["base"] is out["again"]
-    with gradlib.no_grad():
-        out["base"].fill_(7.0)
+    out["base"].fill_(7.0)
     assert out["row"].tolist() == [7.0, 7.0, 7.0]
     assert out["other"].tolist() == [0.0]
 
@@ -278,9 +277,8 @@ def test_damaged_files_name_the_file(tmp_path):
         try:
             out = load(path)
         except (CheckpointError, pickle.UnpicklingError) as error:
-            assert "model.pt: " in str(error)  # noqa: PT017 - either outcome is right
-        else:
-            assert out["weight"].tolist() == weight.tolist()
+            out = str(error)
+        assert "model.pt: " in out if isinstance(out, str) else out["weight"].equal(weight)
 
 
 def test_storage_that_is_too_small_is_refused(tmp_path):
@@ -420,7 +418,7 @@ def test_allowed_class_is_loaded():
     [
         Attack(os.system, "exit 1"),
         Attack(eval, "1/0"),
-        Attack(getattr, gradlib, "load"),
+        Attack(getattr, 1, "real"),
         Attack(gradlib.load, "x"),
         Attack(bytes, 10**12),
         Attack(bytearray, 10**12),

@@ -75,7 +75,7 @@ class Reader:
         self.mapped = mapped
         try:
             self.archive = zipfile.ZipFile(file)
-        except (zipfile.BadZipFile, struct.error, ValueError, OverflowError) as error:
+        except Exception as error:  # damage shows in many ways
             raise CheckpointError(
                 f"{name}: failed reading zip archive: {error}. The file is damaged or incomplete; "
                 "it may not have been written or copied to its end."
@@ -92,7 +92,7 @@ class Reader:
         order = self.root + "byteorder"
         self.swapped = (
             order in self.archive.NameToInfo
-            and self.archive.read(order).strip() != sys.byteorder.encode()
+            and self._read("byteorder").tobytes().strip() != sys.byteorder.encode()
         )
 
     def pickle(self) -> bytes:
@@ -124,7 +124,7 @@ class Reader:
             self._fill(data)
             if zlib.crc32(data) != member.CRC:
                 raise zipfile.BadZipFile(f"Bad CRC-32 for file {member.filename!r}")
-        except (KeyError, zipfile.BadZipFile, struct.error, EOFError, ValueError) as error:
+        except Exception as error:
             raise CheckpointError(
                 f"{self.name}: failed reading {name}: {error}. The file is damaged."
             ) from error

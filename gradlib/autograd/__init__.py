@@ -1,6 +1,6 @@
 """Automatic differentiation: ``backward``, ``grad`` and everything documented under torch.autograd."""
 
-from . import function, grad_mode
+from . import forward_ad, function, grad_mode
 from .differentiate import backward, grad
 from .function import Function, NestedIOFunction
 from .grad_mode import (

@@ -206,7 +206,7 @@ def _batched(outs, ins, grads, keep_graph, create_graph, allow_unused, materiali
 
 
 def _as_tuple(value) -> tuple:
-    if isinstance(value, Tensor) or isinstance(value, tuple) and hasattr(value, "output_nr"):
+    if isinstance(value, Tensor) or (isinstance(value, tuple) and hasattr(value, "output_nr")):
         return (value,)
     return tuple(value)
 

@@ -261,6 +261,11 @@ class BackwardCFunction(VariadicNode):
 # -- gradients -------------------------------------------------------------------------------------------------------
 
 
+def _like(tensor: Tensor) -> tuple:
+    array = tensor._array
+    return array.shape, array.dtype, array.__class__
+
+
 def _zeros(like: tuple) -> Tensor:
     from ..backends import _BY_TYPE
 
@@ -587,9 +592,7 @@ def _with_history(ctx: FunctionCtx, node, args: tuple, output: tuple) -> tuple:
         bump(tensor, _site(), "mark_dirty()")
     if node is not None:
         node.n_out = len(output)
-        node.outputs = tuple(
-            (o._array.shape, o._array.dtype, o._array.__class__) if isinstance(o, Tensor) else None for o in output
-        )
+        node.outputs = tuple(_like(o) if isinstance(o, Tensor) else None for o in output)
     outs = []
     differentiable = 0
     for i, out in enumerate(output):
@@ -680,8 +683,7 @@ def _rewrite(tensor: Tensor, node, nr: int, args: tuple) -> None:
 
 def _push_tangents(cls, ctx: FunctionCtx, args: tuple, outs: tuple) -> None:
     """Run jvp if an input has a tangent, and give the outputs theirs."""
-    from ..core.inplace import set_tangent
-    from ..core.tangents import level_serial, tangent_of
+    from ..core.tangents import own_tangent, set_tangent, split_off, tangent_of
 
     tangents = [tangent_of(a) if isinstance(a, Tensor) else None for a in args]
     if all(t is None for t in tangents):
@@ -689,7 +691,7 @@ def _push_tangents(cls, ctx: FunctionCtx, args: tuple, outs: tuple) -> None:
     with modes.Flag(FORWARD_AD, False):
         if ctx.materialize_grads:
             tangents = [
-                _zeros((a._array.shape, a._array.dtype, a._array.__class__)) if t is None and isinstance(a, Tensor) else t
+                _zeros(_like(a)) if t is None and isinstance(a, Tensor) and a._array.dtype in DIFFERENTIABLE else t
                 for t, a in zip(tangents, args, strict=True)
             ]
         found = cls.jvp(ctx, *tangents)
@@ -698,26 +700,27 @@ def _push_tangents(cls, ctx: FunctionCtx, args: tuple, outs: tuple) -> None:
         raise RuntimeError(
             f"Function's jvp returned an invalid number of forward gradients (expected {len(outs)} but got {len(found)})"
         )
+    dirty = {id(t) for t in ctx.dirty_tensors or ()}
+    constant = {id(t) for t in ctx.non_differentiable or ()}
     for i, (out, tangent) in enumerate(zip(outs, found, strict=True)):
-        if not isinstance(out, Tensor):
-            continue
         if tangent is not None:
-            _check_tangent(cls, i, out, tangent)
-        elif tangent_of(out) is None:
-            continue
-        if any(out is a for a in ctx.dirty_tensors or ()):
+            _check_tangent(i, out, tangent, constant)
+        if id(out) in dirty:
             set_tangent(out, tangent)
-        else:
-            out._tangent, out._tangent_level = tangent, level_serial()
+        elif tangent is not None:
+            own_tangent(split_off(out), tangent)
 
 
-def _check_tangent(cls, i: int, out: Tensor, tangent) -> None:
+def _check_tangent(i: int, out, tangent, constant: set[int]) -> None:
     if not isinstance(tangent, Tensor):
-        raise RuntimeError(f"expected Variable or None (got {type(tangent).__name__})")
-    if tangent._array.shape != out._array.shape:
+        raise RuntimeError(f"expected Variable or None (got {type(tangent).__name__}) for grad output {i}.")
+    if not isinstance(out, Tensor) or id(out) in constant or out._array.dtype not in DIFFERENTIABLE:
         raise RuntimeError(
-            f"{cls.__name__}.jvp returned a tangent of shape {tangent.shape} for output {i} of shape {out.shape}"
+            f"Function's jvp returned a gradient at position {i}, but  the corresponding forward output is not a "
+            "differentiable Tensor.You should return None at that position instead."
         )
+    if tangent._array.shape != out._array.shape:
+        raise RuntimeError(errors.tangent_size(out._array.shape, tangent._array.shape))
 
 
 # -- other classes of the module -------------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ def add_rows(out, rows, values) -> None:
         return
     flat, columns = out.reshape(-1), np.arange(width)
     values = values.reshape(rows.size, width)
-    if out.dtype.itemsize == 2 and out.dtype.kind in "fV" or out.dtype.kind == "b":
+    if (out.dtype.itemsize == 2 and out.dtype.kind in "fV") or out.dtype.kind == "b":
         add_flat(flat, rows[:, None] * width + columns, values)
         return
     step = max(1, BLOCK // width)

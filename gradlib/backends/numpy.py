@@ -64,7 +64,9 @@ class NumpyBackend:
         start = array.__array_interface__["data"][0] + offset_bytes
         start -= root.__array_interface__["data"][0]
         if memory.base is not root or 0 in shape or not array.size:
-            return np.lib.stride_tricks.as_strided(array, shape, strides)  # foreign memory with gaps
+            return np.lib.stride_tricks.as_strided(
+                array, shape, strides
+            )  # foreign memory with gaps
         return _NDARRAY(shape, array.dtype, memory, start, strides)
 
     def add_at(self, out, key, values) -> None:

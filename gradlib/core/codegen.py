@@ -158,7 +158,13 @@ class _Writer:
         test = " or ".join(self.requires(t) for t in self.diff) or "False"
         record = [*self.node(), *self.save_result(), *_PLACE, "out_._rg = True"]
         record += [view + "node_)"] if op.view else ["out_._fn = node_"]
-        return [*lines, f"if record_ and ({test}):", *_deeper(record), "else: out_._rg = False; out_._fn = None", *plain]
+        return [
+            *lines,
+            f"if record_ and ({test}):",
+            *_deeper(record),
+            "else: out_._rg = False; out_._fn = None",
+            *plain,
+        ]
 
     def finish_several(self) -> list[str]:
         op = self.op
@@ -210,7 +216,8 @@ class _Writer:
         lines += [f"node_.h_{name} = h_{name}" for name in op.saved_hidden]
         lines += [f"node_.a_{name} = {name}" for name in op.saved_attrs]
         lines += [
-            f"node_.n_{t} = " + (self.optional(t, f"a_{t}.shape", "()") if t in self.tensors else "()")
+            f"node_.n_{t} = "
+            + (self.optional(t, f"a_{t}.shape", "()") if t in self.tensors else "()")
             for t in op.saved_shapes
         ]
         return lines + self.broadcast()
@@ -220,10 +227,14 @@ class _Writer:
         op = self.op
         code = [f"node_.s_{name} = {name}; node_.v_{name} = -1"]
         if name in self.tensors:
-            version = "v_ if v_.__class__ is int else version_of({0}, True)".format(name)
+            version = f"v_ if v_.__class__ is int else version_of({name}, True)"
             code = [f"v_ = {name}._ver", f"node_.s_{name} = {name}; node_.v_{name} = {version}"]
             if name in op.optional:
-                code = [f"if {name} is None: node_.s_{name} = None; node_.v_{name} = -1", "else:", *_deeper(code)]
+                code = [
+                    f"if {name} is None: node_.s_{name} = None; node_.v_{name} = -1",
+                    "else:",
+                    *_deeper(code),
+                ]
         users = [t for t in self.diff if t in op.users[name]]
         if set(users) >= set(self.diff):
             return code
@@ -273,7 +284,9 @@ def _call(op):
         parameters = ", ".join(f"{t}=None" if t in op.optional else t for t in op.tensors)
     text = ""
     if op.elementwise and len(op.tensors) == 2:
-        for name, number in zip(("number_second", "number_first"), reversed(op.tensors), strict=True):
+        for name, number in zip(
+            ("number_second", "number_first"), reversed(op.tensors), strict=True
+        ):
             text += f"def {name}({parameters}):\n{_Writer(op, (number,)).body()}\n\n"
     start = ""
     if op.elementwise and not op.attrs and op.tensors[0] == "self":
@@ -298,7 +311,9 @@ def _call_variadic(op):
     record = ["node_ = new(node_class); node_.edge_list = tuple([edge(t_) for t_ in tensors])"]
     record += [f"node_.a_{name} = {name}" for name in op.saved_attrs]
     record += ["node_.n_tensors = tuple([a_.shape for a_ in arrays_])"] if op.saved_shapes else []
-    same = "for a_ in arrays_:\n    if a_.__class__ is not ndarray or a_.dtype is not d_: " + general
+    same = (
+        "for a_ in arrays_:\n    if a_.__class__ is not ndarray or a_.dtype is not d_: " + general
+    )
     lines = [
         "try: arrays_ = [t_._array for t_ in tensors]",
         "except (AttributeError, TypeError): " + general,
@@ -310,9 +325,16 @@ def _call_variadic(op):
         f"except Exception as exc_: raise kernel_error(exc_, op, tuple(tensors), ({attrs})) from None",
         "if r_.__class__ is not ndarray: r_ = asarray(r_)",
         _NEW,
-        *(["if record_ and any([t_._rg for t_ in tensors]):", *_deeper([*record, *_PLACE, "out_._rg = True; out_._fn = node_"]),
-           "else: out_._rg = False; out_._fn = None"] if op.differentiable else ["out_._rg = False; out_._fn = None"]),
+        *(
+            [
+                "if record_ and any([t_._rg for t_ in tensors]):",
+                *_deeper([*record, *_PLACE, "out_._rg = True; out_._fn = node_"]),
+                "else: out_._rg = False; out_._fn = None",
+            ]
+            if op.differentiable
+            else ["out_._rg = False; out_._fn = None"]
+        ),
         "return out_",
-    ]  # fmt: skip
+    ]
     text = f"def {op.name}(tensors, {attrs}):\n" + indent("\n".join(lines), "    ")
     return compile_code(op, "forward", text, _names(op))[op.name]

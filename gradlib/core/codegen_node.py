@@ -64,7 +64,10 @@ def _edges(op, n: int) -> dict:
 
 
 def _release(op):
-    lines = [f"node.s_{n} = None; node.v_{n} = {saved.FREED}" for n in (*op.saved_tensors, *op.saved_results)]
+    lines = [
+        f"node.s_{n} = None; node.v_{n} = {saved.FREED}"
+        for n in (*op.saved_tensors, *op.saved_results)
+    ]
     lines += [f"node.h_{n} = None" for n in op.saved_hidden]
     text = "def release(node):\n" + indent("\n".join(lines or ["pass"]), "    ")
     return compile_code(op, "release", text, {})["release"]
@@ -79,7 +82,9 @@ def _fetch(op, want: str) -> str:
     if want == "traced":
         return "traced = False"
     if want == "needs":
-        return "needs = (" + "".join(f"node.e{i} is not None, " for i in range(len(op.tensors))) + ")"
+        return (
+            "needs = (" + "".join(f"node.e{i} is not None, " for i in range(len(op.tensors))) + ")"
+        )
     if want in op.saved_tensors:
         return (
             f"v_ = node.v_{want}\n{want} = node.s_{want}\n"
@@ -118,7 +123,11 @@ def _run(op):
         outs = "".join(f"r{i}_, " for i in range(len(op.tensors)))
         lines.append(f"{outs} = vjp({', '.join(op.vjp.wants)})")
         for i in range(len(op.tensors)):
-            lines += [f"e_ = node.e{i}", f"if e_ is not None and r{i}_ is not None:", *_put(i, f"r{i}_")]
+            lines += [
+                f"e_ = node.e{i}",
+                f"if e_ is not None and r{i}_ is not None:",
+                *_put(i, f"r{i}_"),
+            ]
     for i, argument in enumerate(op.tensors if op.vjp is None else ()):
         formula = op.formulas.get(argument)
         if formula is None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 _TYPES = ("cpu", "cuda", "meta")
-_KNOWN = "cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, lazy, vulkan, mps, meta, hpu, mtia, privateuseone"
+_KNOWN = (
+    "cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, lazy, vulkan, mps, meta, hpu, "
+    "mtia, privateuseone"
+)
 
 
-class device:  # noqa: N801 - the public name is gradlib.device
+class device:
     """``device("cuda:1")``, ``device("cuda", 1)``, ``device("cpu")``; compares by value, usable as a dict key."""
 
     __slots__ = ("index", "type")
 
-    def __init__(self, type, index: int | None = None):  # noqa: A002 - PyTorch's name
+    def __init__(self, type, index: int | None = None):
         if isinstance(type, device):
             type, index = type.type, type.index if index is None else index
         elif isinstance(type, int):

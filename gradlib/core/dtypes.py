@@ -8,7 +8,7 @@ import numpy as np
 BOOL, INTEGER, FLOATING, COMPLEX = range(4)
 
 
-class dtype:  # noqa: N801 - the public name is gradlib.dtype
+class dtype:
     """An element type, for example ``gradlib.float32``. Instances are singletons: compare with ``is``."""
 
     __slots__ = ("category", "is_signed", "itemsize", "name", "np", "tensor_type")
@@ -196,10 +196,10 @@ class _Info:
         self.dtype, self.bits = d.name, d.itemsize * 8
 
 
-class finfo(_Info):  # noqa: N801
+class finfo(_Info):
     """Machine limits of a floating type: eps, max, min, tiny, smallest_normal, resolution, bits."""
 
-    def __init__(self, type: dtype | None = None):  # noqa: A002 - PyTorch's name
+    def __init__(self, type: dtype | None = None):
         d = (type or _default).to_real()
         if not d.is_floating_point:
             raise TypeError(
@@ -218,10 +218,10 @@ class finfo(_Info):  # noqa: N801
         )
 
 
-class iinfo(_Info):  # noqa: N801
+class iinfo(_Info):
     """Limits of an integer type: min, max, bits."""
 
-    def __init__(self, type: dtype):  # noqa: A002 - PyTorch's name
+    def __init__(self, type: dtype):
         if type.category != INTEGER:
             raise TypeError(f"gradlib.iinfo() requires an integer input type, got {type}")
         super().__init__(type)

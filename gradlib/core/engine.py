@@ -239,7 +239,7 @@ def step_leaf(task: GraphTask, node: AccumulateGrad, grads: list) -> None:
         grads[0] = run_tensor_hooks(leaf._backward_hooks, grads[0], traced)
     for k in task.wanted.get((node, 0), ()):
         task.captured[k] = wrap(grads[0], traced)
-    if not task.accumulate or task.wanted and (node, 0) not in task.wanted:
+    if not task.accumulate or (task.wanted and (node, 0) not in task.wanted):
         return
     if extra is not None and extra.prehooks:
         grads = run_prehooks(extra.prehooks, grads, traced)
@@ -297,9 +297,11 @@ def first_gradient(leaf: Tensor, grads: list) -> Tensor:
         and sys.getrefcount(grad) <= STEALABLE
         and (
             grad.base is None
-            or sys.getrefcount(grad.base) <= 2
-            and grad.base.__class__ is grad.__class__
-            and grad.base.base is None
+            or (
+                sys.getrefcount(grad.base) <= 2
+                and grad.base.__class__ is grad.__class__
+                and grad.base.base is None
+            )
         )
         and grad.flags.writeable
     ):
@@ -405,7 +407,8 @@ def _checked(hook, out, values: tuple) -> tuple:
     out = (out,) if isinstance(out, Tensor) else tuple(out)
     if len(out) != len(values):
         raise RuntimeError(
-            f"hook '{_name(hook)}' has returned an incorrect number of values (got {len(out)}, but expected {len(values)})"
+            f"hook '{_name(hook)}' has returned an incorrect number of values (got {len(out)}, "
+            f"but expected {len(values)})"
         )
     return out
 

@@ -39,6 +39,14 @@ def size(shape) -> str:
     return "[" + ", ".join(map(str, shape)) + "]"
 
 
+def tangent_size(shape, tangent) -> str:
+    return (
+        "Trying to set a forward gradient that has a different size than that of the original "
+        f"Tensor, this is not supported. Tensor is of size {size(shape)} while the given forward "
+        f"gradient is of size {size(tangent)}."
+    )
+
+
 def type_and_size(tensor) -> str:
     prefix = "torch.cuda." if tensor.is_cuda else "torch."
     return f"[{prefix}{tensor.dtype.tensor_type} {size(tensor.shape)}]"

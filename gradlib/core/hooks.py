@@ -34,7 +34,7 @@ class RemovableHandle:
     def __enter__(self) -> RemovableHandle:
         return self
 
-    def __exit__(self, type: Any, value: Any, tb: Any) -> None:  # noqa: A002
+    def __exit__(self, type: Any, value: Any, tb: Any) -> None:
         self.remove()
 
     def __getstate__(self):

@@ -98,13 +98,12 @@ def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor
         finally:
             state.interposers = outer
     check(tensor, op.name, records)
-    tangent = None
-    if state.bits & FORWARD_AD and any(
-        getattr(a, "_tangent", None) is not None for a in (tensor, *others)
-    ):
-        from .tangents import inplace_tangent
+    dual = False
+    if state.bits & FORWARD_AD:
+        from . import tangents
 
-        tangent = inplace_tangent(op, tensor, others, attrs)
+        dual = tangents.any_tangent((tensor, *others))
+        tangent = tangents.of_inplace(op, tensor, others, attrs) if dual else None
     args = dispatch.prepare(op, (tensor, *others))
     kwargs = dict(zip(op.attrs, attrs, strict=True))
     node = _node(op, tensor, args, attrs, kwargs) if records else None
@@ -113,8 +112,8 @@ def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor
     bump(tensor, (frame.f_code, frame.f_lasti), op.name + "_")
     if node is not None:
         finish(op, node, tensor, args, hidden)
-    if tangent is not None:
-        set_tangent(tensor, tangent)
+    if dual:
+        tangents.set_tangent(tensor, tangent)
     return tensor
 
 
@@ -124,7 +123,7 @@ def _quick(op, tensor: Tensor, others: tuple) -> bool:
     dtype = array.dtype
     if array.__class__ is not np.ndarray or dtype not in dtypes.NP_FLOATING or 0 in array.strides:
         return False
-    if tensor._ver is INFERENCE_STORAGE or tensor._rg and not state.bits & NO_GRAD:
+    if tensor._ver is INFERENCE_STORAGE or (tensor._rg and not state.bits & NO_GRAD):
         return False
     arrays = [array]
     for other in others:
@@ -136,8 +135,7 @@ def _quick(op, tensor: Tensor, others: tuple) -> bool:
         if (
             value.__class__ is not np.ndarray
             or value.dtype is not dtype
-            or value.ndim
-            and value.shape != array.shape
+            or (value.ndim and value.shape != array.shape)
         ):
             return False
         arrays.append(value)
@@ -257,23 +255,3 @@ def _base_layout(base: Tensor) -> Any:
         return grad.transpose(order).copy(order="C").transpose(back)
 
     return copy
-
-
-def set_tangent(tensor: Tensor, tangent: Tensor | None) -> None:
-    """The forward-mode tangent of `tensor` after an in-place op; a view writes through to its base's tangent."""
-    from .tangents import level_serial
-
-    view = tensor._view
-    if view is not None and tangent is not None:
-        base = view.base
-        if base._tangent is None:
-            with modes.Flag(FORWARD_AD, False):
-                base._tangent = base.detach() * 0
-            base._tangent_level = level_serial()
-        with modes.Flag(FORWARD_AD, False):
-            part = views.replay(base._tangent, view.replay)
-            part.copy_(tangent)
-        tensor._tangent, tensor._tangent_level = part, level_serial()
-        return
-    tensor._tangent = tangent
-    tensor._tangent_level = level_serial() if tangent is not None else -1

@@ -41,7 +41,7 @@ class Extra:
             int, Any
         ] = {}  # edge number -> weak reference to the tensor that keeps its .grad
         self.metadata: dict | None = None
-        self.traceback: str | None = None
+        self.traceback: Any = None  # traceback.StackSummary
         self.parent: Node | None = None
 
 
@@ -150,7 +150,7 @@ class Node:
         return out[0] if len(out) == 1 else out
 
     def __repr__(self) -> str:
-        return f"<{self.name()} object at {id(self):#x}>"
+        return f"<{self.name().rpartition('::')[2]} object at {id(self):#x}>"
 
     def __getattr__(self, name: str):
         from . import saved

@@ -2,22 +2,23 @@
 
     exp = declare("exp", "exp", self=lambda g, result: g * result.conj(), promote="float", elementwise=True)
 
-- **forward**: the name of a NumPy/CuPy ufunc, or ``forward(xp, *arrays, *, **attrs)`` on raw arrays; `xp` is the backend.
-  Positional parameters are the tensor arguments (default None: optional); keyword-only ones are attributes.
-- **formulas**: one keyword per tensor argument gives its gradient; or ``vjp=`` gives all of them as a tuple. A formula's
-  parameter names say what it needs, and what it needs is what the op saves:
+- **forward**: the name of a NumPy/CuPy ufunc, or ``forward(xp, *arrays, *, **attrs)`` on raw arrays; `xp` is the
+  backend. Positional parameters are the tensor arguments (default None: optional); keyword-only ones are attributes.
+- **formulas**: one keyword per tensor argument gives its gradient; or ``vjp=`` gives all of them as a tuple. The
+  parameter names of a formula say what it needs, and what it needs is what the op saves:
   `g` (gradient of the output), `gs` (tuple, for several outputs), `F` (the ops, on whatever the formula runs on),
-  a tensor argument, `result` (or `result0`, `result1`...), an attribute, `<argument>_shape`, `needs` (tuple of bool),
-  or a name of `hidden`.
+  a tensor argument, `result` (or `result0`, `result1`...), an attribute, `<argument>_shape`, `needs` (tuple of
+  bool), or a name of `hidden`.
   The same formula runs on raw arrays (fast) and on Tensors (to be differentiated again): only operators and `F`.
-- **jvp**: ``"linear"``: the op applied to the tangents; ``"multilinear"``: the sum over the arguments; ``"elementwise"``:
-  derived from the formulas by conjugation; a function of `F`, tangents `<argument>_t` and the names above; or nothing:
-  then it is derived from the formulas by differentiating them with respect to `g`, which is always right.
-- **hidden**: values that forward returns after its result(s) for the formulas alone: name -> function that computes it
-  from the other names on Tensors, or None for constants (indices).
-- **samples**: ``samples(t)`` gives argument tuples for ``op.call`` (tensors made by ``t(*shape, low=, high=)``, then attributes);
-  they drive the generated tests (forward, gradcheck, gradgradcheck, forward mode, in-place, empty, strided, complex).
-  Elementwise ops have samples of their own, drawn from `domain`; `complex` says whether complex arguments are supported.
+- **jvp**: ``"linear"``: the op applied to the tangents; ``"multilinear"``: the sum over the arguments;
+  ``"elementwise"``: derived from the formulas by conjugation; a function of `F`, tangents `<argument>_t` and the
+  names above; or nothing: then it is derived by differentiating the formulas with respect to `g`, always right.
+- **hidden**: values that forward returns after its result(s) for the formulas alone: name -> function that computes
+  it from the other names on Tensors, or None for constants (indices).
+- **samples**: ``samples(t)`` gives argument tuples for ``op.call`` (tensors made by ``t(*shape, low=, high=)``, then
+  attributes); they drive the generated tests (forward, gradcheck, gradgradcheck, forward mode, in-place, empty,
+  strided, complex). Elementwise ops have samples of their own, drawn from `domain`; `complex` says whether complex
+  arguments are supported.
 - **promote**: "same" (cast arguments to their common type), "float" (and integers to the default float),
   "none" (refuse mixed types), or "free" (arguments are of different kinds).
 """
@@ -64,7 +65,7 @@ class Op:
         args: str | None = None,
         samples: Callable | None = None,
         domain: tuple[float, float] = (-2.0, 2.0),
-        complex: bool | None = None,  # noqa: A002
+        complex: bool | None = None,
         capturable: bool = True,
         **formulas: Callable,
     ):

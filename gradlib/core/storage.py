@@ -11,7 +11,6 @@ from typing import Any
 
 from . import errors
 
-
 new = object.__new__
 
 

@@ -3,48 +3,135 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from typing import Any
 
-from . import modes
+from . import modes, views
 from .formulas import traced_ops
 from .modes import FORWARD_AD, state
 from .tensor import Tensor
 
-_serial = 0  # grows with every level: tangents of a level that ended do not count any more
+next_serial = itertools.count(1).__next__  # tangents of a level that ended do not count any more
 
 
 def enter_level() -> int:
     """Open the dual level; RuntimeError if one is open (levels do not nest)."""
-    global _serial
     if state.dual_level >= 0:
         raise RuntimeError("Nested forward mode AD is not supported at the moment")
-    _serial += 1
-    state.dual_level = 0
-    modes.set_flag(FORWARD_AD, True)
+    state.dual_level, state.dual_serial = 0, next_serial()
+    if not state.bits & modes.INFERENCE:
+        modes.set_flag(FORWARD_AD, True)
     return 0
 
 
 def exit_level(level: int) -> None:
-    if state.dual_level < 0 or level != state.dual_level:
+    """Close the dual level: its tangents are gone."""
+    if level != state.dual_level:
         raise RuntimeError(
-            "Trying to exit a forward AD level that was not the last one that was created. This is not supported."
+            "Trying to exit a forward AD level that was not the last one that was created. This is "
+            "not supported."
         )
-    state.dual_level = -1
+    if level < 0:
+        raise RuntimeError("Dual level must be a positive number.")
+    state.dual_level, state.dual_serial = -1, 0
     modes.set_flag(FORWARD_AD, False)
 
 
-def level_serial() -> int:
-    return _serial
+class DualView(views.View):
+    """The view of a tensor that holds a tangent of its own, not a part of its base's: make_dual and others make them.
+
+    It holds the tangent beside the tensor, for views of the tensor that outlive it.
+    """
+
+    __slots__ = ("_array", "_tangent", "_tangent_level")
+
+
+def split_off(tensor: Tensor) -> Tensor:
+    """Let the tangent of the view `tensor` have nothing to do with that of its base."""
+    view = tensor._view
+    if view is not None:
+        own = tensor._view = object.__new__(DualView)
+        for name in views.View.__slots__:
+            setattr(own, name, getattr(view, name))
+        own._array, own._tangent, own._tangent_level = tensor._array, None, -1
+    return tensor
+
+
+def own_tangent(holder: Any, tangent: Tensor | None) -> None:
+    """Let `tangent` be that of a tensor (or DualView), whatever aliases it."""
+    holder._tangent, holder._tangent_level = tangent, state.dual_serial
+    view = getattr(holder, "_view", None)
+    if view.__class__ is DualView:
+        view._tangent, view._tangent_level = tangent, state.dual_serial
+
+
+def own_tangent_of(holder: Any) -> Tensor | None:
+    return holder._tangent if holder._tangent_level == state.dual_serial else None
 
 
 def tangent_of(tensor: Any) -> Tensor | None:
-    """The tangent of `tensor` at the open level, or None."""
-    tangent = getattr(tensor, "_tangent", None)
-    return (
-        tangent
-        if tangent is not None and tensor._tangent_level == _serial and state.dual_level >= 0
-        else None
+    """The tangent of `tensor` at the open level, or None; that of a view comes from its base."""
+    if not isinstance(tensor, Tensor):
+        return None
+    if tensor._tangent is not None and tensor._tangent_level == state.dual_serial:
+        return tensor._tangent
+    view = tensor._view
+    if view is None or view.__class__ is DualView:
+        return None
+    base, steps = forward_base(view)
+    whole = own_tangent_of(base)
+    if whole is None:
+        return None
+    with modes.Flag(FORWARD_AD, False):
+        own_tangent(tensor, views.replay(whole, steps))
+    return tensor._tangent
+
+
+def any_tangent(args) -> bool:
+    """Whether one of the arguments of an op has a tangent."""
+    return any(
+        isinstance(a, Tensor)
+        and (a._tangent is not None or a._view is not None)
+        and tangent_of(a) is not None
+        for a in args
     )
+
+
+def forward_base(view: Any) -> tuple[Any, tuple]:
+    """The tensor (or DualView) whose tangent that of a view is a part of, and the steps that lead to the part."""
+    base, steps = view.base, []
+    while view is not None:
+        steps.append((view.op, view.attrs))
+        view = view.parent
+        if view.__class__ is DualView:
+            base = view
+            break
+    return base, tuple(reversed(steps))
+
+
+def set_tangent(tensor: Tensor, tangent: Tensor | None) -> None:
+    """The tangent of `tensor` after an in-place op; views of the same memory see it, as they see the values."""
+    view = tensor._view
+    with modes.Flag(FORWARD_AD, False):
+        if view is not None and view.__class__ is not DualView:
+            base, steps = forward_base(view)
+            whole = own_tangent_of(base)
+            if whole is None:
+                if tangent is None:
+                    return
+                whole = zeros_like(Tensor._make(base._array))
+                own_tangent(base, whole)
+            have = views.replay(whole, steps)
+            own_tangent(tensor, have)
+        else:
+            have = tangent_of(tensor)
+            if have is None or type(tensor._ver) is int or 0 in have._array.strides:
+                own_tangent(tensor, tangent)
+                return
+        if tangent is None:
+            have.zero_()
+        elif tangent is not have:
+            have.copy_(tangent)
 
 
 def run_with_tangents(op, args: tuple, attrs: tuple) -> Any:
@@ -70,14 +157,13 @@ def run_with_tangents(op, args: tuple, attrs: tuple) -> Any:
             and k not in op.nondifferentiable
             and (o.is_floating_point() or o.is_complex())
         ):
-            o._tangent, o._tangent_level = t, _serial
+            own_tangent(o, t)
     return out
 
 
-def inplace_tangent(op, tensor: Tensor, others: tuple, attrs: tuple) -> Tensor | None:
+def of_inplace(op, tensor: Tensor, others: tuple, attrs: tuple) -> Tensor | None:
     """The tangent that `tensor` has after the in-place op: that of the same op out of place."""
-    out = run_with_tangents(op, (tensor, *others), attrs)
-    return tangent_of(out)
+    return tangent_of(run_with_tangents(op, (tensor, *others), attrs))
 
 
 def jvp(op, args, attrs: tuple, tangents: list, outs: tuple) -> list:
@@ -90,7 +176,7 @@ def jvp(op, args, attrs: tuple, tangents: list, outs: tuple) -> list:
             ]
             out = op.call(given, *attrs)
         else:
-            kept = [t if isinstance(a, Tensor) and name in op.formulas or op.vjp else a
+            kept = [t if (isinstance(a, Tensor) and name in op.formulas) or op.vjp else a
                     for t, a, name in zip(tangents, args, op.tensors, strict=True)]  # fmt: skip
             kept = [
                 zeros_like(a) if k is None and isinstance(a, Tensor) else k
@@ -155,34 +241,30 @@ def _derived(op, args, attrs, tangents, outs) -> list:
     """jvp from vjp: vjp is linear in g, so its derivative with respect to g, applied to the tangents, is the jvp."""
     from ..autograd import grad
 
+    recording = modes.is_grad_enabled() and any(isinstance(a, Tensor) and a._rg for a in args)
     live = [i for i, t in enumerate(tangents) if t is not None]
     with modes.Flag(modes.NO_GRAD, False):
-        fresh = [a.detach().requires_grad_() if i in live else a for i, a in enumerate(args)]
-        if modes.is_grad_enabled() and any(isinstance(a, Tensor) and a._rg for a in args):
-            fresh = [a if not isinstance(a, Tensor) or a._rg or i not in live else a.detach().requires_grad_()
-                     for i, a in enumerate(args)]  # fmt: skip
+        # one alias for each argument, so that a tensor that is two arguments counts as two
+        fresh = [
+            a if i not in live else traced_ops.alias(a) if a._rg else a.detach().requires_grad_()
+            for i, a in enumerate(args)
+        ]
         again = op.call(fresh, *attrs) if op.variadic else op.call(*fresh, *attrs)
         again = again if isinstance(again, tuple) else (again,)
         diff = [o for o in again if o._rg]
         seeds = [(o.detach() * 0).requires_grad_() for o in diff]
-        pulled = grad(diff, [fresh[i] for i in live], seeds, create_graph=True, allow_unused=True)
+        inputs = [fresh[i] for i in live]
+        pulled = grad(diff, inputs, seeds, create_graph=True, allow_unused=True)
         pairs = [
             (p, tangents[i]) for p, i in zip(pulled, live, strict=True) if p is not None and p._rg
         ]
-        if not pairs:
-            return [None if o not in diff else o.detach() * 0 for o in again]
-        pushed = grad(
-            [p for p, _ in pairs],
-            seeds,
-            [t for _, t in pairs],
-            create_graph=True,
-            allow_unused=True,
-        )
-    found = dict(zip((id(o) for o in diff), pushed, strict=True))
+        pushed: Any = [None] * len(diff)
+        if pairs:
+            outputs, given = zip(*pairs, strict=True)
+            pushed = grad(outputs, seeds, given, create_graph=True, allow_unused=True)
+    found = {id(o): zeros_like(o) if p is None else p for o, p in zip(diff, pushed, strict=True)}
     result = [found.get(id(o)) for o in again]
-    if any(isinstance(a, Tensor) and a._rg for a in args):
-        return result
-    return [t if t is None else t.detach() for t in result]
+    return result if recording else [t if t is None else t.detach() for t in result]
 
 
 def zeros_like(tensor: Tensor) -> Tensor:

@@ -127,8 +127,7 @@ class Tensor:
         out._array = (
             array
             if isinstance(array, ndarray)
-            or hasattr(array, "ndim")
-            and not isinstance(array, np.generic)
+            or (hasattr(array, "ndim") and not isinstance(array, np.generic))
             else np.asarray(array)
         )
         out._rg, out._fn, out._nr, out._grad, out._view = requires_grad, None, 0, None, None
@@ -341,7 +340,7 @@ class Tensor:
         """
         if force:
             return to_host(self._array)
-        if self._rg:
+        if self._rg and not state.bits & NO_GRAD:
             raise RuntimeError(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
             )
@@ -523,14 +522,6 @@ class Tensor:
         """The same memory and version counter, outside the graph; never requires grad."""
         out = Tensor._alias(self)
         out.__dict__["_detached"] = True
-        if self._tangent is not None:
-            out = self._alias_with_tangent(out)
-        return out
-
-    def _alias_with_tangent(self, out: Tensor) -> Tensor:
-        tangent = self._tangent
-        if tangent is not None:
-            out._tangent, out._tangent_level = tangent.detach(), self._tangent_level
         return out
 
     def detach_(self) -> Tensor:

@@ -3,13 +3,18 @@
 from . import (
     activation,
     addmm,
+    arrange,
     einsum,
     extrema,
+    join,
     matmul,
     norm,
+    normalization,
     reduce,
     scan,
     shape,
+    slicing,
     softmax,
     special,
+    split,
 )

@@ -38,13 +38,18 @@ def _cast_back(F, g, self_dtype):
 
 
 cast_op = declare(
-    "cast", lambda xp, self, *, dtype, self_dtype: _cast(xp, self, dtype=dtype), node="ToCopyBackward0",
+    "cast",
+    lambda xp, self, *, dtype, self_dtype: _cast(xp, self, dtype=dtype),
+    node="ToCopyBackward0",
     self=lambda F, g, self_dtype: _cast_back(F, g, self_dtype),
-    jvp=lambda self_t, dtype, self_dtype: cast_op.call(self_t, dtype, self_dtype), batch="elementwise",
+    jvp=lambda self_t, dtype, self_dtype: cast_op.call(self_t, dtype, self_dtype),
+    batch="elementwise",
     samples=lambda t: [
-        (t(3, 4), np.dtype("c16"), np.dtype("f8")), (t(), np.dtype("c16"), np.dtype("f8")), (t(0), np.dtype("i8"), np.dtype("f8")),
+        (t(3, 4), np.dtype("c16"), np.dtype("f8")),
+        (t(), np.dtype("c16"), np.dtype("f8")),
+        (t(0), np.dtype("i8"), np.dtype("f8")),
     ],
-)  # fmt: skip
+)
 to_device_op = declare(
     "to_device", lambda xp, self, *, target, origin, non_blocking: _move(self, target, non_blocking),
     node="ToCopyBackward0", jvp="linear", capturable=False,
@@ -60,7 +65,7 @@ def _move(array, target: device, non_blocking: bool):
 
 
 @function("clone", method=True)
-def clone(input, *, memory_format=None):  # noqa: A002
+def clone(input, *, memory_format=None):
     """A copy; the copy is recorded, so gradients flow to the original."""
     return clone_op.call(input, "C" if str(memory_format) == "torch.contiguous_format" else "K")
 
@@ -71,7 +76,7 @@ def convert(tensor: Tensor, dtype=None, target=None, non_blocking=False, copy=Fa
     if target is not None:
         target = check_device(target)
         here = tensor.device
-        if target.type != here.type or target.index is not None and target.index != here.index:
+        if target.type != here.type or (target.index is not None and target.index != here.index):
             out = to_device_op.call(out, target, here, non_blocking)
     if dtype is not None and dtype.np != out._array.dtype:
         out = cast_op.call(out, dtype.np, out._array.dtype)
@@ -142,7 +147,7 @@ def cpu(self, memory_format=None):
 
 
 @function("contiguous", method=True)
-def contiguous(input, memory_format=None):  # noqa: A002
+def contiguous(input, memory_format=None):
     """Itself if row-major contiguous, else a contiguous copy."""
     return input if input._array.flags.c_contiguous else clone_op.call(input, "C")
 

@@ -25,9 +25,14 @@ for _name, _ufunc, *_aliases in (
 ):  # fmt: skip
     pointwise(_name, _ufunc, *_aliases, args="self other", nondifferentiable="bool")
 for _name, _ufunc in (
-    ("bitwise_and", "bitwise_and"), ("bitwise_or", "bitwise_or"), ("bitwise_xor", "bitwise_xor"), ("gcd", "gcd"), ("lcm", "lcm"),
-    ("bitwise_left_shift", "left_shift"), ("bitwise_right_shift", "right_shift"),
-):  # fmt: skip
+    ("bitwise_and", "bitwise_and"),
+    ("bitwise_or", "bitwise_or"),
+    ("bitwise_xor", "bitwise_xor"),
+    ("gcd", "gcd"),
+    ("lcm", "lcm"),
+    ("bitwise_left_shift", "left_shift"),
+    ("bitwise_right_shift", "right_shift"),
+):
     pointwise(_name, _ufunc, args="self other", nondifferentiable="integer", samples=_integers)
 pointwise(
     "bitwise_not",
@@ -60,14 +65,22 @@ _test("isneginf", lambda xp, self: self == -np.inf, False)
 _test("isreal", lambda xp, self: xp.imag(self) == 0, True)
 
 select = declare(
-    "select_where", lambda xp, self, other, *, condition: xp.where(condition, self, other), promote="same",
+    "select_where",
+    lambda xp, self, other, *, condition: xp.where(condition, self, other),
+    promote="same",
     self=lambda F, g, condition, self_shape: F.sum_to_size(F.where(condition, g, 0.0), self_shape),
-    other=lambda F, g, condition, other_shape: F.sum_to_size(F.where(condition, 0.0, g), other_shape),
-    jvp="linear", node="WhereBackward0", complex=True,
+    other=lambda F, g, condition, other_shape: F.sum_to_size(
+        F.where(condition, 0.0, g), other_shape
+    ),
+    jvp="linear",
+    node="WhereBackward0",
+    complex=True,
     samples=lambda t: [
-        (t(3, 4), t(3, 4), np.arange(12).reshape(3, 4) % 3 == 0), (t(4), t(3, 1), np.eye(3, 4) > 0), (t(), t(0), np.zeros(0, bool)),
+        (t(3, 4), t(3, 4), np.arange(12).reshape(3, 4) % 3 == 0),
+        (t(4), t(3, 1), np.eye(3, 4) > 0),
+        (t(), t(0), np.zeros(0, bool)),
     ],
-)  # fmt: skip
+)
 
 
 @formula_function("where")
@@ -82,7 +95,7 @@ def is_complex(F, x):
 
 
 @function("where")
-def where(condition, input=None, other=None, *, out=None):  # noqa: A002
+def where(condition, input=None, other=None, *, out=None):
     """Elements of `input` where `condition`, else of `other`; with `condition` alone, ``nonzero(as_tuple=True)``."""
     if input is None and other is None:
         return condition.nonzero(as_tuple=True)
@@ -102,7 +115,7 @@ Tensor.where = lambda self, condition, other: where(condition, self, other)  # t
 
 
 @function("isclose", method=True)
-def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):  # noqa: A002
+def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
     """``|input - other| <= atol + rtol * |other|``, elementwise."""
     from .create import wrap_like
 
@@ -118,21 +131,36 @@ def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):  # noqa: A00
 
 
 @function("allclose", method=True)
-def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False) -> bool:  # noqa: A002
+def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False) -> bool:
     """Whether all elements are close (see ``isclose``)."""
     return bool(isclose(input, other, rtol, atol, equal_nan).all())
 
 
 @function("equal", method=True)
-def equal(input, other) -> bool:  # noqa: A002
+def equal(input, other) -> bool:
     """Whether both tensors have the same size and elements."""
     a, b = input._array, other._array
     return a.shape == b.shape and bool((a == b).all())
 
 
-for _dunder, _name in (("__eq__", "eq"), ("__ne__", "ne"), ("__lt__", "lt"), ("__le__", "le"), ("__gt__", "gt"),
-                       ("__ge__", "ge"), ("__and__", "bitwise_and"), ("__or__", "bitwise_or"), ("__xor__", "bitwise_xor"),
-                       ("__rand__", "bitwise_and"), ("__ror__", "bitwise_or"), ("__rxor__", "bitwise_xor"),
-                       ("__invert__", "bitwise_not"), ("__lshift__", "bitwise_left_shift"), ("__rshift__", "bitwise_right_shift"),
-                       ("__iand__", "bitwise_and_"), ("__ior__", "bitwise_or_"), ("__ixor__", "bitwise_xor_")):  # fmt: skip
+for _dunder, _name in (
+    ("__eq__", "eq"),
+    ("__ne__", "ne"),
+    ("__lt__", "lt"),
+    ("__le__", "le"),
+    ("__gt__", "gt"),
+    ("__ge__", "ge"),
+    ("__and__", "bitwise_and"),
+    ("__or__", "bitwise_or"),
+    ("__xor__", "bitwise_xor"),
+    ("__rand__", "bitwise_and"),
+    ("__ror__", "bitwise_or"),
+    ("__rxor__", "bitwise_xor"),
+    ("__invert__", "bitwise_not"),
+    ("__lshift__", "bitwise_left_shift"),
+    ("__rshift__", "bitwise_right_shift"),
+    ("__iand__", "bitwise_and_"),
+    ("__ior__", "bitwise_or_"),
+    ("__ixor__", "bitwise_xor_"),
+):
     setattr(Tensor, _dunder, getattr(Tensor, _name))

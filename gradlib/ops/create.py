@@ -97,7 +97,7 @@ def _filled(kind: str):
         requires_grad=False,
         memory_format=None,
         pin_memory=False,
-    ):  # noqa: A002
+    ):
         xp, d, target = place(dtype, device, input)
         if target.type == input.device.type:
             return finish(getattr(xp, kind + "_like")(input._array, d), requires_grad)
@@ -159,7 +159,7 @@ def full(
         )
     xp, d, _ = place(dtype, device, out)
     return finish(
-        xp.full(sizes((size,) if not isinstance(size, int) else (size,)), _number(fill_value), d),
+        xp.full(sizes((size,)), _number(fill_value), d),
         requires_grad,
         out,
     )
@@ -179,7 +179,7 @@ def full_like(
     device=None,
     requires_grad=False,
     memory_format=None,
-):  # noqa: A002
+):
     """``full`` with the size, dtype and device of `input`."""
     xp, d, _ = place(dtype, device, input)
     return finish(xp.full(input._array.shape, _number(fill_value), d), requires_grad)

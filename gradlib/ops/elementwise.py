@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..core.op import Op, declare
-from ..core.tensor import Tensor
 from ..core.formulas import formula_function
 from ..core.inplace import inplace
+from ..core.op import Op, declare
+from ..core.tensor import Tensor
 from .expose import PUBLIC, function, inplace_method, method, write_out
 
 
@@ -86,25 +86,25 @@ square = unary("square", lambda g, self: g * (2 * self).conjugate(), promote="sa
 
 
 @function("add", method=True)
-def add(input, other, *, alpha=1, out=None):  # noqa: A002
+def add(input, other, *, alpha=1, out=None):
     """``input + alpha * other``, with broadcasting."""
     return add_op.call(input, other if alpha == 1 else other * alpha, out=out)
 
 
 @function("sub", "subtract", method=True)
-def sub(input, other, *, alpha=1, out=None):  # noqa: A002
+def sub(input, other, *, alpha=1, out=None):
     """``input - alpha * other``, with broadcasting."""
     return sub_op.call(input, other if alpha == 1 else other * alpha, out=out)
 
 
 @function("rsub", method=True)
-def rsub(input, other, *, alpha=1):  # noqa: A002
+def rsub(input, other, *, alpha=1):
     """``other - alpha * input``."""
     return sub(other, input, alpha=alpha) if isinstance(other, Tensor) else -input * alpha + other
 
 
 @function("div", "divide", method=True)
-def div(input, other, *, rounding_mode=None, out=None):  # noqa: A002
+def div(input, other, *, rounding_mode=None, out=None):
     """``input / other``; rounding_mode "trunc" or "floor" rounds the quotient (integers stay integers)."""
     if rounding_mode is None:
         return div_op.call(input, other, out=out)
@@ -117,7 +117,7 @@ def div(input, other, *, rounding_mode=None, out=None):  # noqa: A002
 
 
 @function("true_divide", method=True)
-def true_divide(input, other, *, out=None):  # noqa: A002
+def true_divide(input, other, *, out=None):
     """``input / other``."""
     return div_op.call(input, other, out=out)
 
@@ -151,7 +151,7 @@ trunc_divide_op = declare(
 
 
 @function("floor_divide", method=True)
-def floor_divide(input, other, *, out=None):  # noqa: A002
+def floor_divide(input, other, *, out=None):
     """``floor(input / other)``."""
     return write_out(out, floor_divide_op.call(input, other))
 
@@ -209,11 +209,26 @@ def _grad_exponent(F, g, base, result, exponent):
 
 
 pow_number = declare(
-    "pow_number", lambda xp, self, *, exponent: xp.power(self, exponent) if exponent != 2 else xp.multiply(self, self),
-    node="PowBackward0", jvp="elementwise", inplace=True, batch="elementwise", complex=True,
+    "pow_number",
+    lambda xp, self, *, exponent: (
+        xp.power(self, exponent) if exponent != 2 else xp.multiply(self, self)
+    ),
+    node="PowBackward0",
+    jvp="elementwise",
+    inplace=True,
+    batch="elementwise",
+    complex=True,
     self=lambda F, g, self, exponent: _grad_base(F, g, self, exponent),
-    samples=lambda t: [(t(3, 4, low=0.5), 2.5), (t(4), 3), (t(4), 2), (t(4), 1), (t(4), 0), (t(low=0.5), -1.5), (t(2, 0), 2)],
-)  # fmt: skip
+    samples=lambda t: [
+        (t(3, 4, low=0.5), 2.5),
+        (t(4), 3),
+        (t(4), 2),
+        (t(4), 1),
+        (t(4), 0),
+        (t(low=0.5), -1.5),
+        (t(2, 0), 2),
+    ],
+)
 pow_tensors = declare(
     "pow_tensors", _pow, elementwise=True, node="PowBackward1", domain=(0.5, 2.0), complex=True,
     self=lambda F, g, self, other: _grad_base(F, g, self, other),
@@ -222,15 +237,14 @@ pow_tensors = declare(
 
 
 @function("pow", method=True)
-def pow(input, exponent, *, out=None):  # noqa: A001, A002
+def pow(input, exponent, *, out=None):
     """``input ** exponent`` for tensors and numbers on either side."""
     if not isinstance(exponent, Tensor) and isinstance(input, Tensor):
         kind = input._array.dtype.kind
         if kind in "iub" and isinstance(exponent, int) and exponent < 0:
             raise RuntimeError("Integers to negative integer powers are not allowed.")
         if (
-            kind in "iubV"
-            and isinstance(exponent, float)
+            (kind in "iubV" and isinstance(exponent, float))
             or isinstance(exponent, complex)
             or kind == "b"
         ):
@@ -248,7 +262,7 @@ def pow_(self, exponent):
 
 
 @function("float_power", method=True)
-def float_power(input, exponent, *, out=None):  # noqa: A002
+def float_power(input, exponent, *, out=None):
     """``pow`` in float64 (complex128 for complex arguments)."""
     from ..core import dtypes
 
@@ -354,7 +368,13 @@ asinh = unary(
     complex=True,
 )
 acosh = unary(
-    "acosh", lambda F, g, self: g * (F.rsqrt(self - 1) * F.rsqrt(self + 1)).conjugate(), "arccosh", forward="arccosh", domain=(1.1, 3.0), complex=True)  # fmt: skip
+    "acosh",
+    lambda F, g, self: g * (F.rsqrt(self - 1) * F.rsqrt(self + 1)).conjugate(),
+    "arccosh",
+    forward="arccosh",
+    domain=(1.1, 3.0),
+    complex=True,
+)
 atanh = unary(
     "atanh",
     lambda g, self: g / (1 - self * self).conjugate(),
@@ -368,9 +388,13 @@ atan2 = pointwise(
     self=lambda g, self, other: g * other / (self * self + other * other),
     other=lambda g, self, other: -g * self / (self * self + other * other), domain=(0.2, 2.0))  # fmt: skip
 hypot = pointwise(
-    "hypot", "hypot", args="self other",
+    "hypot",
+    "hypot",
+    args="self other",
     self=lambda F, g, self, result: g * F.where(result == 0, 0.0 * self, self / result),
-    other=lambda F, g, other, result: g * F.where(result == 0, 0.0 * other, other / result), domain=(0.2, 2.0))  # fmt: skip
+    other=lambda F, g, other, result: g * F.where(result == 0, 0.0 * other, other / result),
+    domain=(0.2, 2.0),
+)
 deg2rad = unary(
     "deg2rad", lambda g: g * (math.pi / 180), forward=lambda xp, self: self * (math.pi / 180)
 )
@@ -416,13 +440,20 @@ frac = unary(
     domain=(0.1, 0.9),
 )
 round_op = declare(
-    "round", lambda xp, self, *, decimals: self.copy() if self.dtype.kind in "iub" else xp.round(self, decimals),
-    self=lambda F, g: F.zeros_like(g), samples=lambda t: [(t(3, 4), 0), (t(4), 2), (t(), 0), (t(0), 0)], inplace=True, batch="elementwise", jvp="elementwise",
-)  # fmt: skip
+    "round",
+    lambda xp, self, *, decimals: (
+        self.copy() if self.dtype.kind in "iub" else xp.round(self, decimals)
+    ),
+    self=lambda F, g: F.zeros_like(g),
+    samples=lambda t: [(t(3, 4), 0), (t(4), 2), (t(), 0), (t(0), 0)],
+    inplace=True,
+    batch="elementwise",
+    jvp="elementwise",
+)
 
 
 @function("round", method=True)
-def round(input, *, decimals=0, out=None):  # noqa: A001, A002
+def round(input, *, decimals=0, out=None):
     """Round to the nearest number with `decimals` digits after the point; halves go to the even neighbour."""
     return write_out(out, round_op.call(input, decimals))
 
@@ -450,9 +481,18 @@ nextafter = pointwise(
 
 # -- absolute value, extrema -------------------------------------------------------------------------------------
 
-abs = unary(  # noqa: A001
-    "abs", lambda F, g, self: g * F.sgn(self), "absolute", forward="absolute", promote="same",
-    jvp=lambda F, self, self_t: (self_t * F.sgn(self).conj()).real if self.is_complex() else self_t * F.sgn(self), domain=(0.1, 2.0), complex=True)  # fmt: skip
+abs = unary(
+    "abs",
+    lambda F, g, self: g * F.sgn(self),
+    "absolute",
+    forward="absolute",
+    promote="same",
+    jvp=lambda F, self, self_t: (
+        (self_t * F.sgn(self).conj()).real if self.is_complex() else self_t * F.sgn(self)
+    ),
+    domain=(0.1, 2.0),
+    complex=True,
+)
 
 
 def _sgn(xp, self):
@@ -498,15 +538,29 @@ minimum = pointwise(
     other=lambda F, g, self, other: _share_ties(F, g, self, other, other < self),
 )  # fmt: skip
 fmax = pointwise(
-    "fmax", "fmax", args="self other", inplace=False,
-    self=lambda F, g, self, other: F.where((self > other) | F.isnan(other), g, 0.0) + F.where(self == other, 0.5 * g, 0.0),
-    other=lambda F, g, self, other: F.where((other > self) | F.isnan(self), g, 0.0) + F.where(self == other, 0.5 * g, 0.0),
-)  # fmt: skip
+    "fmax",
+    "fmax",
+    args="self other",
+    inplace=False,
+    self=lambda F, g, self, other: (
+        F.where((self > other) | F.isnan(other), g, 0.0) + F.where(self == other, 0.5 * g, 0.0)
+    ),
+    other=lambda F, g, self, other: (
+        F.where((other > self) | F.isnan(self), g, 0.0) + F.where(self == other, 0.5 * g, 0.0)
+    ),
+)
 fmin = pointwise(
-    "fmin", "fmin", args="self other", inplace=False,
-    self=lambda F, g, self, other: F.where((self < other) | F.isnan(other), g, 0.0) + F.where(self == other, 0.5 * g, 0.0),
-    other=lambda F, g, self, other: F.where((other < self) | F.isnan(self), g, 0.0) + F.where(self == other, 0.5 * g, 0.0),
-)  # fmt: skip
+    "fmin",
+    "fmin",
+    args="self other",
+    inplace=False,
+    self=lambda F, g, self, other: (
+        F.where((self < other) | F.isnan(other), g, 0.0) + F.where(self == other, 0.5 * g, 0.0)
+    ),
+    other=lambda F, g, self, other: (
+        F.where((other < self) | F.isnan(self), g, 0.0) + F.where(self == other, 0.5 * g, 0.0)
+    ),
+)
 relu = unary(
     "relu",
     lambda g, result: g * (result > 0),
@@ -515,29 +569,49 @@ relu = unary(
     domain=(0.1, 2.0),
 )
 clamp_number = declare(
-    "clamp_number", lambda xp, self, *, min, max: xp.clip(self, min, max), node="ClampBackward0",
+    "clamp_number",
+    lambda xp, self, *, min, max: xp.clip(self, min, max),
+    node="ClampBackward0",
     self=lambda F, g, self, min, max: g * F.clamp_mask(self, min, max),
-    jvp="elementwise", inplace=True, batch="elementwise",
-    samples=lambda t: [(t(3, 4), -1.0, 1.0), (t(5), None, 0.5), (t(5), 0.5, None), (t(), 0, 1), (t(0), 0, 1)],
-)  # fmt: skip
-clamp_op = declare(
-    "clamp", lambda xp, self, min=None, max=None: xp.clip(self, min, max), node="ClampBackward1",
-    self=lambda F, g, self, min, max, self_shape: F.sum_to_size(g * F.clamp_mask(self, min, max), self_shape),
-    min=lambda F, g, self, min, max: F.sum_to_size(F.where(_below(self, min, max), g, 0.0), F.shape_of(min)),
-    max=lambda F, g, self, max: F.sum_to_size(F.where(self > max, g, 0.0), F.shape_of(max)),
-    inplace=True, batch="elementwise",
+    jvp="elementwise",
+    inplace=True,
+    batch="elementwise",
     samples=lambda t: [
-        (t(3, 4), t(4), t(3, 1, low=2)), (t(3, 4), None, t()), (t(3), t(3), None), (t(0), t(), t(low=3, high=4)),
+        (t(3, 4), -1.0, 1.0),
+        (t(5), None, 0.5),
+        (t(5), 0.5, None),
+        (t(), 0, 1),
+        (t(0), 0, 1),
     ],
-)  # fmt: skip
+)
+clamp_op = declare(
+    "clamp",
+    lambda xp, self, min=None, max=None: xp.clip(self, min, max),
+    node="ClampBackward1",
+    self=lambda F, g, self, min, max, self_shape: F.sum_to_size(
+        g * F.clamp_mask(self, min, max), self_shape
+    ),
+    min=lambda F, g, self, min, max: F.sum_to_size(
+        F.where(_below(self, min, max), g, 0.0), F.shape_of(min)
+    ),
+    max=lambda F, g, self, max: F.sum_to_size(F.where(self > max, g, 0.0), F.shape_of(max)),
+    inplace=True,
+    batch="elementwise",
+    samples=lambda t: [
+        (t(3, 4), t(4), t(3, 1, low=2)),
+        (t(3, 4), None, t()),
+        (t(3), t(3), None),
+        (t(0), t(), t(low=3, high=4)),
+    ],
+)
 
 
-def _below(self, min, max):  # noqa: A002
+def _below(self, min, max):
     return self < min if max is None else (self < min) & (min < max)
 
 
 @formula_function()
-def clamp_mask(F, self, min, max):  # noqa: A002
+def clamp_mask(F, self, min, max):
     """Where clamp passes the gradient: inside its bounds, the bounds included."""
     if min is None:
         return self <= max
@@ -550,7 +624,7 @@ def shape_of(F, x):
 
 
 @function("clamp", "clip", method=True)
-def clamp(input, min=None, max=None, *, out=None):  # noqa: A002
+def clamp(input, min=None, max=None, *, out=None):
     """Limit each element to [min, max]; bounds are numbers, tensors or None. The gradient at a bound is 1."""
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
@@ -559,7 +633,7 @@ def clamp(input, min=None, max=None, *, out=None):  # noqa: A002
     )
 
 
-def _plain(input, min, max) -> bool:  # noqa: A002
+def _plain(input, min, max) -> bool:
     """Whether the bounds are numbers that do not change the dtype of `input`."""
     if isinstance(min, Tensor) or isinstance(max, Tensor):
         return False
@@ -568,19 +642,19 @@ def _plain(input, min, max) -> bool:  # noqa: A002
 
 
 @function("clamp_min", method=True)
-def clamp_min(input, min, *, out=None):  # noqa: A002
+def clamp_min(input, min, *, out=None):
     """``max(input, min)`` elementwise."""
     return clamp(input, min=min, out=out)
 
 
 @function("clamp_max", method=True)
-def clamp_max(input, max, *, out=None):  # noqa: A002
+def clamp_max(input, max, *, out=None):
     """``min(input, max)`` elementwise."""
     return clamp(input, max=max, out=out)
 
 
 @method("clamp_", "clip_")
-def clamp_(self, min=None, max=None):  # noqa: A002
+def clamp_(self, min=None, max=None):
     """In-place version of ``clamp``."""
     return (
         inplace(clamp_number, self, (), (min, max))
@@ -590,7 +664,7 @@ def clamp_(self, min=None, max=None):  # noqa: A002
 
 
 @method("clamp_min_")
-def clamp_min_(self, min):  # noqa: A002
+def clamp_min_(self, min):
     """In-place version of ``clamp_min``."""
     return (
         inplace(clamp_number, self, (), (min, None))
@@ -600,7 +674,7 @@ def clamp_min_(self, min):  # noqa: A002
 
 
 @method("clamp_max_")
-def clamp_max_(self, max):  # noqa: A002
+def clamp_max_(self, max):
     """In-place version of ``clamp_max``."""
     return (
         inplace(clamp_number, self, (), (None, max))
@@ -609,8 +683,15 @@ def clamp_max_(self, max):  # noqa: A002
     )
 
 
-for _name, _fn, _op in (("add", add, add_op), ("sub", sub, sub_op), ("subtract", sub, sub_op), ("div", div, div_op),
-                        ("divide", div, div_op), ("true_divide", true_divide, div_op), ("floor_divide", floor_divide, floor_divide_op)):  # fmt: skip
+for _name, _fn, _op in (
+    ("add", add, add_op),
+    ("sub", sub, sub_op),
+    ("subtract", sub, sub_op),
+    ("div", div, div_op),
+    ("divide", div, div_op),
+    ("true_divide", true_divide, div_op),
+    ("floor_divide", floor_divide, floor_divide_op),
+):
 
     def _in_place(self, other, *, alpha=1, rounding_mode=None, _op=_op):
         op = _op

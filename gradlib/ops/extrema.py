@@ -74,11 +74,15 @@ def share_ties(F, g, self, result, dim, keepdim):
     """The gradient of an extremum: equal shares for all elements equal to the result."""
     shape = self.shape
     mask = self == F.keep_dims(result, shape, dim, keepdim)
+    if dim is None:  # a full extremum that is nan comes from the nans
+        mask, dim = mask | (self != self), ()
     return F.keep_dims(g, shape, dim, keepdim) * F.even_share(mask, g, dim)
 
 
 def _share_jvp(F, self, self_t, result, dim, keepdim):
     mask = self == F.keep_dims(result, self.shape, dim, keepdim)
+    if dim is None:
+        mask, dim = mask | (self != self), ()
     return F.sum(self_t * F.even_share(mask, self_t, dim), dim, keepdim)
 
 
@@ -121,8 +125,8 @@ amax_op, amin_op = (
 max_all, min_all = (
     declare(
         name + "_all", _full(name), node=name.capitalize() + "Backward1", samples=lambda t: [(t(3, 4),), (t(),)],
-        self=lambda F, g, self, result: F.share_ties(g, self, result, (), False),
-        jvp=lambda F, self, self_t, result: _share_jvp(F, self, self_t, result, (), False),
+        self=lambda F, g, self, result: F.share_ties(g, self, result, None, False),
+        jvp=lambda F, self, self_t, result: _share_jvp(F, self, self_t, result, None, False),
     )
     for name in ("max", "min")
 )  # fmt: skip
@@ -148,12 +152,27 @@ def amin(input, dim=(), keepdim=False, *, out=None, axis=None, keepdims=False):
     return _amax(amin_op, input, dim, keepdim, out, axis, keepdims)
 
 
+def _aminmax(xp, self, *, dim, keepdim):
+    return tuple(xp.asarray(_extremum(m, "aminmax")(xp, self, dim=dim, keepdim=keepdim)) for m in ("min", "max"))
+
+
+def _aminmax_self(F, gs, self, result0, result1, dim, keepdim):
+    total = None
+    for g, result in zip(gs, (result0, result1)):
+        if g is not None:
+            part = F.share_ties(g, self, result, dim, keepdim)
+            total = part if total is None else total + part
+    return total
+
+
+aminmax_op = declare("aminmax", _aminmax, n_out=2, self=_aminmax_self, samples=_SAMPLES)
+
+
 @function("aminmax", method=True)
 def aminmax(input, *, dim=None, keepdim=False, out=None):
     """(min, max) over one dimension or all of them; a named tuple."""
-    dims = dims_of(dim, input.ndim)
-    pair = return_types.aminmax(amin_op.call(input, dims, keepdim), amax_op.call(input, dims, keepdim))
-    return write_out(out, pair)
+    pair = aminmax_op.call(input, dims_of(dim, input.ndim), keepdim)
+    return write_out(out, return_types.aminmax(*pair))
 
 
 # -- indices -----------------------------------------------------------------------------------------------------
@@ -177,6 +196,8 @@ argmin_op = declare("argmin", _arg("argmin"))
 
 
 def _index(op, input, dim, keepdim, out):
+    if input._array.dtype.kind == "b":
+        raise RuntimeError(f"{op.name}(): does not support bool input")
     if dim is not None:
         dim = wrap_dim(dim, input.ndim) if input.ndim else wrap_dim(dim, 0) and None
     result = op.call(input, dim, keepdim)

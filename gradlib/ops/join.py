@@ -10,7 +10,7 @@ from ..core import errors
 from ..core.op import declare
 from ..core.tensor import Tensor, wrap_dim
 from .arrange import atleast_1d, atleast_2d, atleast_3d
-from .expose import function, method, write_out
+from .expose import function, write_out
 from .shape import expand_op, reshape_to, view_op
 
 # -- cat and stack -----------------------------------------------------------------------------------------------
@@ -77,9 +77,7 @@ def _cat_error(tensors: list, dim: int) -> RuntimeError | None:
     first = shapes[0][1]
     for i, shape in shapes:
         if not shape:
-            return RuntimeError(
-                f"zero-dimensional tensor (at position {i}) cannot be concatenated"
-            )
+            return RuntimeError(f"zero-dimensional tensor (at position {i}) cannot be concatenated")
         if len(shape) != len(first):
             return RuntimeError(
                 f"Tensors must have same number of dimensions: got {len(first)} and {len(shape)}"
@@ -278,12 +276,10 @@ def cartesian_prod(*tensors):
 
 
 @function("combinations", method=True)
-def combinations(input, r=2, with_replacement=False):  # noqa: A002
+def combinations(input, r=2, with_replacement=False):
     """All ways to choose `r` of the elements of a vector, as rows, in the order of ``itertools.combinations``."""
     if input._array.ndim != 1:
-        raise RuntimeError(
-            f"Expect a 1D vector, but got shape {errors.size(input.shape)}"
-        )
+        raise RuntimeError(f"Expect a 1D vector, but got shape {errors.size(input.shape)}")
     if r < 0:
         raise RuntimeError(f"Expect a non-negative number, but got {r}")
     if r == 0:
@@ -291,6 +287,3 @@ def combinations(input, r=2, with_replacement=False):  # noqa: A002
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     rows = list(choose(range(input._array.size), r))
     return stack([input[[row[k] for row in rows]] for k in range(r)], 1)
-
-
-_ = method

@@ -51,13 +51,13 @@ def norm_gradient(F, g, self, result, ord, dim, keepdim):
         return F.sgn(self) * g
     if ord == 2:
         zero = norm == 0
-        return self * F.where(zero, 0.0, g / F.where(zero, 1.0, norm))
+        return self * F.where(zero, 0, g / F.where(zero, 1, norm))
     size = F.abs(self)
     if ord in (math.inf, -math.inf):
         return F.sgn(self) * (g * F.even_share((size == norm) | F.isnan(norm), g, dim))
     none = (size == 0) | (norm == 0)
-    ratio = F.where(none, 1.0, size) / F.where(norm == 0, 1.0, norm)
-    return F.sgn(self) * F.where(none, 0.0, F.pow_number(ratio, ord - 1) * g)
+    ratio = F.where(none, 1, size) / F.where(norm == 0, 1, norm)
+    return F.sgn(self) * F.where(none, 0, F.pow_number(ratio, ord - 1) * g)
 
 
 vector_norm_op = declare(
@@ -183,7 +183,7 @@ def cdist_gradient(F, g, x1, x2, result, p):
     shape = x1.shape
     if p == 2:
         zero = result == 0
-        weight = F.where(zero, 0.0, g / F.where(zero, 1.0, result))
+        weight = F.where(zero, 0, g / F.where(zero, 1, result))
         total = F.sum(weight, (weight.ndim - 1,), True)
         return F.sum_to_size(total * x1 - F.matmul(weight, x2), shape)
     n = g.ndim

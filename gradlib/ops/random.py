@@ -79,7 +79,7 @@ def _factory(name: str, draw, doc: str):
         requires_grad=False,
         memory_format=None,
         generator=None,
-    ):  # noqa: A002
+    ):
         _, d, target = place(dtype, device, input)
         return finish(_at(draw(rng_of(generator), input._array.shape, d), target), requires_grad)
 
@@ -141,7 +141,7 @@ def randint_like(
     device=None,
     requires_grad=False,
     memory_format=None,
-):  # noqa: A002
+):
     """``randint`` with the size, dtype and device of `input`."""
     if high is None:
         low, high = 0, low
@@ -208,7 +208,7 @@ def normal(
 
 
 @function("bernoulli", method=True)
-def bernoulli(input, p=None, *, generator=None, out=None):  # noqa: A002
+def bernoulli(input, p=None, *, generator=None, out=None):
     """1 with probability `p` (or the element of `input`), else 0; not differentiable."""
     chance = input._array if p is None else (p._array if isinstance(p, Tensor) else p)
     if (
@@ -222,7 +222,7 @@ def bernoulli(input, p=None, *, generator=None, out=None):  # noqa: A002
 
 
 @function("poisson")
-def poisson(input, generator=None):  # noqa: A002
+def poisson(input, generator=None):
     """Poisson numbers with the rates in `input`; not differentiable."""
     from ..core.tensor import to_host
 
@@ -233,7 +233,7 @@ def poisson(input, generator=None):  # noqa: A002
 
 
 @function("multinomial", method=True)
-def multinomial(input, num_samples, replacement=False, *, generator=None, out=None):  # noqa: A002
+def multinomial(input, num_samples, replacement=False, *, generator=None, out=None):
     """Indices drawn with the (unnormalised) probabilities in each row of `input`; int64, not differentiable."""
     from ..core.tensor import to_host
 

@@ -57,8 +57,8 @@ def count(shape, dim: tuple) -> int:
 
 @formula_function()
 def keep_dims(F, x, shape, dim, keepdim):
-    """A value of reduced shape with the reduced dimensions of `shape` put back as ones."""
-    return x if keepdim or not shape else F.reshape(x, kept(shape, dim))
+    """A value of reduced shape with the reduced dimensions of `shape` put back as ones (a 0-dim one broadcasts as it is)."""
+    return x if keepdim or not dim else F.reshape(x, kept(shape, dim))
 
 
 @formula_function()
@@ -113,12 +113,12 @@ sum_dim = declare(
 )  # fmt: skip
 mean_all = declare(
     "mean_all", lambda xp, self: _mean(xp, self, dim=(), keepdim=False), node="MeanBackward0", jvp="linear", complex=True,
-    self=lambda F, g, self_shape: F.expand(g / math.prod(self_shape), self_shape),
+    self=lambda F, g, self_shape: F.expand(g / (math.prod(self_shape) or 1), self_shape),
     samples=lambda t: [(t(3, 4),), (t(),)],
 )  # fmt: skip
 mean_dim = declare(
     "mean", _mean, node="MeanBackward1", jvp="linear", complex=True,
-    self=lambda F, g, self_shape, dim, keepdim: F.spread(g / count(self_shape, dim), self_shape, dim, keepdim),
+    self=lambda F, g, self_shape, dim, keepdim: F.spread(g / (count(self_shape, dim) or 1), self_shape, dim, keepdim),
     samples=lambda t: [
         (t(3, 4), (1,), False), (t(3, 4), (0,), True), (t(2, 3, 4), (0, 2), False), (t(), (), True), (t(3, 0), (0,), False),
     ],
@@ -134,7 +134,10 @@ def sum(input, dim=None, keepdim=False, *, dtype=None, out=None, axis=None, keep
     if dim is None and dtype is None and out is None and axis is None and not (keepdim or keepdims):
         return sum_all.call(input)
     x = result_dtype(input, dtype)
-    result = sum_dim.call(x, dims_of(axis if dim is None else dim, x.ndim), keepdim or keepdims)
+    if dim is None and axis is None and not (keepdim or keepdims):
+        result = sum_all.call(x)
+    else:
+        result = sum_dim.call(x, dims_of(axis if dim is None else dim, x.ndim), keepdim or keepdims)
     if dtype is not None and dtype is not result.dtype:
         result = result.to(dtype)
     return write_out(out, result) if out is not None else result
@@ -145,14 +148,8 @@ def mean(input, dim=None, keepdim=False, *, dtype=None, out=None, axis=None, kee
     """The mean over all elements, or over the dimension(s) `dim`. Integer input needs a floating `dtype`."""
     x = input if dtype is None else input.to(dtype)
     if x._array.dtype not in dtypes.DIFFERENTIABLE:
-        what = "optional dtype, with value" if dtype is not None else "input dtype"
-        how = "is not" if dtype is None else "was"
-        if dtype is None:
-            raise RuntimeError(
-                "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
-                f"Got: {_legacy(x.dtype)}"
-            )
-        raise RuntimeError(f"mean(): {what} {how} {_legacy(x.dtype)}, must be either a floating point or complex dtype.")
+        what = "could not infer output dtype. Input dtype" if dtype is None else "optional dtype"
+        raise RuntimeError(f"mean(): {what} must be either a floating point or complex dtype. Got: {_legacy(x.dtype)}")
     if dim is None and out is None and axis is None and not (keepdim or keepdims):
         return mean_all.call(x)
     result = mean_dim.call(x, dims_of(axis if dim is None else dim, x.ndim), keepdim or keepdims)
@@ -173,8 +170,8 @@ def _nansum(xp, self, *, dim, keepdim):
 
 nansum_op = declare(
     "nansum", _nansum,
-    self=lambda F, g, self, dim, keepdim: F.where(F.isnan(self), 0.0, F.spread(g, self.shape, dim, keepdim)),
-    jvp=lambda F, self, self_t, dim, keepdim: F.sum(F.where(F.isnan(self), 0.0, self_t), dim, keepdim),
+    self=lambda F, g, self, dim, keepdim: F.where(F.isnan(self), 0, F.spread(g, self.shape, dim, keepdim)),
+    jvp=lambda F, self, self_t, dim, keepdim: F.sum(F.where(F.isnan(self), 0, self_t), dim, keepdim),
     samples=lambda t: [(t(3, 4), (1,), False), (t(2, 3), (), True), (t(), (), False), (t(0, 3), (0,), False)],
 )  # fmt: skip
 
@@ -183,7 +180,7 @@ nansum_op = declare(
 def nansum(input, dim=None, keepdim=False, *, dtype=None, out=None):
     """The sum with nan counted as zero."""
     if input.is_complex():
-        raise RuntimeError("nansum does not support complex inputs")
+        raise RuntimeError("nansum on CPU does not support complex inputs")
     x = result_dtype(input, dtype)
     result = nansum_op.call(x, dims_of(dim, x.ndim), keepdim)
     if dtype is not None and dtype is not result.dtype:
@@ -271,20 +268,22 @@ def prod(input, dim=None, keepdim=False, *, dtype=None, out=None):
 # -- variance and standard deviation -----------------------------------------------------------------------------
 
 
-def _over(n: int, correction) -> float:
-    """One over the degrees of freedom; infinite when there are none."""
-    return 1.0 / (n - correction) if n > correction else math.inf
+def _freedom(n: int, correction):
+    """The degrees of freedom, an int where possible: half types stay themselves when divided by it."""
+    return n - int(correction) if correction == int(correction) else n - correction
 
 
 def _moments(xp, self, dim, correction, keepdim):
     """(variance, mean), the mean with its dimensions kept; in the wide type."""
     wide = xp.wide(self)
     n = count(self.shape, dim)
-    mean = xp.add.reduce(wide, dim or None, None, None, True) * (1.0 / n if n else math.nan)
+    mean = xp.add.reduce(wide, dim or None, None, None, True)
+    mean = mean / n if n else mean * math.nan
     d = wide - mean
     d = d.real * d.real + d.imag * d.imag if d.dtype.kind == "c" else xp.multiply(d, d, out=d) if d.ndim else d * d
-    var = xp.add.reduce(d, dim or None, None, None, keepdim) * _over(n, correction)
-    return var, mean
+    free = builtins.max(_freedom(n, correction), 0)
+    total = xp.add.reduce(d, dim or None, None, None, keepdim)
+    return total / (free or xp.zeros((), total.dtype)), mean
 
 
 def _var(xp, self, *, dim, correction, keepdim):
@@ -312,13 +311,15 @@ def _with_mean(root: bool):
 
 def _var_self(F, g, self, dim, correction, keepdim):
     n = count(self.shape, dim)
-    scaled = F.keep_dims(g, self.shape, dim, keepdim) * (2.0 * _over(n, correction))
+    free = _freedom(n, correction)
+    scaled = F.keep_dims(g, self.shape, dim, keepdim) * 2
+    scaled = scaled / free if free else scaled * math.inf
     return scaled * (self - F.mean(self, dim, True))
 
 
 def _std_self(F, g, result, self, dim, correction, keepdim):
     zero = result == 0
-    half = F.where(zero, 0.0, g / (2.0 * F.where(zero, 1.0, result)))
+    half = F.where(zero, 0, g / (2 * F.where(zero, 1, result)))
     return _var_self(F, half, self, dim, correction, keepdim)
 
 
@@ -357,7 +358,7 @@ std_mean_op = declare(
 
 def _moment(op, input, dim, unbiased, keepdim, correction, out, axis=None):
     if input._array.dtype not in dtypes.DIFFERENTIABLE:
-        raise RuntimeError(f"{op.name}: only support floating point and complex dtypes")
+        raise RuntimeError("std and var only support floating point and complex dtypes")
     if isinstance(dim, bool):  # var(input, unbiased)
         dim, unbiased = None, dim
     if unbiased is not None:
@@ -392,7 +393,7 @@ std_mean = _publish_moment(std_mean_op, "standard deviation and the mean, as a t
 
 def _logical(method: str):
     def forward(xp, self, *, dim, keepdim):
-        out = getattr(self if self.dtype.kind != "V" else self != 0, method)(dim or None, None, keepdim)
+        out = getattr(self if self.dtype.kind != "V" else self != 0, method)(dim or None, keepdims=keepdim)
         return out.astype(self.dtype) if self.dtype == "u1" else out
 
     return forward

@@ -98,7 +98,7 @@ cumprod_op = declare(
 def log_weight(F, part, total):
     """exp(part - total): the share of a term in a sum of exponentials, 0 in an empty sum."""
     none = total == -float("inf")
-    return F.exp(part - F.where(none, 0.0, total))
+    return F.exp(part - F.where(none, 0, total))
 
 
 @formula_function()

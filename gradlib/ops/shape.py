@@ -133,7 +133,7 @@ def _reshape(F, x, shape):
 
 
 @function("reshape", method=True)
-def reshape(input, *shape, **kw):  # noqa: A002
+def reshape(input, *shape, **kw):
     """The elements of `input` in another shape; one dimension may be -1. A view if possible.
 
     Raises RuntimeError if the number of elements differs.
@@ -147,7 +147,7 @@ def view(self, *size, dtype=None):
 
     Raises RuntimeError if the strides do not allow a view, or the number of elements differs.
     """
-    if dtype is not None or size and isinstance(size[0], dtypes.dtype):
+    if dtype is not None or (size and isinstance(size[0], dtypes.dtype)):
         return _view_dtype(self, dtype or size[0])
     array = self._array
     size = infer(size_of(size), array.size)
@@ -200,7 +200,7 @@ def reshape_as(self, other):
 
 
 @function("flatten", method=True)
-def flatten(input, start_dim=0, end_dim=-1):  # noqa: A002
+def flatten(input, start_dim=0, end_dim=-1):
     """The dimensions from `start_dim` to `end_dim` merged into one; itself if there is nothing to merge."""
     shape = input._array.shape
     n = len(shape)
@@ -216,13 +216,13 @@ def flatten(input, start_dim=0, end_dim=-1):  # noqa: A002
 
 
 @function("ravel", method=True)
-def ravel(input):  # noqa: A002
+def ravel(input):
     """All elements in one dimension."""
     return reshape_to(input, (input._array.size,))
 
 
 @function("unflatten", method=True)
-def unflatten(input, dim, sizes):  # noqa: A002
+def unflatten(input, dim, sizes):
     """The dimension `dim` split into `sizes` (one may be -1)."""
     shape = input._array.shape
     if not len(shape):
@@ -268,7 +268,7 @@ t_op = declare(
 
 
 @function("permute", method=True)
-def permute(input, *dims, **kw):  # noqa: A002
+def permute(input, *dims, **kw):
     """A view with the dimensions in the order `dims`."""
     order = size_of(dims or (kw["dims"],))
     n = input._array.ndim
@@ -284,7 +284,7 @@ def permute(input, *dims, **kw):  # noqa: A002
 
 
 @function("transpose", "swapaxes", "swapdims", method=True)
-def transpose(input, dim0=None, dim1=None, *, axis0=None, axis1=None):  # noqa: A002
+def transpose(input, dim0=None, dim1=None, *, axis0=None, axis1=None):
     """A view with two dimensions exchanged."""
     n = input._array.ndim
     first = wrap_dim(axis0 if dim0 is None else dim0, n)
@@ -293,7 +293,7 @@ def transpose(input, dim0=None, dim1=None, *, axis0=None, axis1=None):  # noqa: 
 
 
 @function("t", method=True)
-def t(input):  # noqa: A002
+def t(input):
     """The transpose of a matrix (a view); vectors and scalars as they are."""
     if input._array.ndim > 2:
         raise RuntimeError(
@@ -320,7 +320,7 @@ def matrix_transpose(self):
 
 
 @function("adjoint", method=True)
-def adjoint(input):  # noqa: A002
+def adjoint(input):
     """The last two dimensions exchanged, and conjugated if complex."""
     n = input._array.ndim
     if n < 2:
@@ -347,7 +347,7 @@ def conjugate_transpose(self):
 
 
 @function("movedim", "moveaxis", method=True)
-def movedim(input, source, destination):  # noqa: A002
+def movedim(input, source, destination):
     """A view with the dimension(s) `source` moved to the position(s) `destination`."""
     n = input._array.ndim
     sources = (source,) if not isinstance(source, (tuple, list)) else source
@@ -398,7 +398,7 @@ unsqueeze_op = declare(
 )  # fmt: skip
 
 
-def _squeeze_plan(input, dim) -> tuple[Op, tuple]:  # noqa: A002
+def _squeeze_plan(input, dim) -> tuple[Op, tuple]:
     shape = input._array.shape
     n = len(shape)
     if dim is None:
@@ -411,14 +411,14 @@ def _squeeze_plan(input, dim) -> tuple[Op, tuple]:  # noqa: A002
 
 
 @function("squeeze", method=True)
-def squeeze(input, dim=None):  # noqa: A002
+def squeeze(input, dim=None):
     """A view without dimensions of length one: all of them, or those among `dim` (an int or a tuple)."""
     op, attrs = _squeeze_plan(input, dim)
     return op.call(input, *attrs)
 
 
 @function("unsqueeze", method=True)
-def unsqueeze(input, dim):  # noqa: A002
+def unsqueeze(input, dim):
     """A view with a dimension of length one inserted at `dim`."""
     return unsqueeze_op.call(input, wrap_dim(dim, input._array.ndim + 1))
 
@@ -493,7 +493,7 @@ expand_op = declare(
 
 
 @function("expand", method=True)
-def expand(input, *size, implicit=False, **kw):  # noqa: A002
+def expand(input, *size, implicit=False, **kw):
     """A view with dimensions of length one repeated (without copy) up to `size`; -1 keeps a dimension."""
     size = size_of(size or (kw["size"],))
     shape = input._array.shape
@@ -513,7 +513,7 @@ def expand(input, *size, implicit=False, **kw):  # noqa: A002
                     f"The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension {i}"
                 )
             full[i] = have
-        elif n < 0 or have is not None and have != n and have != 1:
+        elif n < 0 or (have is not None and have != n and have != 1):
             raise RuntimeError(
                 f"The expanded size of the tensor ({n}) must match the existing size ({have}) at non-singleton "
                 f"dimension {i}.  Target sizes: {errors.size(size)}.  Tensor sizes: {errors.size(shape)}"
@@ -528,7 +528,7 @@ def expand_as(self, other):
 
 
 @function("broadcast_to", method=True)
-def broadcast_to(input, size, *more):  # noqa: A002
+def broadcast_to(input, size, *more):
     """``expand`` to `size`."""
     return expand(input, *((size, *more) if more else size_of((size,))))
 

@@ -1,14 +1,14 @@
-"""Views of parts: select, slice, diagonal, windows, strides; and cutting a tensor into pieces."""
+"""Views of parts: select, slice, diagonal, windows, strides, and writing into such parts of a copy."""
 
 from __future__ import annotations
 
-import builtins
-import math
 import operator
+
+import numpy as np
 
 from ..core import errors
 from ..core.formulas import formula_function
-from ..core.op import declare
+from ..core.op import REGISTRY, declare
 from ..core.tensor import Tensor, wrap_dim
 from .expose import function, method
 from .shape import size_of
@@ -75,7 +75,7 @@ slice_backward_op = declare(
 
 
 @function("select", method=True)
-def select(input, dim, index):  # noqa: A002
+def select(input, dim, index):
     """A view of the entries at `index` of dimension `dim`, which goes away."""
     shape = input._array.shape
     if not shape:
@@ -90,7 +90,7 @@ def select(input, dim, index):  # noqa: A002
 
 
 @function("narrow", method=True)
-def narrow(input, dim, start, length):  # noqa: A002
+def narrow(input, dim, start, length):
     """A view of `length` entries of dimension `dim` from `start` on."""
     shape = input._array.shape
     if not shape:
@@ -110,7 +110,7 @@ def narrow(input, dim, start, length):  # noqa: A002
 
 
 @function("narrow_copy", method=True)
-def narrow_copy(input, dim, start, length, *, out=None):  # noqa: A002
+def narrow_copy(input, dim, start, length, *, out=None):
     """A copy of ``narrow``."""
     from .expose import write_out
 
@@ -146,7 +146,7 @@ diagonal_backward_op = declare(
 
 
 @function("diagonal", method=True)
-def diagonal(input, offset=0, dim1=0, dim2=1):  # noqa: A002
+def diagonal(input, offset=0, dim1=0, dim2=1):
     """A view of the diagonal of the dimensions `dim1` and `dim2`, which go; it is the last dimension."""
     n = input._array.ndim
     d1, d2 = wrap_dim(dim1, n), wrap_dim(dim2, n)
@@ -206,8 +206,6 @@ def unfold(self, dimension, size, step):
 
 def _positions(shape, stride, offset: int = 0):
     """For each element of a strided layout its place in memory, as a flat integer array."""
-    import numpy as np
-
     places = np.full((), offset, np.int64)
     for n, s in zip(shape, stride):
         places = places[..., None] + np.arange(n) * s
@@ -216,8 +214,6 @@ def _positions(shape, stride, offset: int = 0):
 
 def _as_strided_backward(F, g, self_shape, self_stride, size, stride, offset):
     """Gradients of what lies at the same place in memory are added, and shared among input elements there."""
-    import numpy as np
-
     read, own = _positions(size, stride, offset), _positions(self_shape, self_stride)
     if not own.size:
         return F.new_zeros(g, self_shape)
@@ -256,7 +252,7 @@ as_strided_op = declare(
 
 
 @function("as_strided", method=True)
-def as_strided(input, size, stride, storage_offset=None):  # noqa: A002
+def as_strided(input, size, stride, storage_offset=None):
     """A view of the memory of `input` with any size and strides (in elements) from `storage_offset` on.
 
     Raises RuntimeError if it would leave the memory.
@@ -289,67 +285,82 @@ def _storage_bytes(x: Tensor) -> int:
     return root.nbytes
 
 
-# -- pieces ------------------------------------------------------------------------------------------------------
+# -- copies with a part replaced ---------------------------------------------------------------------------------
 
 
-@formula_function()
-def filled(F, gs, shapes):
-    """Gradients of several outputs, zeros where none arrived."""
-    like = next(g for g in gs if g is not None)
-    return [F.new_zeros(like, s) if g is None else g for g, s in zip(gs, shapes)]
+def _declare_scatter(op, samples) -> None:
+    """``<view>_scatter(self, src, ...)``: a copy of `self` whose view, given by `op`, holds `src`."""
+    names = ", ".join(op.attrs)
+    keywords = ", ".join(f"{a}={a}" for a in op.attrs)
+    name = op.name + "_scatter"
+
+    def written(xp, self, src, kwargs):
+        out = self.copy(order="C")
+        op.forward(xp, out, **kwargs)[...] = src
+        return out
+
+    text = (
+        f"lambda xp, self, src, *, {names}: written(xp, self, src, dict({keywords}))",
+        f"lambda F, g, src_shape, {names}: F.{name}(g, F.new_zeros(g, src_shape), {names})",
+        f"lambda F, g, {names}: F.{op.name}(g, {names})",
+    )
+    forward, to_self, to_src = (eval(t, {"written": written}) for t in text)
+    declare(name, forward, self=to_self, src=to_src, jvp="linear", complex=True, samples=samples)
 
 
-unbind_op = declare(
-    "unbind", lambda xp, self, *, dim: [self[at(dim, i)] for i in range(self.shape[dim])], n_out=None,
-    view=lambda i, attrs, self, outs: (select_op, (attrs[0], i)), jvp="linear", complex=True,
-    self=lambda F, gs, self_shape, dim: F.stack(F.filled(gs, [self_shape[:dim] + self_shape[dim + 1 :]] * len(gs)), dim),
-    samples=lambda t: [(t(3, 4), 0), (t(3, 4), 1), (t(2, 0), 0), (t(1), 0)],
-)  # fmt: skip
+_declare_scatter(select_op, lambda t: [(t(3, 4), t(4), 0, 1), (t(3), t(), 0, 1)])
+_declare_scatter(slice_op, lambda t: [(t(5, 4), t(2, 4), 0, 1, 4, 2), (t(3), t(0), 0, 1, 1, 1)])
+_declare_scatter(diagonal_op, lambda t: [(t(3, 4), t(3), 0, 0, 1), (t(3, 3), t(0), 5, 0, 1)])
+_declare_scatter(
+    as_strided_op,
+    lambda t: [(t(3, 4), t(2, 2), (4, 1), (2, 2), (1, 4), 1), (t(4), t(0), (1,), (0,), (1,), 0)],
+)
 
 
-def _pieces(self, sizes, dim) -> list:
-    out, start = [], 0
-    for n in sizes:
-        out.append(self[at(dim, slice(start, start + n))])
-        start += n
-    return out
+def _check_part(part: Tensor, src: Tensor) -> None:
+    if part.shape != src.shape:
+        raise RuntimeError(
+            f"expected src to have a size equal to the slice of self. src size = {errors.size(src.shape)}, slice size "
+            f"= {errors.size(part.shape)}"
+        )
 
 
-def _join_pieces(F, gs, shape, sizes, dim):
-    return F.cat(F.filled(gs, [(*shape[:dim], n, *shape[dim + 1 :]) for n in sizes]), dim)
+@function("select_scatter", method=True)
+def select_scatter(input, src, dim, index):
+    """A copy of `input` with `src` in place of ``input.select(dim, index)``."""
+    _check_part(select(input.detach(), dim, index), src)
+    dim = wrap_dim(dim, input._array.ndim)
+    n = input._array.shape[dim]
+    return REGISTRY["select_scatter"].call(input, src, dim, index + n if index < 0 else index)
 
 
-def _equal(n: int, size: int) -> list[int]:
-    """The lengths that `n` entries are cut into, `size` each."""
-    if size == 0:
-        return [0]
-    return [size] * (n // size) + ([n % size] if n % size or n == 0 else [])
+@function("slice_scatter", method=True)
+def slice_scatter(input, src, dim=0, start=None, end=None, step=1):
+    """A copy of `input` with `src` in place of the slice ``start:end:step`` of `dim`."""
+    dim = wrap_dim(dim, input._array.ndim)
+    start, end, step = slice(start, end, step).indices(input._array.shape[dim])
+    bounds = (dim, start, max(start, end), step)
+    _check_part(slice_op.call(input.detach(), *bounds), src)
+    return REGISTRY["slice_scatter"].call(input, src, *bounds)
 
 
-def _slice_step(sizes, dim: int, i: int):
-    start = builtins.sum(sizes[:i])
-    return slice_op, (dim, start, start + sizes[i], 1)
+@function("diagonal_scatter", method=True)
+def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1):
+    """A copy of `input` with `src` in place of ``input.diagonal(offset, dim1, dim2)``."""
+    _check_part(diagonal(input.detach(), offset, dim1, dim2), src)
+    n = input._array.ndim
+    return REGISTRY["diagonal_scatter"].call(
+        input, src, offset, wrap_dim(dim1, n), wrap_dim(dim2, n)
+    )
 
 
-def _split_samples(t):
-    return [(t(5, 4), 2, 0), (t(3, 4), 2, 1), (t(0, 2), 1, 0), (t(2), 3, 0)]
+@function("as_strided_scatter", method=True)
+def as_strided_scatter(input, src, size, stride, storage_offset=None):
+    """A copy of `input` with `src` in place of ``input.as_strided(size, stride, storage_offset)``."""
+    from .cast import contiguous
 
-
-for _name in ("split", "unsafe_split"):
-    declare(
-        _name, lambda xp, self, *, split_size, dim: _pieces(self, _equal(self.shape[dim], split_size), dim),
-        n_out=None, jvp="linear", complex=True, samples=_split_samples,
-        view=False if _name == "unsafe_split" else lambda i, attrs, self, outs: (
-            _slice_step(_equal(self.shape[attrs[1]], attrs[0]), attrs[1], i)
-        ),
-        self=lambda F, gs, self_shape, split_size, dim: _join_pieces(
-            F, gs, self_shape, _equal(self_shape[dim], split_size), dim
-        ),
-    )  # fmt: skip
-for _name in ("split_with_sizes", "unsafe_split_with_sizes"):
-    declare(
-        _name, lambda xp, self, *, split_sizes, dim: _pieces(self, split_sizes, dim), n_out=None, jvp="linear",
-        view=False if _name == "unsafe_split_with_sizes" else lambda i, attrs, self, outs: _slice_step(*attrs, i),
-        self=lambda F, gs, self_shape, split_sizes, dim: _join_pieces(F, gs, self_shape, split_sizes, dim),
-        samples=lambda t: [(t(5, 4), (2, 0, 3), 0), (t(2, 3), (1, 2), 1), (t(0), (0,), 0)], complex=True,
-    )  # fmt: skip
+    base = contiguous(input)
+    size, stride = size_of((size,)), size_of((stride,))
+    own = base.storage_offset()
+    offset = (own if storage_offset is None else storage_offset) - own
+    return REGISTRY["as_strided_scatter"].call(base, src, base.stride(), size, stride, offset)

@@ -49,9 +49,13 @@ def assert_close(
         ValueError: only one of rtol and atol is given.
     """
     if (rtol is None) != (atol is None):
-        raise ValueError("rtol and atol must both be specified or both be unspecified, but got one of them")
+        raise ValueError(
+            "rtol and atol must both be specified or both be unspecified, but got one of them"
+        )
     if isinstance(expected, dict):
-        assert set(actual) == set(expected), f"The keys of the mappings do not match: {set(actual) ^ set(expected)}"
+        assert set(actual) == set(expected), (
+            f"The keys of the mappings do not match: {set(actual) ^ set(expected)}"
+        )
         pairs = [(actual[k], expected[k]) for k in expected]
     elif isinstance(expected, (list, tuple)):
         assert len(actual) == len(expected), (
@@ -59,7 +63,9 @@ def assert_close(
         )
         pairs = list(zip(actual, expected, strict=True))
     else:
-        _assert_pair(actual, expected, rtol, atol, equal_nan, check_device, check_dtype, check_stride, msg)
+        _assert_pair(
+            actual, expected, rtol, atol, equal_nan, check_device, check_dtype, check_stride, msg
+        )
         return
     for a, b in pairs:
         assert_close(
@@ -72,7 +78,9 @@ def _as_tensor(value: Any) -> Tensor:
     return value if isinstance(value, Tensor) else Tensor._make(np.asarray(value))
 
 
-def _assert_pair(actual, expected, rtol, atol, equal_nan, check_device, check_dtype, check_stride, msg) -> None:
+def _assert_pair(
+    actual, expected, rtol, atol, equal_nan, check_device, check_dtype, check_stride, msg
+) -> None:
     numbers = not isinstance(actual, Tensor) and not isinstance(expected, Tensor)
     a, b = _as_tensor(actual), _as_tensor(expected)
     for what, left, right, on in (
@@ -82,7 +90,9 @@ def _assert_pair(actual, expected, rtol, atol, equal_nan, check_device, check_dt
         ("stride()", a.stride(), b.stride(), check_stride),
     ):
         if on and left != right:
-            raise AssertionError(f"The values for attribute '{what}' do not match: {left} != {right}.")
+            raise AssertionError(
+                f"The values for attribute '{what}' do not match: {left} != {right}."
+            )
     if rtol is None or atol is None:
         rtol, atol = _tolerances(a.dtype, b.dtype)
     wide = np.complex128 if a.is_complex() or b.is_complex() else np.float64
@@ -118,7 +128,7 @@ def make_tensor(
     size = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else shape
     rng = default_generator.rng
     low = (0 if not dtype.is_signed else -9) if low is None else low
-    high = (2 if dtype is dtypes.bool_ else 9 if dtype.is_signed or dtype is dtypes.uint8 else 9) if high is None else high
+    high = (2 if dtype is dtypes.bool_ else 9) if high is None else high
     full = (*size[:-1], size[-1] * 2) if noncontiguous and size else size
     if dtype.category >= dtypes.FLOATING:
         array = rng.uniform(low, high, full)

@@ -71,9 +71,14 @@ def test_both_factors_of_mul_get_gradients():
 def test_leaves_and_their_views_refuse():
     # rows: INPLACE-08 INPLACE-09 INPLACE-10
     x = leaf(1.0, 2.0)
-    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad is being used in an in-place operation"):
+    with pytest.raises(
+        RuntimeError,
+        match="a leaf Variable that requires grad is being used in an in-place operation",
+    ):
         x.add_(1)
-    with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad is being used"):
+    with pytest.raises(
+        RuntimeError, match="a view of a leaf Variable that requires grad is being used"
+    ):
         x[:1].add_(1)
     with torch.no_grad():
         x.sub_(1)
@@ -82,7 +87,10 @@ def test_leaves_and_their_views_refuse():
 
 def test_overlap_refuses():
     # rows: INPLACE-12
-    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor refers to a single memory"):
+    with pytest.raises(
+        RuntimeError,
+        match="more than one element of the written-to tensor refers to a single memory",
+    ):
         torch.ones(3).expand(3, 3).add_(1)
 
 
@@ -141,7 +149,9 @@ def test_multi_output_views_refuse():
     # rows: VIEW-04
     x = torch.ones(2, 3, requires_grad=True) * 1
     first, _ = x.unbind(0)
-    with pytest.raises(RuntimeError, match=r"Output 0 of Unbind\w* is a view and is being modified inplace"):
+    with pytest.raises(
+        RuntimeError, match=r"Output 0 of Unbind\w* is a view and is being modified inplace"
+    ):
         first.add_(1)
 
 
@@ -150,7 +160,9 @@ def test_views_made_in_no_grad_refuse():
     x = leaf(1.0, 2.0) * 1
     with torch.no_grad():
         view = x[:1]
-    with pytest.raises(RuntimeError, match="A view was created in no_grad mode and is being modified inplace"):
+    with pytest.raises(
+        RuntimeError, match="A view was created in no_grad mode and is being modified inplace"
+    ):
         view.add_(x[0])
 
 
@@ -167,9 +179,13 @@ def test_double_backward_through_copy_slices():
 
 
 def test_dtype_and_shape_of_the_target_are_kept():
-    with pytest.raises(RuntimeError, match="result type Float can't be cast to the desired output type Long"):
+    with pytest.raises(
+        RuntimeError, match="result type Float can't be cast to the desired output type Long"
+    ):
         torch.ones(2, dtype=torch.int64).add_(0.5)
-    with pytest.raises(RuntimeError, match=r"output with shape \[2\] doesn't match the broadcast shape \[3, 2\]"):
+    with pytest.raises(
+        RuntimeError, match=r"output with shape \[2\] doesn't match the broadcast shape \[3, 2\]"
+    ):
         torch.ones(2).add_(torch.ones(3, 2))
 
 

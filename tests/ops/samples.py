@@ -11,8 +11,19 @@ from gradlib.core.op import REGISTRY, Op
 class Maker:
     """``t(3, 4)``: a leaf tensor with reproducible values in the op's domain (or in [low, high))."""
 
-    def __init__(self, dtype=gl.float64, domain=(-2.0, 2.0), strided: bool = False, requires_grad: bool = True):
-        self.dtype, self.domain, self.strided, self.requires_grad = dtype, domain, strided, requires_grad
+    def __init__(
+        self,
+        dtype=gl.float64,
+        domain=(-2.0, 2.0),
+        strided: bool = False,
+        requires_grad: bool = True,
+    ):
+        self.dtype, self.domain, self.strided, self.requires_grad = (
+            dtype,
+            domain,
+            strided,
+            requires_grad,
+        )
         self.rng = np.random.default_rng(7)
 
     def __call__(self, *shape, low=None, high=None, dtype=None, requires_grad=None):

@@ -102,7 +102,14 @@ def test_inplace_equals_out_of_place(name):
         np.testing.assert_array_equal(target._array, expected._array.astype(target._array.dtype))
         if expected.requires_grad and first.requires_grad and expected.dtype is first.dtype:
             weight = gl.from_numpy(np.asarray(Maker().rng.normal(size=expected.shape)))
-            (a,) = gl.autograd.grad(expected, first, weight, retain_graph=True, allow_unused=True, materialize_grads=True)
+            (a,) = gl.autograd.grad(
+                expected,
+                first,
+                weight,
+                retain_graph=True,
+                allow_unused=True,
+                materialize_grads=True,
+            )
             (b,) = gl.autograd.grad(result, leaf, weight, allow_unused=True, materialize_grads=True)
             np.testing.assert_allclose(a._array, b._array, rtol=1e-12)
 

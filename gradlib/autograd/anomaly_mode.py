@@ -1,0 +1,75 @@
+"""Anomaly detection: find the forward call behind an error or a nan in backward."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from ..core.modes import ANOMALY, set_flag, state
+
+__all__ = [
+    "detect_anomaly",
+    "is_anomaly_check_nan_enabled",
+    "is_anomaly_enabled",
+    "set_detect_anomaly",
+]
+
+
+def is_anomaly_enabled() -> bool:
+    """True while anomaly detection is on in this thread."""
+    return bool(state.bits & ANOMALY)
+
+
+def is_anomaly_check_nan_enabled() -> bool:
+    """True if anomaly detection, when it is on, looks for nan."""
+    return state.check_nan
+
+
+class set_detect_anomaly:
+    """Switch anomaly detection on or off: as a function from now on, as a context manager for its block.
+
+    mode: whether it is on. check_nan: raise RuntimeError when a backward function returns nan.
+    """
+
+    def __init__(self, mode: bool, check_nan: bool = True) -> None:
+        self.prev, self.prev_check_nan = is_anomaly_enabled(), state.check_nan
+        set_flag(ANOMALY, bool(mode))
+        state.check_nan = bool(check_nan)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *args: Any) -> None:
+        set_flag(ANOMALY, self.prev)
+        state.check_nan = self.prev_check_nan
+
+
+class detect_anomaly:
+    """Anomaly detection for a block; it warns that this costs time.
+
+    When backward fails, a warning shows the traceback of the forward call that made the failing function; with
+    `check_nan`, a nan in a gradient fails.
+
+    Example:
+        >>> with gradlib.autograd.detect_anomaly():
+        ...     loss = model(x).sum()
+        ...     loss.backward()
+    """
+
+    def __init__(self, check_nan: bool = True) -> None:
+        self.prev = is_anomaly_enabled()
+        self.check_nan, self.prev_check_nan = check_nan, state.check_nan
+        warnings.warn(
+            "Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for "
+            "debugging.",
+            UserWarning,
+            stacklevel=2,
+        )
+
+    def __enter__(self) -> None:
+        set_flag(ANOMALY, True)
+        state.check_nan = bool(self.check_nan)
+
+    def __exit__(self, *args: Any) -> None:
+        set_flag(ANOMALY, self.prev)
+        state.check_nan = self.prev_check_nan

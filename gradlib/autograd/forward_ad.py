@@ -1,0 +1,109 @@
+"""Forward-mode automatic differentiation: dual tensors carry a tangent through every op.
+
+Example:
+    >>> import gradlib.autograd.forward_ad as fwAD
+    >>> with fwAD.dual_level():
+    ...     dual = fwAD.make_dual(x, direction)
+    ...     y = fwAD.unpack_dual(f(dual))
+    >>> y.primal, y.tangent  # f(x), and the Jacobian of f times direction
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ..core import errors, modes, tangents
+from ..core.modes import FORWARD_AD, INFERENCE, state
+from ..core.tensor import Tensor
+from ..ops.shape import alias_op as alias
+from .grad_mode import _ModeDecorator
+
+__all__ = [
+    "UnpackedDualTensor",
+    "dual_level",
+    "enter_dual_level",
+    "exit_dual_level",
+    "make_dual",
+    "unpack_dual",
+]
+
+
+class UnpackedDualTensor(NamedTuple):
+    """A dual tensor taken apart: its value, and its tangent or None."""
+
+    primal: Tensor
+    tangent: Tensor | None
+
+
+def enter_dual_level() -> int:
+    """Open the level in which dual tensors live; returns its number, 0. RuntimeError if one is open: they do not nest."""
+    return tangents.enter_level()
+
+
+def exit_dual_level(*, level: int | None = None) -> None:
+    """Close the level; all tangents made in it are gone."""
+    tangents.exit_level(state.dual_level if level is None else level)
+
+
+class dual_level(_ModeDecorator):
+    """The level as a context manager that gives its number; also a decorator."""
+
+    def __enter__(self) -> int:
+        return enter_dual_level()
+
+    def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
+        exit_dual_level()
+
+
+def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
+    """A view of `tensor` with `tangent` (of its shape, not copied) as its tangent.
+
+    Raises RuntimeError outside a level or for different sizes, ValueError for integer tensors.
+    """
+    level = _checked_level(level)
+    if level < 0:
+        raise RuntimeError(
+            "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."
+        )
+    for name, value in (("primal", tensor), ("tangent", tangent)):
+        if not (value.is_floating_point() or value.is_complex()):
+            raise ValueError(f"Expected {name} to be floating point or complex, but got: {value.dtype}")
+    if tensor._array.shape != tangent._array.shape:
+        raise RuntimeError(errors.tangent_size(tensor._array.shape, tangent._array.shape))
+    if tangents.tangent_of(tensor) is not None:
+        raise RuntimeError(
+            "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level "
+            f"{level} is not supported."
+        )
+    if tangents.tangent_of(tangent) is not None:
+        raise RuntimeError(
+            f"Setting a forward grad that itself has a forward gradient at the same level {level} is not supported."
+        )
+    dual = _own_view(tensor)
+    if not state.bits & INFERENCE:
+        tangents.own_tangent(dual, tangent)
+    return dual
+
+
+def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
+    """The value of a dual tensor (a view without tangent) and its tangent; the tangent of any other tensor is None."""
+    if _checked_level(level) < 0:
+        return UnpackedDualTensor(tensor, None)
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"_unpack_dual(): argument 'dual' (position 1) must be Tensor, not {type(tensor).__name__}")
+    tangent = None if state.bits & INFERENCE else tangents.tangent_of(tensor)
+    return UnpackedDualTensor(_own_view(tensor), tangent)
+
+
+def _checked_level(level: int | None) -> int:
+    if level is None or state.dual_level < 0:
+        return state.dual_level
+    if level > state.dual_level:
+        raise RuntimeError("Invalid level given to _make_dual")
+    return level
+
+
+def _own_view(tensor: Tensor) -> Tensor:
+    """A view whose tangent has nothing to do with that of `tensor`."""
+    with modes.Flag(FORWARD_AD, False):
+        return tangents.split_off(alias.call(tensor))

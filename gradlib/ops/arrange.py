@@ -1,0 +1,317 @@
+"""Rearranged copies: flip, roll, rot90, repeat, tile, triangles, diagonals, and atleast_nd."""
+
+from __future__ import annotations
+
+import operator
+
+from ..core.op import declare
+from ..core.tensor import Tensor, wrap_dim
+from .cast import clone_op
+from .expose import function, inplace_method, method, write_out
+from .shape import dims_once, expand_op, reshape_to, size_of, unsqueeze_op, view_op
+from .slicing import diagonal_op
+
+# -- reversed and shifted ----------------------------------------------------------------------------------------
+
+
+def _flip(xp, self, *, dims):
+    back = slice(None, None, -1)
+    return xp.ascontiguousarray(
+        self[tuple([back if d in dims else slice(None) for d in range(self.ndim)])]
+    ) if dims and self.ndim else self.copy()  # fmt: skip
+
+
+flip_op = declare(
+    "flip", _flip, jvp="linear", complex=True, self=lambda F, g, dims: F.flip(g, dims),
+    samples=lambda t: [(t(3, 4), (0, 1)), (t(3, 4), (1,)), (t(), ()), (t(0, 2), (0,))],
+)  # fmt: skip
+roll_op = declare(
+    "roll", lambda xp, self, *, shifts, dims: xp.roll(self, shifts, dims or None), jvp="linear", complex=True,
+    self=lambda F, g, shifts, dims: F.roll(g, tuple([-s for s in shifts]), dims),
+    samples=lambda t: [(t(3, 4), (1,), (0,)), (t(3, 4), (2, -1), (0, 1)), (t(3, 4), (5,), ()), (t(0, 2), (1,), (0,))],
+)  # fmt: skip
+rot90_op = declare(
+    "rot90", lambda xp, self, *, k, dims: xp.ascontiguousarray(xp.rot90(self, k, dims)), jvp="linear", complex=True,
+    self=lambda F, g, k, dims: F.rot90(g, -k, dims),
+    samples=lambda t: [(t(3, 4), 1, (0, 1)), (t(2, 3, 4), 3, (2, 0)), (t(0, 2), 2, (0, 1))],
+)  # fmt: skip
+
+
+@function("flip", method=True)
+def flip(input, *dims, **kw):
+    """A copy with the order of the entries of `dims` reversed."""
+    dims = size_of(dims or (kw["dims"],))
+    return flip_op.call(input, dims_once(dims, input._array.ndim))
+
+
+@function("fliplr", method=True)
+def fliplr(input):
+    """``flip`` of dimension 1."""
+    if input._array.ndim < 2:
+        raise RuntimeError("Input must be >= 2-d.")
+    return flip_op.call(input, (1,))
+
+
+@function("flipud", method=True)
+def flipud(input):
+    """``flip`` of dimension 0."""
+    if input._array.ndim < 1:
+        raise RuntimeError("Input must be >= 1-d.")
+    return flip_op.call(input, (0,))
+
+
+@function("roll", method=True)
+def roll(input, shifts, dims=None):
+    """A copy with the entries of `dims` moved by `shifts` places, round the end; all as flat without `dims`."""
+    shifts = (operator.index(shifts),) if not isinstance(shifts, (tuple, list)) else tuple(shifts)
+    if not shifts:
+        raise RuntimeError("`shifts` required")
+    dims = () if dims is None else dims
+    dims = (dims,) if not isinstance(dims, (tuple, list)) else tuple(dims)
+    if not dims and len(shifts) == 1:
+        return roll_op.call(input, shifts, ())
+    if len(dims) != len(shifts):
+        raise RuntimeError(
+            f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}"
+        )
+    n = input._array.ndim
+    return roll_op.call(input, shifts, tuple([wrap_dim(d, n) for d in dims]))
+
+
+@function("rot90", method=True)
+def rot90(input, k=1, dims=(0, 1)):
+    """A copy turned by `k` quarters in the plane of `dims`, from the first towards the second."""
+    n = input._array.ndim
+    if len(dims) != 2:
+        raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
+    if n < 2:
+        raise RuntimeError(f"expected total dims >= 2, but got total dims = {n}")
+    first, second = wrap_dim(dims[0], n), wrap_dim(dims[1], n)
+    if first == second:
+        raise RuntimeError(
+            f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}"
+        )
+    return rot90_op.call(input, k % 4, (first, second))
+
+
+# -- repeated ----------------------------------------------------------------------------------------------------
+
+
+def _repeat(xp, self, *, repeats):
+    shape = (1,) * (len(repeats) - self.ndim) + self.shape
+    if 0 in repeats:
+        return xp.zeros([n * r for n, r in zip(shape, repeats)], self.dtype)
+    return xp.tile(self, repeats) if repeats else self.copy()
+
+
+def _repeat_backward(F, g, self_shape, repeats):
+    if 0 in repeats:
+        return F.new_zeros(g, self_shape)
+    full = (1,) * (len(repeats) - len(self_shape)) + self_shape
+    parts = [m for pair in zip(repeats, full) for m in pair]
+    summed = (
+        F.sum(F.reshape(g, tuple(parts)), tuple(range(0, len(parts), 2)), False) if parts else g
+    )
+    return F.reshape(summed, self_shape)
+
+
+repeat_op = declare(
+    "repeat", _repeat, jvp="linear", complex=True, self=_repeat_backward,
+    samples=lambda t: [(t(2, 3), (2, 1, 3)), (t(), (2,)), (t(), ()), (t(2), (0,)), (t(0, 2), (1, 2))],
+)  # fmt: skip
+
+
+@method("repeat")
+def repeat(self, *repeats, **kw):
+    """A copy repeated so many times along each dimension; further dimensions may be put in front."""
+    repeats = size_of(repeats or (kw["repeats"],))
+    if len(repeats) < self._array.ndim:
+        raise RuntimeError(
+            "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor"
+        )
+    if any(r < 0 for r in repeats):
+        raise RuntimeError(
+            f"Trying to create tensor with negative dimension {min(repeats)}: {list(repeats)}"
+        )
+    return repeat_op.call(self, repeats)
+
+
+@function("tile", method=True)
+def tile(input, *dims, **kw):
+    """``repeat``; missing leading counts are ones."""
+    dims = size_of(dims or (kw["dims"],))
+    return repeat(input, (1,) * (input._array.ndim - len(dims)) + dims)
+
+
+@function("repeat_interleave")
+def repeat_interleave(input, repeats=None, dim=None, *, output_size=None):
+    """Each entry of `dim` (of the flat tensor without it) repeated in place, `repeats` times.
+
+    repeats: an int or an integer tensor with one number for each entry. Given alone as first argument: the indices
+    themselves, each i repeated repeats[i] times.
+    """
+    if repeats is None:
+        return _repeated_indices(input)
+    if dim is None:
+        input, dim = reshape_to(input, (input._array.size,)), 0
+    shape = input._array.shape
+    if not shape:
+        input, shape = reshape_to(input, (1,)), (1,)
+    dim = wrap_dim(dim, len(shape))
+    if isinstance(repeats, Tensor) and repeats._array.size == 1:
+        repeats = int(repeats._array.reshape(()))
+    if isinstance(repeats, Tensor):
+        if repeats._array.ndim > 1:
+            raise RuntimeError("repeats must be 0-dim or 1-dim tensor")
+        if repeats._array.size != shape[dim]:
+            raise RuntimeError(
+                f"repeats must have the same size as input along dim, but got repeats.size(0) = {repeats._array.size} "
+                f"and input.size({dim}) = {shape[dim]}"
+            )
+        return input.index_select(dim, _repeated_indices(repeats))
+    if repeats < 0:
+        raise RuntimeError("Repeats must be non-negative")
+    wide = (*shape[: dim + 1], repeats, *shape[dim + 1 :])
+    copy = clone_op.call(expand_op.call(unsqueeze_op.call(input, dim + 1), wide), "C")
+    return view_op.call(copy, (*shape[:dim], shape[dim] * repeats, *shape[dim + 1 :]))
+
+
+@method("repeat_interleave")
+def _repeat_interleave(self, repeats, dim=None, *, output_size=None):
+    """``gradlib.repeat_interleave`` of this tensor."""
+    return repeat_interleave(self, repeats, dim)
+
+
+def _repeated_indices(repeats: Tensor) -> Tensor:
+    from ..backends import backend_of
+
+    counts = repeats._array
+    if counts.dtype.kind not in "iu":
+        raise RuntimeError("repeats has to be Long or Int tensor")
+    if counts.size and int(counts.min()) < 0:
+        raise RuntimeError("repeats can not be negative")
+    xp = backend_of(counts)
+    return Tensor._make(xp.repeat(xp.arange(counts.size), counts).astype("i8"))
+
+
+# -- triangles and diagonals -------------------------------------------------------------------------------------
+
+
+def _triangle(name: str):
+    def samples(t):
+        return [(t(3, 4), 0), (t(2, 4, 3), 1), (t(3, 3), -1), (t(0, 3), 0)]
+
+    if name == "tril":
+        op = declare(
+            name, lambda xp, self, *, diagonal: xp.tril(self, diagonal), jvp="linear", complex=True,
+            self=lambda F, g, diagonal: F.tril(g, diagonal), samples=samples,
+        )  # fmt: skip
+    else:
+        op = declare(
+            name, lambda xp, self, *, diagonal: xp.triu(self, diagonal), jvp="linear", complex=True,
+            self=lambda F, g, diagonal: F.triu(g, diagonal), samples=samples,
+        )  # fmt: skip
+
+    def triangle(input, diagonal=0, *, out=None):
+        if input._array.ndim < 2:
+            raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
+        return write_out(out, op.call(input, diagonal))
+
+    triangle.__name__ = triangle.__qualname__ = name
+    side = "below" if name == "tril" else "above"
+    triangle.__doc__ = (
+        f"A copy with zeros except on and {side} the given diagonal of the last two dimensions."
+    )
+    function(name, method=True)(triangle)
+    inplace_method(op, name + "_", convert=lambda diagonal=0: (diagonal,))
+
+
+_triangle("tril")
+_triangle("triu")
+
+
+def _diag_embed(xp, self, *, offset, dim1, dim2):
+    n = self.shape[-1] + abs(offset)
+    shape = list(self.shape[:-1])
+    for d in sorted((dim1, dim2)):
+        shape.insert(d, n)
+    out = xp.zeros(tuple(shape), self.dtype)
+    diagonal_op.forward(xp, out, offset=offset, dim1=dim1, dim2=dim2)[...] = self
+    return out
+
+
+diag_embed_op = declare(
+    "diag_embed", _diag_embed, jvp="linear", complex=True,
+    self=lambda F, g, offset, dim1, dim2: F.diagonal(g, offset, dim1, dim2),
+    samples=lambda t: [(t(3), 0, 0, 1), (t(2, 3), 1, 0, 2), (t(2, 3), -1, 2, 1), (t(0), 0, 0, 1)],
+)  # fmt: skip
+
+
+@function("diag_embed", method=True)
+def diag_embed(input, offset=0, dim1=-2, dim2=-1):
+    """Zeros with the last dimension of `input` on the diagonal of the new dimensions `dim1` and `dim2`."""
+    n = input._array.ndim + 1
+    if n == 1:
+        raise IndexError("Dimension out of range (expected to be in range of [-1, 0], but got -2)")
+    d1, d2 = wrap_dim(dim1, n), wrap_dim(dim2, n)
+    if d1 == d2:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    return diag_embed_op.call(input, offset, d1, d2)
+
+
+@function("diag", method=True)
+def diag(input, diagonal=0, *, out=None):
+    """The diagonal of a matrix (a copy), or the matrix with a vector on its diagonal."""
+    n = input._array.ndim
+    if n == 1:
+        return write_out(out, diag_embed_op.call(input, diagonal, 0, 1))
+    if n != 2:
+        raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {n}D")
+    return write_out(out, clone_op.call(diagonal_op.call(input, diagonal, 0, 1), "C"))
+
+
+@function("diagflat", method=True)
+def diagflat(input, offset=0):
+    """A matrix with all elements of `input` on a diagonal."""
+    return diag_embed_op.call(reshape_to(input, (input._array.size,)), offset, 0, 1)
+
+
+# -- at least n dimensions ---------------------------------------------------------------------------------------
+
+
+def _at_least(name: str, grow):
+    def at_least(*tensors):
+        if len(tensors) == 1 and isinstance(tensors[0], Tensor):
+            return grow(tensors[0])
+        if len(tensors) == 1:
+            tensors = tuple(tensors[0])
+        return tuple([grow(x) for x in tensors])
+
+    at_least.__name__ = at_least.__qualname__ = name
+    at_least.__doc__ = (
+        f"Views with at least {name[8]} dimension(s), of one tensor or of each of several."
+    )
+    return function(name)(at_least)
+
+
+def _one(x: Tensor) -> Tensor:
+    return x if x._array.ndim else reshape_to(x, (1,))
+
+
+def _two(x: Tensor) -> Tensor:
+    n = x._array.ndim
+    return x if n > 1 else unsqueeze_op.call(x, 0) if n else reshape_to(x, (1, 1))
+
+
+def _three(x: Tensor) -> Tensor:
+    n = x._array.ndim
+    if n > 2:
+        return x
+    if n == 0:
+        return reshape_to(x, (1, 1, 1))
+    return unsqueeze_op.call(x if n == 2 else unsqueeze_op.call(x, 0), 2)
+
+
+atleast_1d = _at_least("atleast_1d", _one)
+atleast_2d = _at_least("atleast_2d", _two)
+atleast_3d = _at_least("atleast_3d", _three)

@@ -1,0 +1,695 @@
+"""Normalisations: layer_norm, rms_norm, group_norm, batch_norm, instance_norm, local_response_norm, normalize.
+
+Each is one node that keeps its input, the mean and 1 / standard deviation. Gradients have two forms: kernels in
+blocks of rows that fit into cache, and, for derivatives of derivatives, the same formula in recorded operations.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..core import dtypes
+from ..core.op import declare
+from ..core.storage import bump
+from ..core.tensor import Tensor
+from ._blocks import is_half, kind_name
+from .expose import function
+from .softmax import _ones
+
+BLOCK = 1 << 15  # elements of a block of rows
+F4, F8 = dtypes.float32.np, dtypes.float64.np
+
+
+def _check_kind(array, name: str) -> None:
+    if array.dtype.kind not in "fV":
+        raise NotImplementedError(f"\"{name}\" not implemented for '{kind_name(array)}'")
+
+
+def _wide(xp, a):
+    return xp.wide(a) if a is not None else None
+
+
+def _sum_leading(xp, a, n: int):
+    """Sum over the first `n` dimensions; none of them: the array itself."""
+    return xp.add.reduce(a, axis=tuple(range(n))) if n else a
+
+
+def _row_blocks(rows: int, width: int):
+    """(start, stop) of blocks of rows."""
+    step = max(1, BLOCK // max(width, 1))
+    return [(i, min(i + step, rows)) for i in range(0, rows, step)]
+
+
+# -- layer_norm ------------------------------------------------------------------------------------------------------
+
+
+def _row_moments(x, centred, eps: float):
+    """Centre the rows of a block into `centred`; returns (mean, 1 / standard deviation) as columns."""
+    n = x.shape[1]
+    mean = x.dot(_ones(n, x.dtype))
+    mean /= n
+    mean = mean[:, None]
+    np.subtract(x, mean, out=centred)
+    rstd = np.vecdot(centred, centred)
+    rstd /= n
+    rstd += eps
+    np.sqrt(rstd, out=rstd)
+    return mean, np.reciprocal(rstd, out=rstd)[:, None]
+
+
+def _layer_norm_rows(x, weight, bias, eps: float):
+    """On (rows, n): (result, mean, rstd), the last two as columns."""
+    rows, n = x.shape
+    out = np.empty((rows, n), x.dtype)
+    mean, rstd = np.empty((rows, 1), x.dtype), np.empty((rows, 1), x.dtype)
+    for i, j in _row_blocks(rows, n):
+        o = out[i:j]
+        mean[i:j], rstd[i:j] = _row_moments(x[i:j], o, eps)
+        o *= rstd[i:j]
+        if weight is not None:
+            o *= weight
+        if bias is not None:
+            o += bias
+    return out, mean, rstd
+
+
+def _layer_norm_rows_any(xp, x, weight, bias, eps):
+    """The same in whole arrays, for other array libraries."""
+    mean = x.mean(axis=1, keepdims=True)
+    centred = x - mean
+    rstd = 1 / xp.sqrt((centred * centred).mean(axis=1, keepdims=True) + eps)
+    out = centred * rstd
+    if weight is not None:
+        out *= weight
+    if bias is not None:
+        out += bias
+    return out, mean, rstd
+
+
+def _layer_norm(xp, input, weight=None, bias=None, *, normalized_shape, eps):  # noqa: A002
+    d, shape = input.dtype, input.shape
+    if d is not F4 and d is not F8:
+        _check_kind(input, "LayerNormKernelImpl")
+        input, weight, bias = xp.wide(input), _wide(xp, weight), _wide(xp, bias)
+    outer = shape[: len(shape) - len(normalized_shape)]
+    stats = outer + (1,) * len(normalized_shape)
+    n = math.prod(normalized_shape)
+    if not input.size:
+        empty = xp.zeros(stats, input.dtype)
+        return input.copy(), empty, empty
+    if weight is not None and weight.ndim > 1:
+        weight = weight.reshape(-1)
+    if bias is not None and bias.ndim > 1:
+        bias = bias.reshape(-1)
+    rows = input.reshape(-1, n)
+    if xp.name == "numpy":
+        out, mean, rstd = _layer_norm_rows(rows, weight, bias, eps)
+    else:
+        out, mean, rstd = _layer_norm_rows_any(xp, rows, weight, bias, eps)
+    out = out.reshape(shape)
+    if out.dtype is not d:
+        out = out.astype(d, copy=False)
+    return out, mean.reshape(stats), rstd.reshape(stats)
+
+
+def _layer_norm_grad_rows(g, x, mean, rstd, weight, needs):
+    """Gradients of input, weight and bias on (rows, n)."""
+    rows, n = x.shape
+    d = x.dtype
+    dx = np.empty((rows, n), d) if needs[0] else None
+    dw = np.zeros(n, d) if needs[1] else None
+    db = np.zeros(n, d) if needs[2] else None
+    # the weight is folded into the two row means: mean(g * w), mean(g * w * xhat)
+    w = _ones(n, d) if weight is None else weight
+    for i, j in _row_blocks(rows, n):
+        gb = g[i:j]
+        xhat = x[i:j] - mean[i:j]
+        xhat *= rstd[i:j]
+        product = gb * xhat
+        ones = _ones(j - i, d)
+        if dw is not None:
+            dw += ones.dot(product)
+        if db is not None:
+            db += ones.dot(gb)
+        if dx is None:
+            continue
+        slope = product.dot(w)
+        slope /= n
+        shift = gb.dot(w)
+        shift /= n
+        xhat *= slope[:, None]
+        xhat += shift[:, None]
+        o = dx[i:j]
+        if weight is None:
+            np.subtract(gb, xhat, out=o)
+        else:
+            np.multiply(gb, w, out=o)
+            o -= xhat
+        o *= rstd[i:j]
+    return dx, dw, db
+
+
+def _layer_norm_vjp(F, g, input, weight, result1, result2, normalized_shape, needs, traced):  # noqa: A002
+    if traced or F.backend.name != "numpy" or not g.size:
+        return _layer_norm_formula(F, g, input, weight, result1, result2, normalized_shape, needs)
+    n, d = math.prod(normalized_shape), input.dtype
+    kinds = (d, weight.dtype if weight is not None else d, weight.dtype if weight is not None else d)
+    rows = [_wide(F.backend, a).reshape(-1, n) for a in (g, input)]
+    w = None if weight is None else _wide(F.backend, weight).reshape(-1)
+    found = _layer_norm_grad_rows(*rows, result1.reshape(-1, 1), result2.reshape(-1, 1), w, needs)
+    shapes = (input.shape, normalized_shape, normalized_shape)
+    return tuple(
+        None if a is None else a.reshape(s).astype(k, copy=False)
+        for a, s, k in zip(found, shapes, kinds, strict=True)
+    )
+
+
+def _layer_norm_formula(F, g, input, weight, result1, result2, normalized_shape, needs):  # noqa: A002
+    k = g.ndim - len(normalized_shape)
+    inner, outer = tuple(range(k, g.ndim)), tuple(range(k))
+    xhat = (input - result1) * result2
+    gw = g if weight is None else g * weight
+    dx = dw = db = None
+    if needs[0]:
+        dx = result2 * (gw - F.mean(gw, inner, True) - xhat * F.mean(gw * xhat, inner, True))
+    if needs[1]:
+        dw = F.sum(g * xhat, outer, False) if outer else g * xhat
+    if needs[2]:
+        db = F.sum(g, outer, False) if outer else g
+    return dx, dw, db
+
+
+def _inner(input, normalized_shape):  # noqa: A002
+    return tuple(range(input.ndim - len(normalized_shape), input.ndim))
+
+
+layer_norm_op = declare(
+    "native_layer_norm", _layer_norm, promote="free", vjp=_layer_norm_vjp,
+    hidden={
+        "result1": lambda F, input, normalized_shape: F.mean(input, _inner(input, normalized_shape), True),
+        "result2": lambda F, input, result1, normalized_shape, eps: F.rsqrt(
+            F.mean(F.square(input - result1), _inner(input, normalized_shape), True) + eps
+        ),
+    },
+    samples=lambda t: [
+        (t(3, 5), t(5), t(5), (5,), 1e-5), (t(2, 3, 4), t(3, 4), None, (3, 4), 1e-3), (t(4, 3), None, None, (3,), 1e-5),
+        (t(6), t(6), t(6), (6,), 1e-5), (t(0, 3), t(3), t(3), (3,), 1e-5),
+    ],
+)  # fmt: skip
+
+
+@function("layer_norm")
+def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5, cudnn_enable=True):  # noqa: A002
+    """Normalise over the last dimensions, those of `normalized_shape`, to mean 0 and variance 1; then scale and shift.
+
+    weight, bias: of shape `normalized_shape`, or None. RuntimeError when the shapes do not fit.
+    """
+    shape = _normalized(input, normalized_shape, weight, bias)
+    return layer_norm_op.call(input, weight, bias, shape, eps)
+
+
+def _normalized(input, normalized_shape, weight, bias=None) -> tuple:  # noqa: A002
+    """`normalized_shape` as a tuple of ints, checked."""
+    if normalized_shape.__class__ is not tuple:
+        normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    k, shape = len(normalized_shape), input._array.shape
+    if not k:
+        raise RuntimeError(
+            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got "
+            "normalized_shape = []"
+        )
+    for name, value in (("weight", weight), ("bias", bias)):
+        if value is not None and value._array.shape != normalized_shape:
+            raise RuntimeError(
+                f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape "
+                f"{list(value.shape)} and normalized_shape = {list(normalized_shape)}"
+            )
+    if shape[len(shape) - k :] != normalized_shape or len(shape) < k:
+        raise RuntimeError(
+            f"Given normalized_shape={list(normalized_shape)}, expected input with shape "
+            f"[*, {', '.join(map(str, normalized_shape))}], but got input of size{list(shape)}"
+        )
+    return normalized_shape
+
+
+# -- rms_norm --------------------------------------------------------------------------------------------------------
+
+
+def _rms_norm(xp, input, weight=None, *, normalized_shape, eps):  # noqa: A002
+    d, shape = input.dtype, input.shape
+    x = xp.wide(input).reshape(-1, math.prod(normalized_shape))
+    rstd = xp.vecdot(x, x)[:, None] if xp.name == "numpy" else (x * x).sum(axis=1, keepdims=True)
+    rstd = 1 / xp.sqrt(rstd / max(x.shape[1], 1) + eps)
+    out = x * rstd
+    if weight is not None:
+        out *= xp.wide(weight).reshape(-1)
+    stats = shape[: len(shape) - len(normalized_shape)] + (1,) * len(normalized_shape)
+    return out.reshape(shape).astype(d, copy=False), rstd.reshape(stats)
+
+
+def _rms_norm_vjp(F, g, input, weight, result1, normalized_shape, needs):  # noqa: A002
+    inner = _inner(g, normalized_shape)
+    outer = tuple(range(g.ndim - len(inner)))
+    xhat = input * result1
+    gw = g if weight is None else g * weight
+    dx = result1 * (gw - xhat * F.mean(gw * xhat, inner, True)) if needs[0] else None
+    dw = None
+    if needs[1]:
+        dw = F.sum(g * xhat, outer, False) if outer else g * xhat
+    return dx, dw
+
+
+rms_norm_op = declare(
+    "fused_rms_norm", _rms_norm, promote="free", vjp=_rms_norm_vjp,
+    hidden={
+        "result1": lambda F, input, normalized_shape, eps: F.rsqrt(
+            F.mean(F.square(input), _inner(input, normalized_shape), True) + eps
+        ),
+    },
+    samples=lambda t: [
+        (t(3, 5), t(5), (5,), 1e-5), (t(2, 3, 4), None, (3, 4), 1e-3), (t(6), t(6), (6,), 1e-5), (t(0, 3), t(3), (3,), 1e-5),
+    ],
+)  # fmt: skip
+
+
+@function("rms_norm")
+def rms_norm(input, normalized_shape, weight=None, eps=None):  # noqa: A002
+    """Divide by the root of the mean square over the dimensions of `normalized_shape`; then scale by `weight`.
+
+    eps: added to the mean square; None is the machine epsilon of the dtype of `input` (float32 for half types).
+    """
+    shape = _normalized(input, normalized_shape, weight)
+    if eps is None:
+        eps = dtypes.finfo(dtypes.float32 if is_half(input._array) else input.dtype).eps
+    return rms_norm_op.call(input, weight, shape, eps)
+
+
+# -- batch_norm: statistics for each channel, over all other dimensions ----------------------------------------------
+
+
+def as_channels(x):
+    """A view (or copy) of (N, C, ...) as (N, C, L), or as (M, C) where channels are the fastest in memory."""
+    if x.ndim == 2:
+        return x
+    if x.ndim > 2 and not x.flags.c_contiguous:
+        moved = x.transpose(0, *range(2, x.ndim), 1)
+        if moved.flags.c_contiguous:
+            return moved.reshape(-1, x.shape[1])
+    return x.reshape(x.shape[0], x.shape[1], -1)
+
+
+def like_channels(flat, x):
+    """The inverse of `as_channels`: shape (and storage order) of `x`."""
+    if flat.ndim == 2 and x.ndim > 2:
+        return flat.reshape(x.shape[0], *x.shape[2:], x.shape[1]).transpose(0, x.ndim - 1, *range(1, x.ndim - 1))
+    return flat.reshape(x.shape)
+
+
+def _same_layout(g, x):
+    """`g` as channels, in the layout that `x` has there."""
+    flat = as_channels(x)
+    if flat.ndim == 2 and x.ndim > 2:
+        return g.transpose(0, *range(2, x.ndim), 1).reshape(flat.shape), flat
+    return g.reshape(flat.shape), flat
+
+
+def channel_moments(xp, x):
+    """Mean and (biased) variance of each channel; x as from `as_channels`."""
+    count = x.size // x.shape[1]
+    if xp.name != "numpy":
+        axes = (0,) if x.ndim == 2 else (0, 2)
+        return x.mean(axis=axes), x.var(axis=axes)
+    if x.ndim == 2:
+        mean = _ones(x.shape[0], x.dtype).dot(x) / count
+        var = np.zeros_like(mean)
+        for i, j in _row_blocks(*x.shape):
+            centred = x[i:j] - mean
+            centred *= centred
+            var += _ones(j - i, x.dtype).dot(centred)
+        return mean, var / count
+    n, c, length = x.shape
+    mean = np.add.reduce(x.reshape(-1, length).dot(_ones(length, x.dtype)).reshape(n, c), 0) / count
+    var = np.zeros_like(mean)
+    shift = mean[:, None]
+    for i, j in _row_blocks(n, c * length):
+        centred = x[i:j] - shift
+        var += np.add.reduce(np.vecdot(centred, centred), 0)
+    return mean, var / count
+
+
+def scale_shift(xp, x, scale, shift):
+    """``x * scale + shift`` for each channel."""
+    if x.ndim == 3:
+        scale, shift = scale[:, None], shift[:, None]
+    if xp.name != "numpy":
+        return x * scale + shift
+    out = np.empty(x.shape, x.dtype)
+    for i, j in _row_blocks(x.shape[0], x[0].size if len(x) else 1):
+        o = out[i:j]
+        np.multiply(x[i:j], scale, out=o)
+        o += shift
+    return out
+
+
+def _batch_norm(
+    xp, input, weight=None, bias=None, running_mean=None, running_var=None, *, training, eps, box,  # noqa: A002
+):  # fmt: skip
+    d = input.dtype
+    if d is not F4 and d is not F8:
+        _check_kind(input, "batch_norm")
+        input, weight, bias = xp.wide(input), _wide(xp, weight), _wide(xp, bias)
+    x = as_channels(input)
+    if training:
+        mean, var = channel_moments(xp, x)
+        if box is not None:
+            box[:] = mean, var, x.size // x.shape[1]
+    else:
+        mean, var = (a.astype(x.dtype, copy=False) for a in (running_mean, running_var))
+    rstd = 1 / xp.sqrt(var + eps)
+    scale = rstd if weight is None else rstd * weight
+    shift = -mean * scale if bias is None else bias - mean * scale
+    out = like_channels(scale_shift(xp, x, scale, shift), input)
+    return out.astype(d, copy=False), mean, rstd
+
+
+def _channel_sums(x, g, mean):
+    """For each channel the sums of g and of g * (x - mean)."""
+    if x.ndim == 2:
+        total = _ones(g.shape[0], g.dtype).dot(g)
+        with_x = np.zeros_like(total)
+        for i, j in _row_blocks(*x.shape):
+            t = x[i:j] - mean
+            t *= g[i:j]
+            with_x += _ones(j - i, x.dtype).dot(t)
+        return total, with_x
+    n, c, length = x.shape
+    total = np.add.reduce(g.reshape(-1, length).dot(_ones(length, g.dtype)).reshape(n, c), 0)
+    with_x = np.zeros_like(total)
+    for i, j in _row_blocks(n, c * length):
+        with_x += np.add.reduce(np.vecdot(x[i:j] - mean[:, None], g[i:j]), 0)
+    return total, with_x
+
+
+def _channel_gradient(g, x, a, b, c):
+    """``a * g + b * x + c`` for each channel."""
+    if x.ndim == 3:
+        a, b, c = a[:, None], b[:, None], c[:, None]
+    out = np.empty(x.shape, x.dtype)
+    for i, j in _row_blocks(x.shape[0], x[0].size):
+        o, t = out[i:j], x[i:j] * b
+        np.multiply(g[i:j], a, out=o)
+        o += t
+        o += c
+    return out
+
+
+def _batch_norm_vjp(F, g, input, weight, result1, result2, training, needs, traced):  # noqa: A002
+    if traced or F.backend.name != "numpy" or not g.size:
+        return (*_batch_norm_formula(F, g, input, weight, result1, result2, training, needs), None, None)
+    xp, d = F.backend, input.dtype
+    gf, x = _same_layout(xp.wide(g), xp.wide(input))
+    w = _wide(xp, weight)
+    scale = result2 if w is None else result2 * w
+    dx = dw = db = None
+    if training or needs[1] or needs[2]:
+        total, with_x = _channel_sums(x, gf, result1)
+        dw = (with_x * result2).astype(d, copy=False) if needs[1] else None
+        db = total.astype(d, copy=False) if needs[2] else None
+    if needs[0]:
+        if training:
+            m = x.size // x.shape[1]
+            b = with_x * result2 * result2 * (-1.0 / m) * scale
+            flat = _channel_gradient(gf, x, scale, b, total * scale * (-1.0 / m) - b * result1)
+        else:
+            flat = gf * (scale if x.ndim == 2 else scale[:, None])
+        dx = like_channels(flat, input).astype(d, copy=False)
+    return dx, dw, db, None, None
+
+
+def _batch_norm_formula(F, g, input, weight, result1, result2, training, needs):  # noqa: A002
+    dims = tuple(i for i in range(g.ndim) if i != 1)
+    column = (-1,) + (1,) * (g.ndim - 2)
+    mean, rstd = F.reshape(result1, column), F.reshape(result2, column)
+    xhat = (input - mean) * rstd
+    dx = dw = db = None
+    if needs[0]:
+        scale = rstd if weight is None else rstd * F.reshape(weight, column)
+        if training:
+            g_mean, slope = F.mean(g, dims, True), F.mean(g * xhat, dims, True)
+            dx = scale * (g - g_mean - xhat * slope)
+        else:
+            dx = scale * g
+    if needs[1]:
+        dw = F.sum(g * xhat, dims, False)
+    if needs[2]:
+        db = F.sum(g, dims, False)
+    return dx, dw, db
+
+
+def _channel_mean(F, input, running_mean, training):  # noqa: A002
+    return F.mean(input, tuple(i for i in range(input.ndim) if i != 1), False) if training else running_mean
+
+
+def _channel_rstd(F, input, running_var, result1, training, eps):  # noqa: A002
+    if not training:
+        return F.rsqrt(running_var + eps)
+    dims = tuple(i for i in range(input.ndim) if i != 1)
+    mean = F.reshape(result1, (-1,) + (1,) * (input.ndim - 2))
+    return F.rsqrt(F.mean(F.square(input - mean), dims, False) + eps)
+
+
+def _batch_norm_samples(t):
+    still = {"requires_grad": False}
+    return [
+        (t(4, 3), t(3), t(3), None, None, True, 1e-5, None),
+        (t(2, 3, 4), t(3), None, None, None, True, 1e-3, None),
+        (t(2, 3, 2, 2), None, None, t(3, **still), t(3, low=0.5, **still), False, 1e-5, None),
+        (t(4, 2), t(2), t(2), t(2, **still), t(2, low=0.5, **still), False, 1e-5, None),
+        (t(0, 3), t(3), t(3), t(3, **still), t(3, low=0.5, **still), False, 1e-5, None),
+    ]
+
+
+batch_norm_op = declare(
+    "native_batch_norm", _batch_norm, promote="free", vjp=_batch_norm_vjp,
+    hidden={"result1": _channel_mean, "result2": _channel_rstd}, samples=_batch_norm_samples,
+)  # fmt: skip
+
+
+@function("batch_norm")
+def _batch_norm_public(
+    input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled=True,  # noqa: A002
+):  # fmt: skip
+    return batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+def batch_norm(
+    input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5,  # noqa: A002
+):  # fmt: skip
+    """Normalise each channel (dimension 1) over all other dimensions; then scale by `weight` and shift by `bias`.
+
+    In training the statistics are those of `input`, and `running_mean`, `running_var` (if not None) move towards
+    them by the fraction `momentum`; else they are the running ones.
+
+    Raises:
+        ValueError: training on one value per channel.
+        RuntimeError: shapes that do not fit, or no running statistics when not training.
+    """
+    shape = input._array.shape
+    if len(shape) < 2:
+        raise RuntimeError(f"Expected 2D or more dimensions of input, but got: {len(shape)}D")
+    if training and math.prod(shape) == shape[1]:
+        raise ValueError(
+            f"Expected more than 1 value per channel when training, got input size {input.shape}"
+        )
+    for name, value in (
+        ("running_mean", running_mean), ("running_var", running_var), ("weight", weight), ("bias", bias),
+    ):  # fmt: skip
+        if value is None:
+            if not training and name.startswith("running"):
+                raise RuntimeError(f"Expected {name} to be defined when not training")
+        elif value._array.size != shape[1]:
+            raise RuntimeError(f"{name} should contain {shape[1]} elements not {value._array.size}")
+    box: list | None = [] if training and running_mean is not None else None
+    if not training:
+        return batch_norm_op.call(input, weight, bias, running_mean, running_var, False, eps, None)
+    out = batch_norm_op.call(input, weight, bias, None, None, True, eps, box)
+    if box:
+        update_running(running_mean, running_var, *box, momentum)
+    return out
+
+
+def update_running(running_mean, running_var, mean, var, count: int, momentum: float) -> None:
+    """Move running statistics towards those of a batch of `count` values; the variance becomes the unbiased one."""
+    for running, value in ((running_mean, mean), (running_var, var * (count / max(count - 1, 1)))):
+        if running is not None:
+            array = running._array
+            array[...] = array * (1 - momentum) + value * momentum
+            bump(running)
+
+
+# -- group_norm ------------------------------------------------------------------------------------------------------
+
+
+def _group_moments(xp, x, eps):
+    """x (N, G, m): mean and 1 / standard deviation, each (N, G)."""
+    n, groups, m = x.shape
+    if xp.name != "numpy":
+        return x.mean(axis=2), 1 / xp.sqrt(x.var(axis=2) + eps)
+    mean, var = np.empty((n, groups), x.dtype), np.empty((n, groups), x.dtype)
+    ones = _ones(m, x.dtype)
+    for i, j in _row_blocks(n, groups * m):
+        mean[i:j] = x[i:j].dot(ones) / m
+        centred = x[i:j] - mean[i:j, :, None]
+        var[i:j] = np.vecdot(centred, centred)
+    var /= m
+    return mean, 1 / np.sqrt(var + eps)
+
+
+def _group_norm(xp, input, weight=None, bias=None, *, groups, eps):  # noqa: A002
+    d, shape = input.dtype, input.shape
+    _check_kind(input, "GroupNormKernelImpl")
+    n, c = shape[:2]
+    if not input.size:
+        empty = xp.zeros((n, groups), xp.wide(input).dtype)
+        return input.copy(), empty, empty
+    x = xp.wide(input).reshape(n, groups, -1)
+    mean, rstd = _group_moments(xp, x, eps)
+    scale, middle = (xp.repeat(a, c // groups, axis=1) for a in (rstd, mean))
+    if weight is not None:
+        scale = scale * xp.wide(weight)
+    shift = -middle * scale if bias is None else xp.wide(bias) - middle * scale
+    x = x.reshape(n, c, -1)
+    out = x * scale[:, :, None]
+    out += shift[:, :, None]
+    return out.reshape(shape).astype(d, copy=False), mean, rstd
+
+
+def _group_norm_vjp(F, g, input, weight, result1, result2, groups, needs):  # noqa: A002
+    n, c = input.shape[0], input.shape[1]
+    split = (n, groups, c // groups, math.prod(input.shape[2:]))
+    x, gx = F.reshape(input, split), F.reshape(g, split)
+    mean, rstd = (F.reshape(a, (n, groups, 1, 1)) for a in (result1, result2))
+    xhat = (x - mean) * rstd
+    gw = gx if weight is None else gx * F.reshape(weight, (groups, c // groups, 1))
+    dx = dw = db = None
+    if needs[0]:
+        dx = rstd * (gw - F.mean(gw, (2, 3), True) - xhat * F.mean(gw * xhat, (2, 3), True))
+        dx = F.reshape(dx, tuple(input.shape))
+    if needs[1]:
+        dw = F.reshape(F.sum(gx * xhat, (0, 3), False), (c,))
+    if needs[2]:
+        db = F.reshape(F.sum(gx, (0, 3), False), (c,))
+    return dx, dw, db
+
+
+def _grouped(F, input, groups):  # noqa: A002
+    return F.reshape(input, (input.shape[0], groups, math.prod(input.shape[1:]) // groups))
+
+
+group_norm_op = declare(
+    "native_group_norm", _group_norm, promote="free", vjp=_group_norm_vjp,
+    hidden={
+        "result1": lambda F, input, groups: F.mean(_grouped(F, input, groups), (2,), False),
+        "result2": lambda F, input, result1, groups, eps: F.rsqrt(
+            F.mean(F.square(_grouped(F, input, groups) - F.unsqueeze(result1, 2)), (2,), False) + eps
+        ),
+    },
+    samples=lambda t: [
+        (t(2, 4, 3), t(4), t(4), 2, 1e-5), (t(2, 4, 2, 2), None, None, 4, 1e-3), (t(3, 4), t(4), None, 1, 1e-5),
+        (t(0, 4, 3), t(4), t(4), 2, 1e-5),
+    ],
+)  # fmt: skip
+
+
+@function("group_norm")
+def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5, cudnn_enabled=True):  # noqa: A002
+    """Normalise each of `num_groups` groups of channels of each sample; then scale and shift each channel.
+
+    input: (N, C, ...). RuntimeError when C is not a multiple of `num_groups`.
+    """
+    if input.dim() < 2:
+        raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input.dim()}")
+    c = input.shape[1]
+    if num_groups <= 0:
+        raise RuntimeError(f"Expected num groups to be greater than 0, got {num_groups}")
+    if c % num_groups:
+        raise RuntimeError(
+            "Expected number of channels in input to be divisible by num_groups, but got input of shape "
+            f"{list(input.shape)} and num_groups={num_groups}"
+        )
+    for name, value in (("weight", weight), ("bias", bias)):
+        if value is not None and tuple(value.shape) != (c,):
+            raise RuntimeError(
+                f"Expected {name} to be a vector of size equal to the number of channels in input, but got {name} of "
+                f"shape {list(value.shape)} and input of shape {list(input.shape)}"
+            )
+    return group_norm_op.call(input, weight, bias, num_groups, eps)
+
+
+# -- instance_norm, local_response_norm ------------------------------------------------------------------------------
+
+
+@function("instance_norm")
+def _instance_norm_public(
+    input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled=True,  # noqa: A002
+):  # fmt: skip
+    return instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
+
+
+def instance_norm(
+    input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5,  # noqa: A002
+):  # fmt: skip
+    """Normalise each channel of each sample over its positions; then scale and shift each channel.
+
+    use_input_stats: whether the statistics are those of `input` (running ones then follow them) or the running ones.
+    """
+    n, c, *space = input.shape
+    if use_input_stats and math.prod(space) == 1:
+        raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.shape}")
+    if not use_input_stats and (running_mean is None or running_var is None):
+        raise RuntimeError("Expected running_mean and running_var to be defined when use_input_stats is false")
+
+    def spread(t):
+        return None if t is None else t.repeat(n)
+
+    box: list = []
+    flat = input.reshape(1, n * c, *space)
+    if use_input_stats:
+        out = batch_norm_op.call(flat, spread(weight), spread(bias), None, None, True, eps, box)
+        if running_mean is not None:
+            mean, var, count = box
+            update_running(
+                running_mean, running_var, mean.reshape(n, c).mean(0), var.reshape(n, c).mean(0), count, momentum
+            )
+    else:
+        out = batch_norm_op.call(
+            flat, spread(weight), spread(bias), spread(running_mean), spread(running_var), False, eps, None
+        )
+    return out.view(input.shape)
+
+
+def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):  # noqa: A002
+    """``input / (k + alpha * m) ** beta`` with m the mean square over `size` neighbouring channels."""
+    if input.dim() < 3:
+        raise ValueError(f"Expected 3D or higher dimensionality input (got {input.dim()} dimensions)")
+    if input.numel() == 0:
+        return input
+    from .pad import pad
+    from .pool import avg_pool3d
+
+    n, c, *space = input.shape
+    square = (input * input).reshape(n, 1, c, math.prod(space), 1)
+    square = pad(square, (0, 0, 0, 0, size // 2, (size - 1) // 2))
+    mean = avg_pool3d(square, (size, 1, 1), stride=1).reshape(input.shape)
+    return input / (mean * alpha + k) ** beta
+
+
+def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None):  # noqa: A002
+    """`input` divided by its p-norm along `dim`, or by `eps` where the norm is smaller."""
+    if out is not None:
+        from .expose import write_out
+
+        return write_out(out, normalize(input, p, dim, eps))
+    return input / input.norm(p, dim, keepdim=True).clamp_min(eps).expand_as(input)

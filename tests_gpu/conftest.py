@@ -1,0 +1,19 @@
+"""Everything here needs a CUDA device; without one it is skipped with the reason."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from gradlib.backends.cupy import why_not
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "ops"))  # samples.py
+
+
+def pytest_collection_modifyitems(items):
+    reason = why_not()
+    if reason is not None:
+        for item in items:
+            item.add_marker(pytest.mark.skip(reason=reason))
