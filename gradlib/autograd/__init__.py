@@ -1,6 +1,7 @@
 """Automatic differentiation: ``backward``, ``grad`` and everything documented under torch.autograd."""
 
-from . import forward_ad, function, grad_mode
+from . import anomaly_mode, forward_ad, function, grad_mode
+from .anomaly_mode import detect_anomaly, set_detect_anomaly
 from .differentiate import backward, grad
 from .function import Function, NestedIOFunction
 from .grad_mode import (
@@ -15,10 +16,12 @@ __all__ = [
     "Function",
     "NestedIOFunction",
     "backward",
+    "detect_anomaly",
     "enable_grad",
     "grad",
     "inference_mode",
     "no_grad",
+    "set_detect_anomaly",
     "set_grad_enabled",
     "set_multithreading_enabled",
 ]

@@ -22,44 +22,37 @@ def stamp(node) -> None:
     extra.traceback, extra.parent = stack, state.current_node
 
 
-def describe(node) -> str:
-    """The forward call of `node`, and those of the nodes whose backward made it."""
-    extra = node.extra
-    name = node.name()
-    if extra is None or extra.traceback is None:
-        return (
-            f"Error detected in {name}. No forward pass information available. Enable detect "
-            "anomaly during forward pass for more information."
-        )
-    parts = [
-        f"Error detected in {name}. Traceback of forward call that caused the error:\n",
-        *extra.traceback.format(),
-    ]
-    parent = extra.parent
-    while parent is not None:
-        extra = parent.extra
-        text = f"\n\nPrevious calculation was induced by {parent.name()}. "
+UNKNOWN = (
+    "No forward pass information available. Enable detect anomaly during forward pass for more "
+    "information."
+)
+
+
+def describe(node) -> list[str]:
+    """A text on the forward call of `node`, and one for each node whose backward made it in turn."""
+    texts = []
+    first, call = f"Error detected in {node.name()}. ", "caused the error"
+    while node is not None:
+        extra = node.extra
         if extra is None or extra.traceback is None:
-            parts.append(
-                f"{text}No forward pass information available. Enable detect anomaly during "
-                "forward pass for more information."
-            )
+            texts.append(first + UNKNOWN)
             break
-        parts += [
-            f"{text}Traceback of forward call that induced the previous calculation:\n",
-            *extra.traceback.format(),
-        ]
-        parent = extra.parent
-    return "".join(parts)
+        lines = "".join(extra.traceback.format())
+        texts.append(f"{first}Traceback of forward call that {call}:\n{lines}")
+        node = extra.parent
+        if node is not None:
+            first = f"\n\nPrevious calculation was induced by {node.name()}. "
+            call = "induced the previous calculation"
+    return texts
 
 
 def report(node) -> None:
     """Warn about the node whose backward failed; on stderr where warnings are errors, so that the error stays itself."""
-    text = describe(node)
-    try:
-        warnings.warn(text, UserWarning, stacklevel=2)
-    except UserWarning:
-        print(text, file=sys.stderr)
+    for text in describe(node):
+        try:
+            warnings.warn(text, UserWarning, stacklevel=2)
+        except UserWarning:
+            print(text, file=sys.stderr)
 
 
 def check_nan(node, outs: tuple) -> None:

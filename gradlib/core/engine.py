@@ -29,11 +29,14 @@ class GraphTask:
     """One backward pass: what is wanted, how it runs. Nothing of it is global, so passes nest and run in threads."""
 
     __slots__ = (
+        "__weakref__",
         "accumulate",
         "captured",
         "create_graph",
         "inbox",
         "keep_graph",
+        "needed",
+        "roots",
         "traced",
         "wanted",
     )
@@ -45,6 +48,19 @@ class GraphTask:
         self.inbox: dict[Node, Any] = {}
         self.wanted: dict[tuple[Node, int], list[int]] = {}  # edge -> positions in `captured`
         self.captured: list[Any] = []
+        self.roots: list[Node] = []
+        self.needed: set[Node] | None = None  # with `wanted`: the nodes that lead there, and the goals themselves
+
+    def will_run(self, node: Node) -> bool:
+        """Whether `node` (or its leaf) is one of those whose gradient this pass computes."""
+        if self.needed is None:
+            self.needed, stack = set(self.roots), list(self.roots)
+            while stack:
+                for target in stack.pop().targets():
+                    if target is not None and target not in self.needed:
+                        self.needed.add(target)
+                        stack.append(target)
+        return node in self.needed
 
 
 def run_backward(
@@ -68,18 +84,25 @@ def run_backward(
             deliver(task.inbox, node, nr, grad if task.traced else grad._array)
         elif node not in task.inbox:
             task.inbox[node] = None
-    order, ready_leaves = schedule([node for node, _ in roots], task)
-    bits = state.bits
+    task.roots = [node for node, _ in roots]
+    order, ready_leaves, partial = schedule(task.roots, task)
+    bits, outer = state.bits, (state.current_task, state.needed)
+    state.current_task, state.needed = task, task.needed
     modes.set_bits(bits & ~(NO_GRAD | INFERENCE) if create_graph else bits & ~INFERENCE | NO_GRAD)
     try:
-        run(task, order, ready_leaves)
+        run(task, order, ready_leaves, partial)
     finally:
         modes.set_bits(bits)
+        state.current_task, state.needed = outer
     return task.captured
 
 
-def schedule(roots: list[Node], task: GraphTask) -> tuple[list[Node], dict[Node, list[Node]]]:
-    """The nodes to run, oldest first (so that the next one is popped), and the leaves ready after each."""
+def schedule(
+    roots: list[Node], task: GraphTask
+) -> tuple[list[Node], dict[Node, list[Node]], set[Node]]:
+    """The nodes to run, oldest first (so that the next one is popped), the leaves ready after each, and the nodes that
+    need :func:`step`: those at wanted edges, and those of whose gradients only some are needed.
+    """
     seen = set(roots)
     stack = [node for node in seen if node.__class__ is not AccumulateGrad]
     nodes = list(stack)
@@ -98,36 +121,44 @@ def schedule(roots: list[Node], task: GraphTask) -> tuple[list[Node], dict[Node,
                 stack.append(target)
                 nodes.append(target)
     nodes.sort(key=by_seq)
+    partial: set[Node] = set()
     if task.wanted:
-        nodes = only_needed(nodes, last_user, task)
+        nodes, partial = only_needed(nodes, task)
     ready: dict[Node, list[Node]] = {}
     for leaf, user in last_user.items():
-        ready.setdefault(user, []).append(leaf)
+        if task.needed is None or leaf in task.needed:
+            ready.setdefault(user, []).append(leaf)
     for root in roots:  # a leaf that is a root itself
         if root.__class__ is AccumulateGrad and root not in last_user:
             nodes.append(root)
-    return nodes, ready
+    return nodes, ready, partial
 
 
-def only_needed(nodes: list[Node], leaves: dict[Node, Node], task: GraphTask) -> list[Node]:
-    """Drop the nodes from which no wanted edge is reached."""
-    goals = {node for node, _ in task.wanted}
-    needed = set(goals)
+def only_needed(nodes: list[Node], task: GraphTask) -> tuple[list[Node], set[Node]]:
+    """Drop the nodes from which no wanted edge is reached; see :func:`schedule`."""
+    partial = {node for node, _ in task.wanted}
+    needed = task.needed = set(partial)
     keep = []
     for node in nodes:  # oldest first: targets come before their users
-        if node in needed or any(
-            target in needed for target in node.targets() if target is not None
-        ):
+        targets = [target for target in node.targets() if target is not None]
+        found = [target for target in targets if target in needed]
+        if found or node in needed:
             needed.add(node)
             keep.append(node)
-    return keep
+            if len(found) < len(targets):
+                partial.add(node)
+    return keep, partial
 
 
-def run(task: GraphTask, order: list[Node], ready_leaves: dict[Node, list[Node]]) -> None:
+def run(
+    task: GraphTask,
+    order: list[Node],
+    ready_leaves: dict[Node, list[Node]],
+    partial: set[Node],
+) -> None:
     """The engine's loop."""
     inbox, traced, keep_graph = task.inbox, task.traced, task.keep_graph
     plain = not traced and not state.bits & ANOMALY
-    goals = {goal for goal, _ in task.wanted}
     node = None
     try:
         while order:
@@ -135,7 +166,7 @@ def run(task: GraphTask, order: list[Node], ready_leaves: dict[Node, list[Node]]
             grad = inbox.pop(node, None)
             if grad is None and not node.runs_undefined:
                 pass  # no gradient came this way
-            elif plain and node.extra is None and node not in goals:
+            elif plain and node.extra is None and node not in partial:
                 node.run(grad, inbox)
                 if not keep_graph:
                     node.release()
@@ -183,8 +214,9 @@ def step(task: GraphTask, node: Node, grad) -> None:
         outs = run_posthooks(extra.posthooks, outs, grads, traced)
     if not task.keep_graph:
         node.release()
+    needed = task.needed if task.wanted else None
     for (target, nr), out in zip(node.edges(), outs, strict=False):
-        if target is not None and out is not None:
+        if target is not None and out is not None and (needed is None or target in needed):
             deliver(task.inbox, target, nr, out)
 
 
@@ -218,16 +250,7 @@ def before(task: GraphTask, node: Node, grads: list) -> tuple[list, bool]:
 
 def leads_on(task: GraphTask, node: Node) -> bool:
     """Whether another wanted edge lies beyond `node`."""
-    goals = {goal for goal, _ in task.wanted}
-    stack, seen = [t for t in node.targets() if t is not None], set()
-    while stack:
-        target = stack.pop()
-        if target in goals:
-            return True
-        if target not in seen:
-            seen.add(target)
-            stack += [t for t in target.targets() if t is not None]
-    return False
+    return any(target in task.needed for target in node.targets())
 
 
 def step_leaf(task: GraphTask, node: AccumulateGrad, grads: list) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from . import saved
+from .modes import state
 
 _raw: dict[type, Any] = {}
 _pending: list = []
@@ -186,7 +187,11 @@ def gradients(node, grads: tuple, traced: bool) -> tuple:
     edges = node.edges()
     if all(g is None for g in grads):
         return (None,) * len(edges)
-    needs = tuple(target is not None for target, _ in edges)
+    needed = state.needed
+    if needed is None:
+        needs = tuple(target is not None for target, _ in edges)
+    else:
+        needs = tuple(target in needed for target, _ in edges)
     values = Values(node, grads, needs, traced)
     if not op.differentiable:
         raise RuntimeError(f"derivative for {op.name} is not implemented")

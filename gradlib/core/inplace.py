@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import dispatch, dtypes, errors, modes, saved, source, views
-from .modes import FORWARD_AD, INFERENCE, NO_GRAD, shared, state
+from .modes import FORWARD_AD, INFERENCE, NO_GRAD, OBSERVE, shared, state
 from .node import Node, VariadicNode, edge, next_seq
 from .storage import INFERENCE as INFERENCE_STORAGE
 from .storage import Storage, bump
@@ -98,6 +98,8 @@ def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor
         finally:
             state.interposers = outer
     check(tensor, op.name, records)
+    if bits & OBSERVE:
+        state.saved_observer.before_write(tensor)
     dual = False
     if state.bits & FORWARD_AD:
         from . import tangents

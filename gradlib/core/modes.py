@@ -42,8 +42,10 @@ class ThreadState(threading.local):
     dual_serial = 0  # which of all levels ever opened is open; 0 for none
     interposers: tuple = ()  # objects with call(op, args, attrs, proceed): profiler, vmap...; outermost last
     current_node: Any = None  # the node that backward is running, parent of nodes made meanwhile
-    saved_observer: Any = None
+    saved_observer: Any = None  # told before a tensor is changed in place, while OBSERVE is set
     multithreading = True
+    current_task: Any = None  # the backward pass that this thread is in
+    needed: Any = None  # the nodes whose gradients are wanted, None for all
 
 
 shared = Shared()

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import itertools
 from collections import OrderedDict
+from sys import getrefcount
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from .hooks import RemovableHandle
 
@@ -202,10 +205,29 @@ def deliver(inbox: dict, node: Node, nr: int, grad) -> None:
         if slots is None:
             slots = inbox[node] = [None] * node.n_out
         have = slots[nr - 1]
-        slots[nr - 1] = grad if have is None else have + grad
+        if have is not None:
+            # 3 references: the slot, `have` and the call's argument. Then nobody else can see the buffer.
+            grad = added(have, grad) if getrefcount(have) <= 3 else have + grad
+        slots[nr - 1] = grad
     else:
         have = inbox.get(node)
-        inbox[node] = grad if have is None else have + grad
+        if have is not None:
+            grad = added(have, grad) if getrefcount(have) <= 3 else have + grad
+        inbox[node] = grad
+
+
+def added(have, grad):
+    """``have + grad``, in the memory of `have` (which is ours alone) where it is a large array."""
+    if (
+        have.__class__ is np.ndarray
+        and have.size > 4096
+        and have.base is None
+        and grad.__class__ is np.ndarray
+        and grad.dtype is have.dtype
+        and grad.shape == have.shape
+    ):
+        return np.add(have, grad, out=have)
+    return have + grad
 
 
 def leaf_edge(leaf: Tensor) -> tuple[Node, int]:

@@ -375,7 +375,7 @@ def tensor_repr(t: Any, *, tensor_contents: str | None = None) -> str:
     else:
         array = t._array
         hidden = options.edgeitems == 0  # then a big tensor shows its size and no numbers
-        nothing = hidden and array.size > options.threshold
+        nothing = hidden and array.ndim > 0 and array.size > options.threshold
         text = "[...]" if nothing else array_text(array, indent, options)
     if hidden or (empty and len(shape) != 1):
         suffixes.append(f"size={shape}")

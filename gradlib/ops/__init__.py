@@ -6,6 +6,8 @@ from . import (
     arrange,
     einsum,
     extrema,
+    fill,
+    index,
     join,
     matmul,
     norm,

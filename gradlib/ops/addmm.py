@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ..core import dtypes
-from ..core.errors import size
+from ..core.errors import broadcast, size
 from ..core.formulas import formula_function
 from ..core.inplace import inplace
 from ..core.op import Op, declare
@@ -161,7 +161,12 @@ def _publish(op: Op, shape_of, text: str) -> None:
 
     def call_inplace(self, a=None, b=None, *, beta=1, alpha=1, **named):
         a, b = named.pop(second, a), named.pop(third, b)
-        checked(self, a, b, beta, alpha)
+        shape = checked(self, a, b, beta, alpha)
+        if self._array.shape != shape:
+            raise RuntimeError(
+                f"Bad in-place call: input tensor size {size(self._array.shape)} and output tensor size {size(shape)} "
+                "should match"
+            )
         return inplace(op, self, (a, b), (beta, alpha))
 
     call.__name__ = call.__qualname__ = op.name
@@ -330,6 +335,9 @@ def linalg_cross(input, other, *, dim=-1, out=None):
         raise RuntimeError(
             f"linalg.cross: inputs dimension {dim} must have length 3. Got {input.shape[d]} and {other.shape[d]}"
         )
+    found = broadcast(input._array.shape, other._array.shape)
+    if found is not None:
+        raise found
     return write_out(out, cross_op.call(input, other, d))
 
 

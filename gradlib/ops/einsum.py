@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-import opt_einsum
-
 from ..core.op import declare
 from ..core.tensor import Tensor
 from .expose import function
@@ -215,6 +213,8 @@ def _path(operands, inputs, output):
     """Pairs of positions to contract, in order; the cheapest order for more than two operands."""
     if len(operands) <= 2:
         return [tuple(range(len(operands)))]
+    import opt_einsum  # only here: it takes time to import
+
     symbols: dict = {}
     for x in (x for labels in inputs for x in labels):
         symbols.setdefault(x, opt_einsum.get_symbol(len(symbols)))

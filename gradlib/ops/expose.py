@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.inplace import inplace
+from ..core.modes import OBSERVE, is_grad_enabled, state
 from ..core.tensor import Tensor
 
 PUBLIC: dict[str, Callable] = {}  # gradlib.<name>
@@ -58,8 +59,6 @@ def write_out(out: Tensor | None, result: Any) -> Any:
             write_out(o, r)
         return type(result)(*out) if hasattr(result, "_fields") else tuple(out)
     if out._rg or result._rg:
-        from ..core.modes import is_grad_enabled
-
         if is_grad_enabled():
             raise RuntimeError(
                 "functions with out=... arguments don't support automatic differentiation, but one of the arguments "
@@ -70,6 +69,8 @@ def write_out(out: Tensor | None, result: Any) -> Any:
             f"result type {result.dtype.tensor_type.removesuffix('Tensor')} can't be cast to the desired output type "
             f"{out.dtype.tensor_type.removesuffix('Tensor')}"
         )
+    if state.bits & OBSERVE:
+        state.saved_observer.before_write(out)
     if out.shape != result.shape:
         out.resize_(result.shape)
     out._array[...] = result._array

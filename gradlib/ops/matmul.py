@@ -120,6 +120,14 @@ dot_op = declare(
 )  # fmt: skip
 
 
+vdot_op = declare(
+    "vdot", lambda xp, self, other: product(xp, self.conj(), other), promote="none", jvp="multilinear", complex=True,
+    self=lambda g, other: g.conjugate() * other,
+    other=lambda g, self: g * self,
+    samples=lambda t: [(t(4), t(4)), (t(0), t(0))],
+)  # fmt: skip
+
+
 def _linear(xp, input, weight, bias=None):
     d = input.dtype
     if d is not F4 and d is not F8 and d.itemsize == 2:
@@ -179,6 +187,27 @@ def _both(name: str, a, b, second: str) -> None:
         raise TypeError(f"{name}(): argument '{which}' (position {place}) must be Tensor, not {type(bad).__name__}")
 
 
+def _type(tensor: Tensor) -> str:
+    """"Float", "Double", ..."""
+    return tensor.dtype.tensor_type.removesuffix("Tensor")
+
+
+_C_NAMES = {
+    "float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "int64": "long",
+    "int32": "int", "int16": "short", "int8": "signed char", "uint8": "unsigned char", "bool": "bool",
+    "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
+}  # fmt: skip
+
+
+def _same_types(op, a: Tensor, b: Tensor) -> None:
+    """RuntimeError if the dtypes of two matrices differ."""
+    if a._array.dtype != b._array.dtype:
+        if op is bmm_op or a.ndim > 2 and b.ndim > 2:
+            raise RuntimeError(f"expected scalar type {_type(a)} but found {_type(b)}")
+        first, second = (_C_NAMES.get(t.dtype.name, t.dtype.name) for t in (a, b))
+        raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {first} != {second}")
+
+
 @function("matmul", method=True)
 def matmul(input, other, *, out=None):
     """The matrix product: of vectors a dot product, of stacks of matrices (batch dimensions broadcast) a stack.
@@ -197,6 +226,8 @@ def matmul(input, other, *, out=None):
     if n == 2 and m == 2:
         if a[1] != b[0]:
             raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({a[0]}x{a[1]} and {b[0]}x{b[1]})")
+        if input._array.dtype is not other._array.dtype:
+            _same_types(mm_op, input, other)
         result = mm_op.call(input, other)
     elif m == 1:
         result = dot(input, other) if n == 1 else mv(input, other) if n == 2 else _stacked(input, other)
@@ -217,15 +248,16 @@ def _stacked(input, other):
                 f"[{math.prod(b[:-2])}, {inner}]."
             )
         rows = math.prod(a[:-1])
-        raise RuntimeError(
-            f"mat1 and mat2 shapes cannot be multiplied ({rows}x{a[-1]} and {inner}x{b[-1] if len(b) > 1 else 1})"
-        )
+        if len(b) == 1:
+            raise RuntimeError(f"size mismatch, got input ({rows}), mat ({rows}x{a[-1]}), vec ({inner})")
+        raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({rows}x{a[-1]} and {inner}x{b[-1]})")
     if len(a) > 2 and len(b) > 2 and a[:-2] != b[:-2]:
         from ..core.errors import broadcast
 
         found = broadcast((*a[:-2], 1, 1), (*b[:-2], 1, 1))
         if found is not None:
             raise found
+    _same_types(matmul_op, input, other)
     return matmul_op.call(input, other)
 
 
@@ -239,6 +271,7 @@ def mm(input, mat2, *, out=None):
         raise RuntimeError(f"{which} must be a matrix")
     if a[1] != b[0]:
         raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({a[0]}x{a[1]} and {b[0]}x{b[1]})")
+    _same_types(mm_op, input, mat2)
     return write_out(out, mm_op.call(input, mat2))
 
 
@@ -247,6 +280,7 @@ def bmm(input, mat2, *, out=None, out_dtype=None):
     """The products of two equally long lists of matrices: (b, n, k) times (b, k, m) gives (b, n, m)."""
     _both("bmm", input, mat2, "mat2")
     check_batches(input, mat2)
+    _same_types(bmm_op, input, mat2)
     return write_out(out, bmm_op.call(input, mat2))
 
 
@@ -271,6 +305,9 @@ def mv(input, vec, *, out=None):
         raise RuntimeError(f"vector + matrix @ vector expected, got 1, {len(a)}, {len(b)}")
     if a[1] != b[0]:
         raise RuntimeError(f"size mismatch, got input ({a[0]}), mat ({a[0]}x{a[1]}), vec ({b[0]})")
+    if input._array.dtype != vec._array.dtype:
+        v = _type(vec)
+        raise RuntimeError(f"addmv input tensors must have the same dtype, but got {v}, {_type(input)}, and {v}")
     return write_out(out, mv_op.call(input, vec))
 
 
@@ -280,10 +317,7 @@ def _vectors(name: str, a, b, second: str) -> None:
     if x.ndim != 1 or y.ndim != 1:
         raise RuntimeError(f"1D tensors expected, but got {x.ndim}D and {y.ndim}D tensors")
     if x.dtype != y.dtype:
-        kinds = [t.dtype.name if t.dtype.name != "float32" else "float" for t in (a, b)]
-        names = {"float64": "double", "int64": "long long", "int32": "int", "float16": "c10::Half"}
-        first, last = (names.get(k, k) for k in kinds)
-        raise RuntimeError(f"dot : expected both vectors to have same dtype, but found {first} and {last}")
+        raise RuntimeError(f"dot : expected both vectors to have same dtype, but found {_type(a)} and {_type(b)}")
     if x.shape != y.shape:
         raise RuntimeError(
             f"inconsistent tensor size, expected tensor {size(x.shape)} and src {size(y.shape)} to have the same number "
@@ -302,7 +336,24 @@ def dot(input, tensor, *, out=None):
 def vdot(input, other, *, out=None):
     """The sum of products of two vectors, the first one conjugated."""
     _vectors("vdot", input, other, "other")
-    return write_out(out, dot_op.call(input.conjugate(), other))
+    return write_out(out, vdot_op.call(input, other))
+
+
+@function("inner", method=True)
+def inner(input, other, *, out=None):
+    """Products summed over the last dimension of both: (..., k) and (***, k) give (..., ***); numbers just multiply."""
+    _both("inner", input, other, "other")
+    a, b = input._array.shape, other._array.shape
+    if not a or not b:
+        return write_out(out, input * other)
+    if a[-1] != b[-1]:
+        raise RuntimeError(
+            f"inner() the last dimension must match on both input tensors but got shapes {size(a)} and {size(b)}"
+        )
+    if len(a) == 1 and len(b) == 1:
+        return write_out(out, dot(input, other))
+    rows, columns = input.reshape((math.prod(a[:-1]), a[-1])), other.reshape((math.prod(b[:-1]), b[-1]))
+    return write_out(out, mm(rows, columns.t()).reshape(a[:-1] + b[:-1]))
 
 
 @method("__matmul__")

@@ -117,11 +117,14 @@ def logcumsumexp_gradient(F, g, x, dim):
 
 
 def _logcumsumexp(xp, self, *, dim):
+    if self.dtype.kind in "iub":
+        kind = dtypes.from_np(self.dtype).tensor_type.removesuffix("Tensor")
+        raise NotImplementedError(f"\"logcumsumexp_out_cpu\" not implemented for '{kind}'")
     return accumulate(xp, "logaddexp", self, dim)
 
 
 logcumsumexp_op = declare(
-    "logcumsumexp", _logcumsumexp, promote="float", samples=_SAMPLES,
+    "logcumsumexp", _logcumsumexp, samples=_SAMPLES,
     self=lambda F, g, self, dim: F.logcumsumexp_gradient(g, self, dim),
 )  # fmt: skip
 

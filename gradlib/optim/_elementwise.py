@@ -56,9 +56,7 @@ class ElementwiseOptimizer(Optimizer):
         raise NotImplementedError
 
     @staticmethod
-    def update(
-        xp: Any, h: Any, p: Any, g: Any, slots: list[Any], out: Any, tmp: Any
-    ) -> None:
+    def update(xp: Any, h: Any, p: Any, g: Any, slots: list[Any], out: Any, tmp: Any) -> None:
         """Update the slots in place and write to `out` what is to be subtracted from p.
 
         All arrays are flat and of one length; `g` and `p` must not be written; p is None unless
@@ -372,9 +370,7 @@ class CopiedBatch(Batch):
         out, changed, tmp = xp.empty_like(p), xp.empty_like(p), xp.empty_like(p)
         self.apply(optimizer.update, h, p, g, slots, out, (changed, tmp))
         xp.subtract(p, out, p)
-        for a, values in zip(
-            (array, *(state[name]._array for name in self.names)), (p, *slots)
-        ):
+        for a, values in zip((array, *(state[name]._array for name in self.names)), (p, *slots)):
             a[...] = values.view(self.dtype).reshape(a.shape).astype(a.dtype)
 
 
@@ -393,8 +389,7 @@ class PackedBatch(Batch):
 
         def views(flat: Any) -> list[Any]:
             return [
-                flat[lo:hi].reshape(a.shape)
-                for lo, hi, a in zip(starts, starts[1:], self.arrays)
+                flat[lo:hi].reshape(a.shape) for lo, hi, a in zip(starts, starts[1:], self.arrays)
             ]
 
         self.flat: dict[str, Any] = {}

@@ -67,9 +67,7 @@ class LBFGS(Optimizer):
         }
         super().__init__(params, defaults)
         if len(self.param_groups) != 1:
-            raise ValueError(
-                "LBFGS doesn't support per-parameter options (parameter groups)"
-            )
+            raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
         self._params: list[Tensor] = self.param_groups[0]["params"]
 
     def _flat_grad(self) -> Tensor:
@@ -306,8 +304,19 @@ def strong_wolfe(
     if i == max_iterations:
         bracket = [(0.0, f, g, slope), (t, new_f, new_g, new_slope)]
     return _zoom(
-        evaluate, bracket, d, f, slope, c1, c2, tolerance_change, max_iterations, reach, calls,
-        done, i,
+        evaluate,
+        bracket,
+        d,
+        f,
+        slope,
+        c1,
+        c2,
+        tolerance_change,
+        max_iterations,
+        reach,
+        calls,
+        done,
+        i,
     )
 
 

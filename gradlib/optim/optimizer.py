@@ -232,9 +232,7 @@ class Optimizer:
                 index.setdefault(id(p), len(index))
             packed["params"] = [index[id(p)] for p in group["params"]]
             groups.append(packed)
-        state = {
-            (index[id(k)] if isinstance(k, Tensor) else k): v for k, v in self.state.items()
-        }
+        state = {(index[id(k)] if isinstance(k, Tensor) else k): v for k, v in self.state.items()}
         out: dict[str, Any] = {"state": state, "param_groups": groups}
         for hook in self._optimizer_state_dict_post_hooks.values():
             replaced = hook(self, out)

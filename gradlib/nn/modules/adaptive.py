@@ -114,11 +114,13 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             )
         x = input_ if batched else input_.unsqueeze(0)
         target = target_ if batched else target_.unsqueeze(0)
-        if target.numel() and not (0 <= int(target.min()) and int(target.max()) < self.n_classes):
-            raise RuntimeError(
-                f"Target values should be in [0, {self.n_classes - 1}], but values in range "
-                f"[{int(target.min())}, {int(target.max())}] were found. "
-            )
+        if target.numel():
+            least, most = int(target.min()), int(target.max())
+            if least < 0 or most >= self.n_classes:
+                raise RuntimeError(
+                    f"Target values should be in [0, {self.n_classes - 1}], but values in range "
+                    f"[{least}, {most}] were found. "
+                )
         head = F.log_softmax(self.head(x), dim=1)
         first = gradlib.where(target < self.shortlist_size, target, gradlib.zeros_like(target))
         output = head.gather(1, first.unsqueeze(1)).squeeze(1)

@@ -8,7 +8,6 @@ from typing import Any
 import gradlib
 from gradlib.core.tensor import Tensor
 from gradlib.nn.modules import batchnorm, conv, instancenorm, linear
-from gradlib.nn.modules.module import Module
 from gradlib.nn.parameter import (
     UninitializedBuffer,
     UninitializedParameter,
@@ -51,9 +50,7 @@ class LazyModuleMixin:
     def _infer_parameters(self: Any, args: tuple, kwargs: dict[str, Any]) -> None:
         self.initialize_parameters(*args, **kwargs)
         if self.has_uninitialized_params():
-            raise RuntimeError(
-                f"module {self._get_name()} has not been fully initialized"
-            )
+            raise RuntimeError(f"module {self._get_name()} has not been fully initialized")
         self._infer_hook.remove()
         del self._infer_hook
         if self.cls_to_become is not None:
@@ -167,9 +164,7 @@ class _LazyPlainConv(_LazyConv):
         device: Any = None,
         dtype: Any = None,
     ) -> None:
-        super().__init__(
-            0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode
-        )  # type: ignore[call-arg]
+        super().__init__(0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode)  # type: ignore[call-arg]
         self._start(out_channels, bias, device, dtype)
 
 
@@ -209,7 +204,16 @@ class _LazyTransposedConv(_LazyConv):
         dtype: Any = None,
     ) -> None:
         super().__init__(
-            0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation, padding_mode
+            0,
+            0,
+            kernel_size,
+            stride,
+            padding,
+            output_padding,
+            groups,
+            False,
+            dilation,
+            padding_mode,
         )  # type: ignore[call-arg]
         self._start(out_channels, bias, device, dtype)
 

@@ -9,7 +9,7 @@ from gradlib.core.tensor import Tensor
 from gradlib.nn.modules._base import _EXTRA_STATE_KEY_SUFFIX, new_fields
 from gradlib.nn.modules._call import Calling
 from gradlib.nn.modules._conversion import Conversion
-from gradlib.nn.modules._global_hooks import (
+from gradlib.nn.modules._global_hooks import (  # noqa: F401
     _global_backward_hooks,
     _global_backward_pre_hooks,
     _global_buffer_registration_hooks,

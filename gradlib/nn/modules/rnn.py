@@ -43,9 +43,7 @@ class RNNBase(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        _check_settings(
-            input_size, hidden_size, num_layers, bias, batch_first, dropout, proj_size
-        )
+        _check_settings(input_size, hidden_size, num_layers, bias, batch_first, dropout, proj_size)
         if mode not in _GATES:
             raise ValueError("Unrecognized RNN mode: " + mode)
         self.mode = mode

@@ -105,10 +105,12 @@ class Embedding(_Table):
 
     def forward(self, input: Tensor) -> Tensor:
         """input: integers [...] -> [..., embedding_dim]."""
-        params = self._parameters
+        weight = self._parameters.get("weight")
+        if weight is None:  # replaced by a parametrisation
+            weight = self.weight
         return F.embedding(
             input,
-            params["weight"] if "weight" in params else self.weight,
+            weight,
             self.padding_idx,
             self.max_norm,
             self.norm_type,

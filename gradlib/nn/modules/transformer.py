@@ -189,9 +189,7 @@ class Transformer(Module):
         )
 
     @staticmethod
-    def generate_square_subsequent_mask(
-        sz: int, device: Any = None, dtype: Any = None
-    ) -> Tensor:
+    def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
         """[sz, sz]: 0 where a position may look, -inf at later positions."""
         return _generate_square_subsequent_mask(sz, device, dtype)
 

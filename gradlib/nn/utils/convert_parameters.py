@@ -40,7 +40,9 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
         TypeError: `vec` is not a tensor, or parameters are on different devices.
     """
     if not isinstance(vec, Tensor):
-        raise TypeError(f"expected torch.Tensor, but got: {gradlib.nn.modules.module._full_type_name(vec)}")
+        raise TypeError(
+            f"expected torch.Tensor, but got: {gradlib.nn.modules.module._full_type_name(vec)}"
+        )
     device: object = None
     start = 0
     for param in parameters:

@@ -27,9 +27,7 @@ class _Orthogonal(Module):
     def __init__(self, weight: Tensor, kind: str, use_trivialization: bool) -> None:
         super().__init__()
         if weight.is_complex() and kind == "householder":
-            raise ValueError(
-                "The householder parametrization does not support complex tensors."
-            )
+            raise ValueError("The householder parametrization does not support complex tensors.")
         self.kind = kind
         self.shape = weight.shape
         if use_trivialization:
@@ -131,9 +129,7 @@ def orthogonal(
     """
     weight = getattr(module, name, None)
     if not isinstance(weight, Tensor):
-        raise ValueError(
-            f"Module '{module}' has no parameter or buffer with name '{name}'"
-        )
+        raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
     if weight.ndim < 2:
         raise ValueError(
             f"Expected a matrix or batch of matrices. Got a tensor of {weight.ndim} dimensions."
@@ -267,9 +263,7 @@ def spectral_norm(
     """
     weight = getattr(module, name, None)
     if not isinstance(weight, Tensor):
-        raise ValueError(
-            f"Module '{module}' has no parameter or buffer with name '{name}'"
-        )
+        raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
     if dim is None:
         dim = 1 if type(module).__name__.startswith("ConvTranspose") else 0
     made = _SpectralNorm(weight.detach(), n_power_iterations, dim, eps)

@@ -70,9 +70,7 @@ class ParametrizationList(ModuleList):
         unsafe: skip the checks of shape and dtype.
     """
 
-    def __init__(
-        self, modules: Sequence[Module], original: Tensor, unsafe: bool = False
-    ) -> None:
+    def __init__(self, modules: Sequence[Module], original: Tensor, unsafe: bool = False) -> None:
         if len(modules) == 0:
             raise ValueError("ParametrizationList requires one or more modules.")
         super().__init__(modules)
@@ -139,8 +137,7 @@ class ParametrizationList(ModuleList):
             for module in reversed(list(self)):
                 if not hasattr(module, "right_inverse"):
                     raise RuntimeError(
-                        f"parametrization {type(module).__name__} does not implement "
-                        "right_inverse."
+                        f"parametrization {type(module).__name__} does not implement right_inverse."
                     )
                 new = module.right_inverse(new)
             values = [new] if self.is_tensor else new
@@ -296,9 +293,7 @@ def remove_parametrizations(
         leave_parametrized: keep the computed value; False goes back to the original one.
     """
     if not is_parametrized(module, tensor_name):
-        raise ValueError(
-            f"Module {module} does not have a parametrization on {tensor_name}"
-        )
+        raise ValueError(f"Module {module} does not have a parametrization on {tensor_name}")
     parametrizations = module.parametrizations[tensor_name]
     if parametrizations.is_tensor:
         original = parametrizations.original

@@ -7,6 +7,7 @@ of all that are long enough, and so on: [sum of lengths, ...] and a batch size p
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import gradlib
@@ -162,7 +163,7 @@ def pack_padded_sequence(
             "Length of all samples has to be greater than 0, but found an element in 'lengths' "
             "that is <= 0"
         )
-    if any(a < b for a, b in zip(length, length[1:])):
+    if any(a < b for a, b in pairwise(length)):
         raise RuntimeError(
             "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. "
             "You can pass `enforce_sorted=False` to pack_padded_sequence and/or pack_sequence "
@@ -250,7 +251,9 @@ def pad_sequence(
             f"{type(sequences)}"
         )
     if padding_side not in ("left", "right"):
-        raise RuntimeError(f"Expected padding_side to be one of left or right, but got {padding_side}.")
+        raise RuntimeError(
+            f"Expected padding_side to be one of left or right, but got {padding_side}."
+        )
     rows = list(sequences)
     if not rows:
         raise RuntimeError("received an empty list of sequences")

@@ -75,8 +75,11 @@ def _reparametrize_module(
         missing, unexpected = names.keys() - tensors.keys(), tensors.keys() - names.keys()
         if missing or unexpected:
             raise RuntimeError(
-                "Missing key(s): " + ", ".join(sorted(missing)) + ". Unexpected key(s): "
-                + ", ".join(sorted(unexpected)) + "."
+                "Missing key(s): "
+                + ", ".join(sorted(missing))
+                + ". Unexpected key(s): "
+                + ", ".join(sorted(unexpected))
+                + "."
             )
     if tie_weights:
         given = {names[name]: t for name, t in tensors.items() if name in names}
@@ -88,9 +91,7 @@ def _reparametrize_module(
         for name, tensor in replaced.items():
             path, _, leaf = name.rpartition(".")
             owner = module.get_submodule(path)
-            registry = next(
-                (r for r in (owner._parameters, owner._buffers) if leaf in r), None
-            )
+            registry = next((r for r in (owner._parameters, owner._buffers) if leaf in r), None)
             if registry is None:
                 raise AttributeError(f"{owner._get_name()} has no attribute `{leaf}`")
             undo.append((registry, leaf, registry[leaf]))

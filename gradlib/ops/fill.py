@@ -1,0 +1,372 @@
+"""Writing values: fill_, zero_, copy_, and the masked forms masked_fill, masked_scatter, masked_select."""
+
+from __future__ import annotations
+
+import numbers
+
+import numpy as np
+
+from ..backends import backend_of
+from ..core import dtypes, errors
+from ..core.op import declare
+from ..core.tensor import Tensor
+from .expose import function, method, write_out
+from .write import InPlace, quiet, wrote
+
+# -- numbers -----------------------------------------------------------------------------------------------------
+
+
+def plain_number(value, dtype: dtypes.dtype):
+    """A Python number as NumPy will store it in `dtype`; RuntimeError if it does not fit.
+
+    A fraction is cut off for integer types, as PyTorch does.
+    """
+    if isinstance(value, Tensor):
+        value = value.item()
+    if dtype.category == dtypes.INTEGER and not isinstance(value, complex):
+        info = np.iinfo(dtype.np)
+        if value != value or not (
+            info.min - (0 if dtype.is_signed else info.max) <= value <= info.max
+        ):
+            raise RuntimeError(
+                f"value cannot be converted to type {_c_name(dtype)} without overflow"
+            )
+        return int(value) if value >= info.min else int(value) % (info.max + 1)
+    if isinstance(value, complex) and dtype.category != dtypes.COMPLEX:
+        if value.imag:
+            raise RuntimeError(
+                f"value cannot be converted to type {_c_name(dtype)} without overflow"
+            )
+        return value.real
+    return value
+
+
+def _c_name(dtype: dtypes.dtype) -> str:
+    names = {
+        "float32": "float",
+        "float64": "double",
+        "float16": "at::Half",
+        "bfloat16": "at::BFloat16",
+        "bool": "bool",
+    }
+    return names.get(dtype.name, dtype.name + "_t")
+
+
+def is_number(value) -> bool:
+    return isinstance(value, (numbers.Number, np.number, np.bool_))
+
+
+# -- fill and zero -----------------------------------------------------------------------------------------------
+
+
+def _fill_into(xp, out, *, value):
+    out[...] = value
+
+
+def _fill_tensor_into(xp, out, value):
+    out[...] = value
+
+
+fill_op = declare(
+    "fill", lambda xp, self, *, value: xp.full_like(self, value), jvp="linear", complex=True,
+    self=lambda F, g: F.zeros_like(g), samples=lambda t: [(t(3, 4), 2.0), (t(), 1.0), (t(0, 2), 0.0)], inplace=True,
+)  # fmt: skip
+fill_tensor_op = declare(
+    "fill_tensor", lambda xp, self, value: xp.full_like(self, value), promote="free", jvp="linear", complex=True,
+    self=lambda F, g: F.zeros_like(g), value=lambda F, g: F.sum_all(g), node="FillBackward1", inplace=True,
+    samples=lambda t: [(t(3, 4), t()), (t(), t()), (t(0, 2), t())],
+)  # fmt: skip
+zero_op = declare(
+    "zero", lambda xp, self: xp.zeros_like(self), jvp="linear", complex=True, self=lambda F, g: F.zeros_like(g),
+    samples=lambda t: [(t(3, 4),), (t(),), (t(0, 2),)], inplace=True,
+)  # fmt: skip
+fill_into = InPlace(fill_op, _fill_into)
+fill_tensor_into = InPlace(fill_tensor_op, _fill_tensor_into)
+zero_into = InPlace(zero_op, lambda xp, out: out.fill(0))
+
+
+def _fill_value(x: Tensor, value):
+    """(number, None) or (None, 0-dim tensor of the dtype of `x`)."""
+    if not isinstance(value, Tensor):
+        return plain_number(value, x.dtype), None
+    if value._array.ndim:
+        raise RuntimeError(
+            f"fill_ only supports 0-dimension value tensor but got tensor with {value._array.ndim} dimensions."
+        )
+    return None, value.to(x.dtype) if value._array.dtype != x._array.dtype else value
+
+
+@function("fill")
+def fill(input, value):
+    """A tensor like `input` with every element `value`, a number or a 0-dim tensor."""
+    number, tensor = _fill_value(input, value)
+    return fill_op.call(input, number) if tensor is None else fill_tensor_op.call(input, tensor)
+
+
+@function("fill_")
+@method("fill_")
+def fill_(self, value):
+    """Every element set to `value`, a number or a 0-dim tensor (gradients flow to it)."""
+    number, tensor = _fill_value(self, value)
+    if quiet(self, tensor):
+        self._array[...] = number if tensor is None else tensor.to(self.device)._array
+        return wrote(self, "fill_")
+    if tensor is None:
+        return fill_into(self, (), (number,))
+    return fill_tensor_into(self, (tensor,))
+
+
+@function("zero_")
+@method("zero_")
+def zero_(self):
+    """Every element set to zero."""
+    if quiet(self):
+        self._array.fill(0)
+        return wrote(self, "zero_")
+    return zero_into(self)
+
+
+# -- copy --------------------------------------------------------------------------------------------------------
+
+
+def _copy_into(xp, out, src):
+    out[...] = src.real if src.dtype.kind == "c" and out.dtype.kind != "c" else src
+
+
+def _copy(xp, self, src):
+    out = xp.empty_like(self)
+    _copy_into(xp, out, src)
+    return out
+
+
+copy_op = declare(
+    "copy", _copy, promote="free", node="CopyBackwards", inplace=True, jvp="linear", complex=True,
+    self=lambda F, g: F.zeros_like(g), src=lambda F, g, src_shape: F.sum_to_size(g, src_shape),
+    samples=lambda t: [(t(3, 4), t(3, 4)), (t(3, 4), t(4)), (t(), t()), (t(0, 2), t(0, 1))],
+)  # fmt: skip
+copy_into = InPlace(copy_op, _copy_into)
+
+
+@method("copy_")
+def copy_(self, src, non_blocking=False):
+    """The elements of `src`, broadcast and converted to this dtype and device; gradients flow to `src`.
+
+    Raises RuntimeError if the shape of `src` does not broadcast to this one.
+    """
+    if not isinstance(src, Tensor):
+        if not is_number(src):
+            raise TypeError(
+                f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}"
+            )
+        return fill_(self, src)
+    if src is self:
+        return self
+    array, other = self._array, src._array
+    if array.shape != other.shape:
+        _check_broadcast(array.shape, other.shape)
+    if array.__class__ is not other.__class__ or self.device != src.device:
+        src = src.to(self.device, non_blocking=non_blocking)
+        other = src._array
+    if quiet(self, src):
+        _copy_into(None, array, other)
+        return wrote(self, "copy_")
+    if other.dtype != array.dtype:
+        src = src.to(self.dtype)
+    return copy_into(self, (src,))
+
+
+def _check_broadcast(shape: tuple, other: tuple) -> None:
+    wrong = errors.broadcast(shape, other)
+    if wrong is not None:
+        raise wrong
+    wide = np.broadcast_shapes(shape, other)
+    if wide != shape:
+        raise RuntimeError(
+            f"output with shape {errors.size(shape)} doesn't match the broadcast shape {errors.size(wide)}"
+        )
+
+
+# -- masks -------------------------------------------------------------------------------------------------------
+
+
+def _mask(mask, name: str = "masked_fill", what: str = "mask"):
+    if not isinstance(mask, Tensor):
+        raise TypeError(
+            f"{name}(): argument 'mask' (position 1) must be Tensor, not {type(mask).__name__}"
+        )
+    if mask._array.dtype.kind != "b":
+        raise RuntimeError(
+            f"{name}{'_' * (name == 'masked_fill')} only supports boolean masks, but got mask with dtype "
+            f"{mask.dtype.name if name == 'masked_fill' else mask.dtype}"
+        )
+    return mask
+
+
+def _masked_fill(xp, self, mask, *, value):
+    return xp.where(mask, xp.asarray(value, self.dtype), self)
+
+
+def _masked_fill_into(xp, out, mask, *, value):
+    if mask.shape == out.shape:
+        out[mask] = value
+    else:
+        xp.copyto(out, value, where=mask, casting="unsafe")
+
+
+def _masked_fill_tensor_into(xp, out, mask, value):
+    _masked_fill_into(xp, out, mask, value=value)
+
+
+masked_fill_op = declare(
+    "masked_fill", _masked_fill, promote="free", complex=True,
+    self=lambda F, g, mask, self_shape: F.sum_to_size(F.masked_fill(g, mask, 0), self_shape),
+    jvp=lambda F, self_t, mask: F.masked_fill(self_t, mask, 0),
+    samples=lambda t: [(t(3, 4), _bools(t, 3, 4), 2.0), (t(3, 1), _bools(t, 4), 2.0), (t(), _bools(t), 1.0), (t(0, 2), _bools(t, 2), 1.0)],
+)  # fmt: skip
+masked_fill_tensor_op = declare(
+    "masked_fill_tensor", lambda xp, self, mask, value: xp.where(mask, value.astype(self.dtype), self), promote="free",
+    node="MaskedFillBackward1", complex=True, jvp="linear",
+    self=lambda F, g, mask, self_shape: F.sum_to_size(F.masked_fill(g, mask, 0), self_shape),
+    value=lambda F, g, mask: F.sum_all(F.where(mask, g, 0.0)),
+    samples=lambda t: [(t(3, 4), _bools(t, 3, 4), t()), (t(3, 1), _bools(t, 4), t()), (t(0, 2), _bools(t, 2), t())],
+)  # fmt: skip
+masked_fill_into = InPlace(masked_fill_op, _masked_fill_into)
+masked_fill_tensor_into = InPlace(masked_fill_tensor_op, _masked_fill_tensor_into)
+
+
+def _bools(t, *shape):
+    """A sample mask."""
+    n = int(np.prod(shape))
+    return Tensor._make((np.arange(n) % 3 == 0).reshape(shape))
+
+
+def _fill_argument(x: Tensor, value):
+    if isinstance(value, Tensor):
+        if value._array.ndim:
+            raise RuntimeError(
+                f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value._array.ndim} "
+                "dimension(s)."
+            )
+        return value.to(x.device) if value.device != x.device else value
+    return plain_number(value, x.dtype)
+
+
+@function("masked_fill", method=True)
+def masked_fill(input, mask, value):
+    """A copy of `input` with `value`, a number or 0-dim tensor, where the bool tensor `mask` is true."""
+    mask = _mask(mask)
+    value = _fill_argument(input, value)
+    if isinstance(value, Tensor):
+        return masked_fill_tensor_op.call(input, mask, value)
+    return masked_fill_op.call(input, mask, value)
+
+
+@method("masked_fill_")
+def masked_fill_(self, mask, value):
+    """`value` written where `mask` is true; `mask` must broadcast to this shape."""
+    mask = _mask(mask)
+    if mask._array.shape != self._array.shape:
+        _check_broadcast(self._array.shape, mask._array.shape)
+    value = _fill_argument(self, value)
+    if quiet(self, value):
+        array = self._array
+        _masked_fill_into(
+            backend_of(array), array, mask._array, value=getattr(value, "_array", value)
+        )
+        return wrote(self, "masked_fill_")
+    if isinstance(value, Tensor):
+        return masked_fill_tensor_into(self, (mask, value))
+    return masked_fill_into(self, (mask,), (value,))
+
+
+def _masked_select_backward(xp, grad, mask, *, shape):
+    wide = xp.zeros(mask.shape, grad.dtype)
+    wide[mask] = grad
+    return wide
+
+
+masked_select_op = declare(
+    "masked_select", lambda xp, self, mask: self[mask], promote="free", jvp="linear", complex=True,
+    self=lambda F, g, mask, self_shape: F.masked_select_backward(g, mask, self_shape),
+    samples=lambda t: [(t(3, 4), _bools(t, 3, 4)), (t(), _bools(t)), (t(0, 2), _bools(t, 0, 2))],
+)  # fmt: skip
+declare(
+    "masked_select_backward", _masked_select_backward, promote="free", jvp="linear", complex=True,
+    grad=lambda F, g, mask: F.masked_select(g, mask),
+    samples=lambda t: [(t(4), _bools(t, 3, 4), (3, 4))],
+)  # fmt: skip
+
+
+@function("masked_select", method=True)
+def masked_select(input, mask, *, out=None):
+    """The elements where the bool tensor `mask` is true, in one dimension; both are broadcast together."""
+    if mask._array.dtype.kind != "b":
+        raise RuntimeError("masked_select: expected BoolTensor for mask")
+    if input._array.shape != mask._array.shape:
+        from .shape import broadcast_tensors
+
+        input, mask = broadcast_tensors(input, mask)
+    return write_out(out, masked_select_op.call(input, mask))
+
+
+def _masked_scatter_into(xp, out, mask, source):
+    if mask.shape != out.shape:
+        mask = xp.broadcast_to(mask, out.shape)
+    out[mask] = source.reshape(-1)[: int(mask.sum())]
+
+
+def _masked_scatter(xp, self, mask, source):
+    out = xp.array(xp.broadcast_to(self, np.broadcast_shapes(self.shape, mask.shape)))
+    _masked_scatter_into(xp, out, mask, source)
+    return out
+
+
+def _to_source(F, g, mask, source_shape):
+    """The entries of `g` under the mask, then zeros for what was not used of the source."""
+    used = F.masked_select(F.expand(g, g.shape), F.expand(mask, g.shape))
+    size = 1
+    for n in source_shape:
+        size *= n
+    rest = F.new_zeros(g, (size - used.shape[0],))
+    return F.reshape(F.cat([used, rest], 0), source_shape)
+
+
+masked_scatter_op = declare(
+    "masked_scatter", _masked_scatter, promote="free", jvp="linear", complex=True,
+    self=lambda F, g, mask, self_shape: F.sum_to_size(F.masked_fill(g, mask, 0), self_shape), source=_to_source,
+    samples=lambda t: [(t(3, 4), _bools(t, 3, 4), t(6)), (t(3, 4), _bools(t, 4), t(2, 3)), (t(0, 2), _bools(t, 2), t(1))],
+)  # fmt: skip
+masked_scatter_into = InPlace(masked_scatter_op, _masked_scatter_into)
+
+
+def _check_scatter(x: Tensor, mask: Tensor, source: Tensor) -> None:
+    if x._array.dtype != source._array.dtype:
+        kinds = [d.dtype.tensor_type.removesuffix("Tensor") for d in (x, source)]
+        raise RuntimeError(
+            f"masked_scatter: expected self and source to have same dtypes but got {kinds[0]} and {kinds[1]}"
+        )
+    if mask._array.dtype.kind != "b":
+        raise RuntimeError(
+            f"masked_scatter_ only supports boolean masks, but got mask with dtype {mask.dtype.name}"
+        )
+    wide = np.broadcast_shapes(x._array.shape, mask._array.shape)
+    mask_size = mask._array.size or 1
+    if int(mask._array.sum()) * (int(np.prod(wide)) // mask_size) > source._array.size:
+        raise RuntimeError(
+            "masked_scatter: expected the number of elements in source to be greater than or equal to the number of "
+            "ones in mask"
+        )
+
+
+@function("masked_scatter", method=True)
+def masked_scatter(input, mask, source):
+    """A copy of `input` with consecutive elements of `source` where `mask` is true."""
+    _check_scatter(input, mask, source)
+    return masked_scatter_op.call(input, mask, source)
+
+
+@method("masked_scatter_")
+def masked_scatter_(self, mask, source):
+    """Consecutive elements of `source` written where `mask` is true."""
+    _check_scatter(self, mask, source)
+    return masked_scatter_into(self, (mask, source))

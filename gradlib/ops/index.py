@@ -1,0 +1,419 @@
+"""Indexing with ``x[...]``: basic keys are chains of views, index tensors and masks gather and scatter.
+
+A key is taken apart as PyTorch does: ints, slices, None and Ellipsis give one view op each, from left to right; index
+tensors and masks are collected, and one op `index` (or `index_put` when assigning) applies them together.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+import warnings
+
+import numpy as np
+
+from ..backends import backend_of
+from ..core import errors
+from ..core.modes import NO_GRAD, state
+from ..core.op import declare
+from ..core.tensor import Tensor
+from .expose import function, method
+from .fill import copy_, fill_, is_number, plain_number
+from .shape import alias_op, reshape_to, unsqueeze_op
+from .slicing import ALL, select_op, slice_op
+from .write import InPlace, quiet, wrote
+
+ndarray, int64 = np.ndarray, np.dtype(np.int64)
+
+# -- ops ---------------------------------------------------------------------------------------------------------
+
+
+def _key(indices: tuple) -> tuple:
+    """The NumPy key of collected indices, where None stands for a whole dimension."""
+    return tuple([ALL if i is None else i for i in indices])
+
+
+def _index(xp, self, *, indices):
+    if len(indices) == 1 and indices[0].dtype.kind != "b":
+        return self.take(indices[0], 0)
+    out = self[_key(indices)]
+    return out if out.flags.c_contiguous else xp.ascontiguousarray(out)
+
+
+def _index_backward(xp, grad, *, shape, indices):
+    out = xp.zeros(shape, grad.dtype)
+    xp.add_at(out, _key(indices), grad)
+    return out
+
+
+def _index_samples(t):
+    a, b = np.array([0, 2, 0]), np.array([[1], [3]])
+    return [
+        (t(3, 4), (a,)), (t(3, 4), (a, b)), (t(3, 4), (None, a)), (t(3, 4, 2), (a, None, np.array([0, 1, 0]))),
+        (t(3, 4), (np.arange(12).reshape(3, 4) % 3 == 0,)), (t(2, 0), (np.array([1, 0]),)),
+    ]  # fmt: skip
+
+
+index_op = declare(
+    "index", _index, jvp="linear", complex=True, samples=_index_samples,
+    self=lambda F, g, self_shape, indices: F.index_backward(g, self_shape, indices),
+)  # fmt: skip
+index_backward_op = declare(
+    "index_backward", _index_backward, jvp="linear", complex=True, node="IndexPutBackward0",
+    grad=lambda F, g, indices: F.index(g, indices),
+    samples=lambda t: [(t(3, 4), (3, 4), (np.array([0, 2, 0]),)), (t(3), (3, 4), (np.array([0, 2, 0]), np.array([1, 1, 1])))],
+)  # fmt: skip
+
+
+def _index_put_into(xp, out, values, *, indices, accumulate):
+    if accumulate:
+        xp.add_at(out, _key(indices), values)
+    else:
+        out[_key(indices)] = values
+
+
+def _index_put(xp, self, values, *, indices, accumulate):
+    out = self.copy(order="C")
+    _index_put_into(xp, out, values, indices=indices, accumulate=accumulate)
+    return out
+
+
+def _put_samples(t):
+    a = np.array([2, 0])
+    return [
+        (t(3, 4), t(2, 4), (a,), False), (t(3, 4), t(), (None, a), False), (t(3, 4), t(2), (a, a), True),
+        (t(3), t(3), (np.array([1, 1, 0]),), True), (t(3, 4), t(4), (np.arange(12).reshape(3, 4) % 3 == 0,), False),
+    ]  # fmt: skip
+
+
+index_put_op = declare(
+    "index_put", _index_put, promote="none", jvp="linear", complex=True, samples=_put_samples,
+    self=lambda F, g, indices, accumulate: g if accumulate else F.index_put(g, F.new_zeros(g, ()), indices, False),
+    values=lambda F, g, indices, values_shape: F.sum_to_size(F.index(g, indices), values_shape),
+)  # fmt: skip
+index_put_into = InPlace(index_put_op, _index_put_into)
+
+
+# -- keys --------------------------------------------------------------------------------------------------------
+
+
+def _sequence_is_tuple(key) -> bool:
+    """A short list with anything but numbers in it is read as a tuple of indices."""
+    return len(key) < 32 and any(
+        [item is None or item is Ellipsis or isinstance(item, (slice, Tensor, list, tuple, ndarray, range)) for item in key]
+    )  # fmt: skip
+
+
+def _item(item, like: Tensor):
+    """One entry of a key: an int, slice, None, Ellipsis, bool, or a raw index array."""
+    if item is None or item is Ellipsis or item.__class__ in (int, slice, bool):
+        return item
+    if isinstance(item, Tensor):
+        array = item._array
+        kind = array.dtype.kind
+        if kind not in "ib" and array.dtype != np.uint8:
+            raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+        if not array.ndim:
+            return int(array) if kind == "i" else bool(array)
+        if kind == "u":
+            warnings.warn(
+                "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.",
+                UserWarning,
+                stacklevel=4,
+            )
+            array = array.astype(bool)
+        if array.__class__ is not like._array.__class__:
+            array = backend_of(like._array).to_backend(array, like.device)
+        elif like._rg and not state.bits & NO_GRAD:
+            array = array.copy()  # backward must not see later changes of the index
+        return array
+    if isinstance(item, np.bool_):
+        return bool(item)
+    if isinstance(item, (list, tuple, range, ndarray)):
+        from .create import to_array
+
+        if isinstance(item, ndarray):
+            array = item.copy()
+        else:
+            array = to_array(list(item), None) if len(item) else np.zeros(0, int64)
+        return _item(Tensor._make(array), like)
+    if isinstance(item, str):
+        raise TypeError("new(): invalid data type 'str'")
+    try:
+        return operator.index(item)
+    except TypeError:
+        raise IndexError(
+            "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got "
+            f"{type(item).__name__})"
+        ) from None
+
+
+def _width(item) -> int:
+    """How many dimensions an entry of a key stands for."""
+    if item.__class__ is int or item.__class__ is slice:
+        return 1
+    if item is None or item is Ellipsis or item.__class__ is bool:
+        return 0
+    return item.ndim if item.dtype.kind == "b" else 1
+
+
+def _bounds(part: slice, n: int) -> tuple[int, int, int]:
+    """(start, end, step) of a slice of `n` entries; ValueError for a step that is not positive."""
+    step = part.step
+    if step is not None and operator.index(step) <= 0:
+        raise ValueError("step must be greater than zero")
+    start, end, step = part.indices(n)
+    return start, end if end > start else start, step
+
+
+def _pick(x: Tensor, dim: int, index: int) -> Tensor:
+    n = x._array.shape[dim]
+    if not -n <= index < n:
+        raise IndexError(f"index {index} is out of bounds for dimension {dim} with size {n}")
+    return select_op.call(x, dim, index + n if index < 0 else index)
+
+
+def _apply(x: Tensor, key) -> tuple[Tensor, tuple]:
+    """The view that the basic entries of `key` give, and the index arrays that remain to be applied to it."""
+    if key.__class__ is not tuple:
+        key = tuple(key) if isinstance(key, (list, tuple)) and _sequence_is_tuple(key) else (key,)
+    items = [_item(item, x) for item in key]
+    total = 0
+    for item in items:
+        total += _width(item)
+    ndim = x._array.ndim
+    if total > ndim:
+        raise IndexError(f"too many indices for tensor of dimension {ndim}")
+    out, dim, rest, found = x, 0, ndim - total, []
+    for item in items:
+        kind = item.__class__
+        if kind is int:
+            out = _pick(out, dim, item)
+            continue
+        if kind is slice:
+            n = out._array.shape[dim]
+            start, end, step = _bounds(item, n)
+            if start or end != n or step != 1:
+                out = slice_op.call(out, dim, start, end, step)
+            found.append(None)
+            dim += 1
+        elif item is None or kind is bool:
+            out = unsqueeze_op.call(out, dim)
+            found.append(
+                None if item is None else backend_of(out._array).zeros(1 if item else 0, int64)
+            )
+            dim += 1
+        elif item is Ellipsis:
+            found += [None] * rest
+            dim, rest = dim + rest, 0
+        else:
+            if item.dtype.kind == "b":
+                _check_mask(item, out._array.shape, dim)
+            found.append(item)
+            dim += _width(item)
+    while found and found[-1] is None:
+        found.pop()
+    return out, tuple(found)
+
+
+def _check_mask(mask, shape: tuple, dim: int) -> None:
+    for i, n in enumerate(mask.shape):
+        if n != shape[dim + i]:
+            raise IndexError(
+                f"The shape of the mask {errors.size(mask.shape)} at index {i} does not match the shape of the indexed "
+                f"tensor {errors.size(shape)} at index {dim + i}"
+            )
+
+
+def _say(exc: Exception) -> Exception:
+    """A NumPy complaint about indices in PyTorch's words."""
+    text = str(exc)
+    if isinstance(exc, IndexError):
+        text = text.replace("for axis", "for dimension").replace(
+            "indexing arrays could", "indexing tensors could"
+        )
+        if "broadcast together" in text:
+            text = re.sub(r"\(([\d, ]*?),?\)", r"[\1]", text).replace("] [", "], [").rstrip()
+            text = re.sub(r"(\d),(\d)", r"\1, \2", text)
+        return IndexError(text)
+    found = re.search(
+        r"value array of shape \((.*?),?\)\s*could not be broadcast to indexing result of shape \((.*?),?\)",
+        text,
+    )
+    if found:
+        have, want = (", ".join(g.replace(" ", "").split(",")) for g in found.groups())
+        return RuntimeError(
+            f"shape mismatch: value tensor of shape [{have}] cannot be broadcast to indexing result of shape [{want}]"
+        )
+    return exc
+
+
+# -- x[key] ------------------------------------------------------------------------------------------------------
+
+
+@method("__getitem__")
+def getitem(self, key):
+    """``x[key]`` for ints, slices, None, Ellipsis, bools, index tensors and masks, and tuples of them.
+
+    Basic keys give views. Raises IndexError for an index out of range, ValueError for a negative step.
+    """
+    kind = key.__class__
+    if kind is int:
+        shape = self._array.shape
+        if not shape:
+            raise IndexError(
+                "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to "
+                "convert a 0-dim tensor to a number"
+            )
+        n = shape[0]
+        if 0 <= key < n:
+            return select_op.call(self, 0, key)
+        if -n <= key < 0:
+            return select_op.call(self, 0, key + n)
+        raise IndexError(f"index {key} is out of bounds for dimension 0 with size {n}")
+    if kind is slice:
+        shape = self._array.shape
+        if not shape:
+            raise IndexError("slice() cannot be applied to a 0-dim tensor.")
+        return slice_op.call(self, 0, *_bounds(key, shape[0]))
+    view, indices = _apply(self, key)
+    if not indices:
+        return alias_op.call(self) if view is self else view
+    try:
+        return index_op.call(view, indices)
+    except IndexError as exc:
+        raise _say(exc) from None
+
+
+_BASIC = frozenset({int, type(None), type(Ellipsis)})
+
+
+def _raw_target(array, key):
+    """The part of `array` under a basic key, or None if the key needs more care."""
+    items = key if key.__class__ is tuple else (key,)
+    for item in items:
+        if item.__class__ not in _BASIC and (
+            item.__class__ is not slice
+            or (item.step is not None and not (item.step.__class__ is int and item.step > 0))
+        ):
+            return None
+    try:
+        return array[items if Ellipsis in items else (*items, ...)]
+    except (IndexError, TypeError):
+        return None
+
+
+@method("__setitem__")
+def setitem(self, key, value):
+    """``x[key] = value`` for every key that ``x[key]`` takes; `value` is a number or a tensor that broadcasts."""
+    tensor = isinstance(value, Tensor)
+    if not tensor:
+        if not is_number(value):
+            kind = ("torch.cuda." if self.is_cuda else "torch.") + self.dtype.tensor_type
+            raise TypeError(f"can't assign a {type(value).__name__} to a {kind}")
+        value = plain_number(value, self.dtype)
+    if quiet(self, value):
+        target = _raw_target(self._array, key)
+        if target is not None and (not tensor or _plainly_fits(target, value._array)):
+            target[...] = value._array if tensor else value
+            wrote(self, "copy_")
+            return
+    view, indices = _apply(self, key)
+    if not indices:
+        _copy_to(view, value)
+        return
+    if not tensor:
+        value = Tensor._make(backend_of(self._array).asarray(value, self._array.dtype))
+    _put(view, indices, _without_ones(value, ()), False)
+
+
+def _plainly_fits(target, array) -> bool:
+    if array.__class__ is not target.__class__ or array.dtype.kind == "c" != target.dtype.kind:
+        return False
+    return array.shape == target.shape or (
+        array.ndim <= target.ndim
+        and all(
+            [m in (1, n) for n, m in zip(target.shape[target.ndim - array.ndim :], array.shape)]
+        )
+    )
+
+
+def _without_ones(value: Tensor, shape: tuple) -> Tensor:
+    """Without the leading dimensions of length one that `shape` does not have."""
+    have = value._array.shape
+    drop = 0
+    while len(have) - drop > len(shape) and have[drop] == 1:
+        drop += 1
+    return reshape_to(value, have[drop:]) if drop else value
+
+
+def _copy_to(view: Tensor, value) -> None:
+    if not isinstance(value, Tensor) or (not value._array.ndim and value.is_cpu):
+        fill_(view, value)
+    else:
+        copy_(view, _without_ones(value, view._array.shape))
+
+
+def _put(x: Tensor, indices: tuple, values: Tensor, accumulate: bool) -> Tensor:
+    if values._array.dtype != x._array.dtype:
+        names = [d.dtype.tensor_type.removesuffix("Tensor") for d in (x, values)]
+        raise RuntimeError(
+            f"Index put requires the source and destination dtypes match, got {names[0]} for the destination and "
+            f"{names[1]} for the source."
+        )
+    if values.device != x.device and not values._array.ndim:
+        values = values.to(x.device)
+    try:
+        if quiet(x, values):
+            array = x._array
+            _index_put_into(
+                backend_of(array), array, values._array, indices=indices, accumulate=accumulate
+            )
+            return wrote(x, "index_put_")
+        return index_put_into(x, (values,), (indices, accumulate))
+    except (IndexError, ValueError) as exc:
+        raise _say(exc) from None
+
+
+# -- index_put and take-alikes of the same ops --------------------------------------------------------------------
+
+
+def _given(x: Tensor, indices) -> tuple:
+    """The indices argument of index_put as raw arrays; None for a whole dimension."""
+    found = [None if i is None else _item(i if i._array.ndim else i.reshape(1), x) for i in indices]
+    if sum([1 if i is None else _width(i) for i in found]) > x._array.ndim:
+        raise IndexError(
+            f"too many indices for tensor of dimension {x._array.ndim} (got {len(found)})"
+        )
+    for d, item in enumerate(found):
+        if item is not None and item.dtype.kind == "b":
+            _check_mask(item, x._array.shape, d)
+    while found and found[-1] is None:
+        found.pop()
+    return tuple(found)
+
+
+@function("index_put", method=True)
+def index_put(input, indices, values, accumulate=False):
+    """A copy of `input` with `values` at ``input[indices]``; `accumulate` adds them, repeated indices included.
+
+    indices: a tuple of index tensors or masks, None for a whole dimension.
+    """
+    found = _given(input, indices)
+    try:
+        return index_put_op.call(input, values, found, bool(accumulate))
+    except (IndexError, ValueError) as exc:
+        raise _say(exc) from None
+
+
+@function("index_put_")
+@method("index_put_")
+def index_put_(input, indices, values, accumulate=False):
+    """``index_put`` written into `input` itself."""
+    return _put(input, _given(input, indices), values, bool(accumulate))
+
+
+@function("_unsafe_index")
+def _unsafe_index(input, indices):
+    """``input[indices]`` for a tuple of index tensors, None for a whole dimension."""
+    return index_op.call(input, _given(input, indices))

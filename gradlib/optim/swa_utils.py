@@ -1,0 +1,224 @@
+"""Averages of models: stochastic weight averaging and exponential moving averages."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable
+from copy import deepcopy
+from typing import Any
+
+import gradlib
+from gradlib.core.tensor import Tensor
+from gradlib.nn import Module
+from gradlib.nn.modules.batchnorm import _BatchNorm
+from gradlib.optim._lr_base import LRScheduler, per_group
+from gradlib.optim.optimizer import Optimizer
+
+__all__ = [
+    "SWALR",
+    "AveragedModel",
+    "get_ema_avg_fn",
+    "get_ema_multi_avg_fn",
+    "get_swa_avg_fn",
+    "get_swa_multi_avg_fn",
+    "update_bn",
+]
+
+
+def _check_decay(decay: float) -> None:
+    if decay < 0.0 or decay > 1.0:
+        raise ValueError(
+            f"Invalid decay value {decay} provided. Please provide a value in [0,1] range."
+        )
+
+
+def get_ema_avg_fn(decay: float = 0.999) -> Callable[..., Tensor]:
+    """The average decay * old + (1 - decay) * new, of one tensor."""
+    _check_decay(decay)
+
+    def update(ema_param: Tensor, current_param: Tensor, num_averaged: Any) -> Tensor:
+        with gradlib.no_grad():
+            return decay * ema_param + (1 - decay) * current_param
+
+    return update
+
+
+def get_swa_avg_fn() -> Callable[..., Tensor]:
+    """The plain average of all models so far, of one tensor."""
+
+    def update(averaged_param: Tensor, current_param: Tensor, num_averaged: Any) -> Tensor:
+        with gradlib.no_grad():
+            return averaged_param + (current_param - averaged_param) / (num_averaged + 1)
+
+    return update
+
+
+def _multi(one: Callable[..., Tensor]) -> Callable[..., None]:
+    def update(averaged: list[Tensor], current: list[Tensor], num_averaged: Any) -> None:
+        with gradlib.no_grad():
+            for old, new in zip(averaged, current):
+                old.copy_(one(old, new, num_averaged))
+
+    return update
+
+
+def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[..., None]:
+    """`get_ema_avg_fn` of lists of tensors, in place."""
+    return _multi(get_ema_avg_fn(decay))
+
+
+def get_swa_multi_avg_fn() -> Callable[..., None]:
+    """`get_swa_avg_fn` of lists of tensors, in place."""
+    return _multi(get_swa_avg_fn())
+
+
+class AveragedModel(Module):
+    """A copy of a model whose parameters are averages of the model's.
+
+    Args:
+        model: what is copied.
+        device: of the copy; the model's by default.
+        avg_fn: (averaged, current, count) to the new average; the plain average by default.
+        multi_avg_fn: the same on lists, in place.
+        use_buffers: also average the buffers; else they are copied.
+
+    Source: P. Izmailov et al., Averaging weights leads to wider optima and better
+    generalization, UAI 2018.
+
+    Example:
+        >>> model = gradlib.nn.Linear(2, 2)
+        >>> average = AveragedModel(model)
+        >>> average.update_parameters(model)
+        >>> int(average.n_averaged)
+        1
+    """
+
+    n_averaged: Tensor
+
+    def __init__(
+        self,
+        model: Module,
+        device: Any = None,
+        avg_fn: Callable[..., Tensor] | None = None,
+        multi_avg_fn: Callable[..., None] | None = None,
+        use_buffers: bool = False,
+    ) -> None:
+        super().__init__()
+        if avg_fn is not None and multi_avg_fn is not None:
+            raise AssertionError("Only one of avg_fn and multi_avg_fn should be provided")
+        self.module = deepcopy(model)
+        if device is not None:
+            self.module = self.module.to(device)
+        self.register_buffer("n_averaged", gradlib.tensor(0, dtype=gradlib.long, device=device))
+        self.avg_fn = avg_fn
+        self.multi_avg_fn = multi_avg_fn
+        self.use_buffers = use_buffers
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What the averaged copy of the model returns."""
+        return self.module(*args, **kwargs)
+
+    def update_parameters(self, model: Module) -> None:
+        """Take the present parameters of `model` into the average."""
+
+        def tensors(m: Module) -> list[Tensor]:
+            if self.use_buffers:
+                return list(itertools.chain(m.parameters(), m.buffers()))
+            return list(m.parameters())
+
+        averaged = [t.detach() for t in tensors(self.module)]
+        current = [t.detach().to(a.device) for t, a in zip(tensors(model), averaged)]
+        if int(self.n_averaged) == 0:
+            for old, new in zip(averaged, current):
+                old.copy_(new)
+        elif self.multi_avg_fn is not None:
+            self.multi_avg_fn(averaged, current, self.n_averaged)
+        else:
+            one = self.avg_fn if self.avg_fn is not None else get_swa_avg_fn()
+            for old, new in zip(averaged, current):
+                old.copy_(one(old, new, self.n_averaged))
+        if not self.use_buffers:
+            for old, new in zip(self.module.buffers(), model.buffers()):
+                old.detach().copy_(new.detach())
+        self.n_averaged += 1
+
+
+def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
+    """Recompute the running statistics of all batch norms of `model` over one pass of `loader`.
+
+    Args:
+        loader: gives batches; of a tuple or list the first element is the input.
+        model: what is called.
+        device: that inputs are moved to.
+    """
+    momenta = {}
+    for module in model.modules():
+        if isinstance(module, _BatchNorm):
+            module.reset_running_stats()
+            momenta[module] = module.momentum
+    if not momenta:
+        return
+    training = model.training
+    model.train()
+    for module in momenta:
+        module.momentum = None
+    with gradlib.no_grad():
+        for batch in loader:
+            x = batch[0] if isinstance(batch, (list, tuple)) else batch
+            model(x if device is None else x.to(device))
+    for module, momentum in momenta.items():
+        module.momentum = momentum
+    model.train(training)
+
+
+class SWALR(LRScheduler):
+    """lr goes to `swa_lr` in `anneal_epochs` epochs and stays there.
+
+    Args:
+        optimizer: whose learning rates are set.
+        swa_lr: one value or one per group.
+        anneal_epochs: epochs.
+        anneal_strategy: "cos" or "linear".
+        last_epoch: epoch to resume after.
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        swa_lr: Any,
+        anneal_epochs: int = 10,
+        anneal_strategy: str = "cos",
+        last_epoch: int = -1,
+    ) -> None:
+        for group, lr in zip(optimizer.param_groups, per_group("swa_lr", optimizer, swa_lr)):
+            group["swa_lr"] = lr
+        if anneal_strategy not in ("cos", "linear"):
+            raise ValueError(
+                f"anneal_strategy must by one of 'cos' or 'linear', instead got {anneal_strategy}"
+            )
+        if not isinstance(anneal_epochs, int) or anneal_epochs < 0:
+            raise ValueError(f"anneal_epochs must be equal or greater than 0, got {anneal_epochs}")
+        self._anneal_strategy = anneal_strategy
+        self.anneal_epochs = anneal_epochs
+        super().__init__(optimizer, last_epoch)
+
+    def _share(self, t: float) -> float:
+        if self._anneal_strategy == "cos":
+            return (1 - math.cos(math.pi * t)) / 2
+        return t
+
+    def get_lr(self) -> list[Any]:
+        """The learning rates of this epoch, from those of the epoch before."""
+        self._warn_outside_step()
+        step = self._step_count - 1
+        if self.anneal_epochs == 0:
+            step = max(1, step)
+        before = self._share(max(0.0, min(1.0, (step - 1) / max(1, self.anneal_epochs))))
+        now = self._share(max(0.0, min(1.0, step / max(1, self.anneal_epochs))))
+        lrs = []
+        for group in self.optimizer.param_groups:
+            goal = group["swa_lr"]
+            start = goal if before == 1 else (group["lr"] - before * goal) / (1 - before)
+            lrs.append(goal * now + start * (1 - now))
+        return lrs
