@@ -1,6 +1,6 @@
 """Automatic differentiation: ``backward``, ``grad`` and everything documented under torch.autograd."""
 
-from . import anomaly_mode, forward_ad, function, grad_mode
+from . import anomaly_mode, forward_ad, function, grad_mode, graph
 from .anomaly_mode import detect_anomaly, set_detect_anomaly
 from .differentiate import backward, grad
 from .function import Function, NestedIOFunction

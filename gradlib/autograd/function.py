@@ -18,7 +18,7 @@ from ..core import errors, modes, saved, views
 from ..core.dtypes import DIFFERENTIABLE, from_np
 from ..core.modes import ANOMALY, FORWARD_AD, INFERENCE, NO_GRAD, SAVED_HOOKS, set_bits, state
 from ..core.node import VariadicNode, deliver, edge, next_seq
-from ..core.source import LIBRARY, user_frame
+from ..core.source import is_library, user_frame
 from ..core.storage import bump, share, version_of
 from ..core.tensor import Tensor
 from ..ops.shape import alias_op as alias
@@ -528,7 +528,7 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
             node.ctx, node.inputs, node.edge_list = ctx, inputs, tuple(edges)
             node.extra, node.seq, node.first, node.n_out = None, next_seq(), 0, 1
             frame = sys._getframe(1)
-            if LIBRARY[frame.f_code.co_filename]:
+            if is_library(frame.f_code.co_filename):
                 frame = user_frame(frame)
             node.code, node.lasti = frame.f_code, frame.f_lasti
             ctx._node = weakref.ref(node)

@@ -7,14 +7,14 @@ import traceback
 import warnings
 
 from .modes import state
-from .source import LIBRARY
+from .source import is_library
 
 
 def stamp(node) -> None:
     """Remember where the program is, and the node whose backward is running, if one is."""
     extra = node.make_extra()
     frame = sys._getframe(1)
-    while LIBRARY[frame.f_code.co_filename] and frame.f_back is not None:
+    while is_library(frame.f_code.co_filename) and frame.f_back is not None:
         frame = frame.f_back
     # source lines are read when the text is asked for
     stack = traceback.StackSummary.extract(traceback.walk_stack(frame), lookup_lines=False)

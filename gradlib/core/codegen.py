@@ -15,8 +15,8 @@ import numpy as np
 from . import dtypes, formulas
 from .codegen_node import compile_code, node_class
 from .modes import shared, state
-from .node import edge, next_seq
-from .source import LIBRARY, user_frame
+from .node import edge, next_seq, unrecorded_edge
+from .source import LIBRARY, learn, user_frame
 from .storage import share, version_of
 
 
@@ -53,7 +53,9 @@ def save_outputs(node, outs: list) -> None:
 _PLACE = [
     "node_.seq = next_seq(); node_.extra = None",
     "f_ = getframe(1); c_ = f_.f_code",
-    "if LIBRARY[c_.co_filename]: f_ = user_frame(f_); c_ = f_.f_code",
+    "try: l_ = LIBRARY[c_.co_filename]",
+    "except KeyError: l_ = learn(c_.co_filename)",
+    "if l_: f_ = user_frame(f_); c_ = f_.f_code",
     "node_.code = c_; node_.lasti = f_.f_lasti",
 ]
 _NEW = "out_ = new(Tensor); out_._array = r_; out_._nr = 0; out_._grad = None; out_._ver = 0; out_._view = None"
@@ -67,9 +69,9 @@ def _names(op) -> dict:
     xp = formulas.numpy_backend()
     return {
         "op": op, "general": dispatch.general, "state": state, "shared": shared, "ndarray": np.ndarray,
-        "asarray": np.asarray, "new": object.__new__, "Tensor": Tensor, "node_class": op.node_class, "edge": edge,
+        "asarray": np.asarray, "new": object.__new__, "Tensor": Tensor, "node_class": op.node_class, "edge": edge, "unrecorded_edge": unrecorded_edge,
         "share": share, "version_of": version_of, "next_seq": next_seq, "getframe": sys._getframe,
-        "LIBRARY": LIBRARY, "user_frame": user_frame, "xp": xp, "attach": views.attach, "write_out": write_out,
+        "LIBRARY": LIBRARY, "user_frame": user_frame, "learn": learn, "xp": xp, "attach": views.attach, "write_out": write_out,
         "kernel_error": dispatch.kernel_error, "floating": dtypes.NP_FLOATING, "differentiable": dtypes.DIFFERENTIABLE,
         "numbers4": _NUMBERS[dtypes.float32.np], "numbers8": _NUMBERS[dtypes.float64.np], "as_number": as_number,
         "f4": dtypes.float32.np, "f8": dtypes.float64.np, "save_outputs": save_outputs,
@@ -207,7 +209,7 @@ class _Writer:
             lines += [
                 f"if {self.requires(name)}:",
                 f"    e_ = {name}._fn",
-                f"    if e_ is None: node_.e{i}, node_.i{i} = edge({name})",
+                f"    if e_ is None: node_.e{i}, node_.i{i} = unrecorded_edge({name})",
                 f"    else: node_.e{i} = e_; node_.i{i} = {name}._nr",
                 f"else: node_.e{i} = None",
             ]

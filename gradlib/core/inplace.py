@@ -125,7 +125,10 @@ def _quick(op, tensor: Tensor, others: tuple) -> bool:
     dtype = array.dtype
     if array.__class__ is not np.ndarray or dtype not in dtypes.NP_FLOATING or 0 in array.strides:
         return False
-    if tensor._ver is INFERENCE_STORAGE or (tensor._rg and not state.bits & NO_GRAD):
+    if tensor._ver is INFERENCE_STORAGE:
+        return False
+    view = tensor._view
+    if (tensor._rg or (view is not None and view.base._rg)) and not state.bits & NO_GRAD:
         return False
     arrays = [array]
     for other in others:

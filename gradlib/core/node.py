@@ -8,6 +8,7 @@ Every op has a Node subclass of its own, made by `codegen.py`; this module holds
 from __future__ import annotations
 
 import itertools
+import weakref
 from collections import OrderedDict
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any
@@ -232,26 +233,30 @@ def added(have, grad):
 
 def leaf_edge(leaf: Tensor) -> tuple[Node, int]:
     """The AccumulateGrad of a leaf, made when no graph holds one."""
-    import weakref
-
     ref = leaf._accumulator
-    node = ref() if ref is not None else None
-    if node is None:
-        node = AccumulateGrad(leaf)
-        leaf._accumulator = weakref.ref(node)
+    if ref is not None:
+        node = ref()
+        if node is not None:
+            return node, 0
+    node = AccumulateGrad(leaf)
+    leaf._accumulator = weakref.ref(node)
     return node, 0
 
 
-def edge(tensor: Tensor) -> tuple[Node | None, int]:
-    """The (node, output number) at which the gradient of `tensor` is computed; (None, 0) if it needs none."""
-    if not tensor._rg:
-        return None, 0
-    node = tensor._fn
-    if node is not None:
-        return node, tensor._nr
+def unrecorded_edge(tensor: Tensor) -> tuple[Node, int]:
+    """The edge of a tensor that requires grad but has no `_fn` of its own: a view's, or that of a leaf."""
     view = tensor._view
     if view is not None:
         node = view.current_fn(tensor)
         if node is not None:
             return node, view.nr
     return leaf_edge(tensor)
+
+
+def edge(tensor: Tensor) -> tuple[Node | None, int]:
+    """The (node, output number) at which the gradient of `tensor` is computed; (None, 0) if it needs none."""
+    if not tensor._rg:
+        return None, 0
+    if tensor._fn is not None:
+        return tensor._fn, tensor._nr
+    return unrecorded_edge(tensor)

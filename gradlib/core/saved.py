@@ -13,7 +13,7 @@ from typing import Any
 from numpy import ndarray
 
 from . import errors, source
-from .modes import SAVED_HOOKS, state
+from .modes import NO_GRAD, SAVED_HOOKS, set_bits, state
 from .storage import Storage, version_of
 
 DIRECT, PACKED, FREED = -1, -2, -3
@@ -29,8 +29,6 @@ class Packed:
         "obj",
         "requires_grad",
         "unpack",
-        "version",
-        "where",
     )
 
     def __init__(self, tensor, pack, unpack, fn, nr):
@@ -39,18 +37,21 @@ class Packed:
         self.unpack, self.fn, self.nr = unpack, fn, nr
         self.requires_grad = tensor._rg
         self.is_leaf_original = tensor if tensor._rg and fn is None else None
-        given = Tensor._alias(tensor)
-        before = version_of(given)
-        set_bits = state.saved_hooks
+        given = tensor
+        if self.is_leaf_original is None:
+            given = Tensor._alias(tensor)
+            if fn is not None and fn is not SELF:  # an own output with its node would make a cycle
+                given._rg, given._fn, given._nr = self.requires_grad, fn, nr
+        before, hooks, bits = version_of(given), state.saved_hooks, state.bits
         state.saved_hooks = ()  # hooks are not called for what a hook saves
+        set_bits(bits | NO_GRAD)
         try:
             self.obj = pack(given)
         finally:
-            state.saved_hooks = set_bits
+            state.saved_hooks = hooks
+            set_bits(bits)
         if version_of(given) != before:
             raise RuntimeError(errors.PACK_MODIFIES)
-        self.version = before
-        self.where = given._ver
 
     def tensor(self, node):
         from .tensor import Tensor

@@ -11,20 +11,24 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 GENERATED = "<gradlib "
 
 
-class _Library(dict):
-    """file name -> whether it belongs to gradlib; filled on first sight of a file."""
-
-    def __missing__(self, filename: str) -> bool:
-        known = self[filename] = filename.startswith((_PACKAGE, GENERATED))
-        return known
+LIBRARY: dict[str, bool] = {}  # file name -> whether it belongs to gradlib
 
 
-LIBRARY = _Library()
+def learn(filename: str) -> bool:
+    """Fill LIBRARY on first sight of a file."""
+    known = LIBRARY[filename] = filename.startswith((_PACKAGE, GENERATED))
+    return known
+
+
+def is_library(filename: str) -> bool:
+    """Whether the file (or generated code) belongs to gradlib."""
+    known = LIBRARY.get(filename)
+    return learn(filename) if known is None else known
 
 
 def user_frame(frame: FrameType) -> FrameType:
     """The innermost frame at or above `frame` whose code is not gradlib's."""
-    while LIBRARY[frame.f_code.co_filename] and frame.f_back is not None:
+    while is_library(frame.f_code.co_filename) and frame.f_back is not None:
         frame = frame.f_back
     return frame
 

@@ -17,7 +17,7 @@ new = object.__new__
 class Storage:
     """Version counter of a buffer, and where it was changed last."""
 
-    __slots__ = ("changed", "version", "views")
+    __slots__ = ("__weakref__", "changed", "version", "views")
 
     def __init__(self, version: int = 0):
         self.version = version

@@ -185,12 +185,8 @@ def _sizes(operands, inputs) -> dict:
     return sizes
 
 
-def _reduce(t: Tensor, labels: list, wanted, sizes: dict):
-    """Labels that nothing else needs summed away; broadcast dimensions of length 1 taken out."""
-    drop = [i for i, x in enumerate(labels) if x not in wanted]
-    if drop:
-        t = t.sum(tuple(drop))
-        labels = [x for x in labels if x in wanted]
+def _squeeze_ones(t: Tensor, labels: list, sizes: dict):
+    """Broadcast dimensions of length 1 taken out."""
     ones = [i for i, x in enumerate(labels) if t.shape[i] == 1 and sizes[x] != 1]
     if ones:
         t = t.reshape([n for i, n in enumerate(t.shape) if i not in ones])
@@ -198,11 +194,20 @@ def _reduce(t: Tensor, labels: list, wanted, sizes: dict):
     return t, labels
 
 
+def _sum_others(t: Tensor, labels: list, wanted):
+    """Dimensions that nothing else needs summed away."""
+    drop = tuple(i for i, x in enumerate(labels) if x not in wanted)
+    if drop:
+        t = t.sum(drop)
+        labels = [x for x in labels if x in wanted]
+    return t, labels
+
+
 def _contract(first, second, wanted, sizes):
     """Two (tensor, labels) pairs as one, keeping the labels in `wanted`."""
-    (a, la), (b, lb) = first, second
-    a, la = _reduce(a, la, {*lb, *wanted}, sizes)
-    b, lb = _reduce(b, lb, {*la, *wanted}, sizes)
+    (a, la), (b, lb) = _squeeze_ones(*first, sizes), _squeeze_ones(*second, sizes)
+    a, la = _sum_others(a, la, {*lb, *wanted})
+    b, lb = _sum_others(b, lb, {*la, *wanted})
     out = [x for x in wanted if x in la or x in lb]
     number = {x: i for i, x in enumerate(dict.fromkeys((*la, *lb)))}
     codes = (tuple(number[x] for x in labels) for labels in (la, lb, out))
@@ -225,7 +230,7 @@ def _path(operands, inputs, output):
 
 def _finish(t: Tensor, labels: list, output: list, sizes: dict) -> Tensor:
     """The last operand with exactly the labels of the result, in their order."""
-    t, labels = _reduce(t, labels, set(output), {x: t.shape[i] for i, x in enumerate(labels)})
+    t, labels = _sum_others(t, labels, set(output))
     missing = [x for x in output if x not in labels]
     for _ in missing:
         t = t.unsqueeze(0)
@@ -292,4 +297,5 @@ def einsum(*args):
             wanted = dict.fromkeys((*output, *(x for _, labels in (*terms, *chosen[2:]) for x in labels)))
             chosen = [_contract(chosen[0], chosen[1], list(wanted), sizes), *chosen[2:]]
         terms += chosen
-    return _finish(*terms[0], output, sizes)
+    result = _finish(*terms[0], output, sizes)
+    return result.view(result.shape) if result is operands[0] else result

@@ -162,7 +162,7 @@ class CyclicLR(LRScheduler):
             raise ValueError("mode is invalid and scale_fn is None")
         self.mode = mode
         self.gamma = gamma
-        self._custom_scale_fn = scale_fn
+        self._scale_fn_custom = scale_fn
         self.scale_mode = scale_mode
         if scale_fn is None:
             self.scale_mode = "iterations" if mode == "exp_range" else "cycle"
@@ -183,8 +183,8 @@ class CyclicLR(LRScheduler):
 
     def scale_fn(self, x: float) -> float:
         """The scale of the amplitude."""
-        if self._custom_scale_fn is not None:
-            return self._custom_scale_fn(x)
+        if self._scale_fn_custom is not None:
+            return self._scale_fn_custom(x)
         if self.mode == "triangular":
             return 1.0
         if self.mode == "triangular2":
@@ -212,18 +212,18 @@ class CyclicLR(LRScheduler):
     def state_dict(self) -> dict[str, Any]:
         """Everything but the optimizer; of scale_fn, only a callable object keeps its state."""
         state = super().state_dict()
-        fn = state.pop("_custom_scale_fn")
+        fn = state.pop("_scale_fn_custom")
         keep = fn is not None and not hasattr(fn, "__code__")
-        state["_custom_scale_fn"] = dict(fn.__dict__) if keep else None
+        state["_scale_fn_custom"] = dict(fn.__dict__) if keep else None
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over what `state_dict` returned."""
         rest = dict(state_dict)
-        saved = rest.pop("_custom_scale_fn", None)
+        saved = rest.pop("_scale_fn_custom", None)
         super().load_state_dict(rest)
-        if saved is not None and self._custom_scale_fn is not None:
-            self._custom_scale_fn.__dict__.update(saved)
+        if saved is not None and self._scale_fn_custom is not None:
+            self._scale_fn_custom.__dict__.update(saved)
 
 
 class OneCycleLR(LRScheduler):

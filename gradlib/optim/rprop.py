@@ -109,8 +109,9 @@ class Rprop(ElementwiseOptimizer):
         minus, plus = group["etas"]
         smallest, largest = group["step_sizes"]
         product = g * s["prev"]
-        factor = gradlib.where(product < 0, minus, gradlib.where(product > 0, plus, 1.0))
-        size = (s["step_size"] * factor.to(g.dtype)).clamp(smallest, largest)
+        turned, kept = (product < 0).to(g.dtype), (product > 0).to(g.dtype)
+        factor = 1.0 + turned * (minus - 1.0) + kept * (plus - 1.0)
+        size = (s["step_size"] * factor).clamp(smallest, largest)
         g = gradlib.where(product < 0, gradlib.zeros_like(g), g)
         new = {"step": s["step"] + 1, "prev": g, "step_size": size}
         return p - g.sign() * size, new

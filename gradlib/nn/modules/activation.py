@@ -158,7 +158,7 @@ class Hardtanh(Module):
         self.inplace = inplace
         if not max_val > min_val:
             raise AssertionError(
-                f"max_val must be larger than min_val, got min_val={min_val}, max_val={max_val}"
+                f"max_val ({max_val}) must be greater than min_val ({min_val})"
             )
 
     def forward(self, input: Tensor) -> Tensor:

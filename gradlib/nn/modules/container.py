@@ -294,7 +294,7 @@ def _pairs(source: Any, owner: str, element: str) -> Iterable[tuple[str, Any]]:
     """The pairs of a mapping or of an iterable of pairs, checked."""
     if not isinstance(source, Iterable):
         raise TypeError(
-            f"{owner}s.update should be called with an iterable of key/value pairs, but got "
+            f"{owner}.update should be called with an iterable of key/value pairs, but got "
             + type(source).__name__
         )
     if isinstance(source, (Mapping, Module)):  # a module here is one of the two dict classes

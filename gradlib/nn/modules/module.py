@@ -189,15 +189,13 @@ class Module(Calling, StateDict, Conversion):
     # --- registration ---------------------------------------------------------------------
 
     def _check_name(self, name: Any, kind: str, registry: str) -> None:
-        label = "buffer" if kind == "buffer" else kind
         if not isinstance(name, str):
-            raise TypeError(f"{label} name should be a string. Got {_full_type_name(name)}")
+            raise TypeError(f"{kind} name should be a string. Got {_full_type_name(name)}")
         if "." in name:
-            extra = f', got: "{name}"' if kind == "module" else ""
-            raise KeyError(f'{label} name can\'t contain "."{extra}')
+            extra = f", got: {name}" if kind == "module" else ""
+            raise KeyError(f'{kind} name can\'t contain "."{extra}')
         if name == "":
-            extra = ' "", got: ""' if kind == "module" else ' ""'
-            raise KeyError(f"{label} name can't be empty string{extra}")
+            raise KeyError(f"{kind} name can't be empty string \"\"")
         if hasattr(self, name) and name not in self.__dict__[registry]:
             raise KeyError(f"attribute '{name}' already exists")
 

@@ -21,13 +21,14 @@ def _as_parameter(value: Any) -> Any:
     return value
 
 
-def _describe(label: Any, value: Any) -> str:
+def _describe(label: Any, value: Any, old_names: bool = False) -> str:
     if not isinstance(value, Tensor):
         return f"({label}): Object of type: {type(value).__name__}"
     kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
     size = "x".join(str(n) for n in value.size())
     device = f" ({value.device})" if value.is_cuda else ""
-    return f"({label}): {kind} containing: [{value.dtype} of size {size}{device}]"
+    dtype = value.type() if old_names else value.dtype
+    return f"({label}): {kind} containing: [{dtype} of size {size}{device}]"
 
 
 class ParameterList(Module):
@@ -122,7 +123,7 @@ class ParameterDict(Module):
     def __getitem__(self, key: str) -> Any:
         name = self._name(key)
         if name not in self._keys:
-            raise KeyError(key)
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{key}'")
         return self._parameters[name] if name in self._parameters else self.__dict__[name]
 
     def __setitem__(self, key: str, value: Any) -> None:
@@ -200,7 +201,7 @@ class ParameterDict(Module):
 
     def extra_repr(self) -> str:
         """One line per element."""
-        return "\n".join("  " + _describe(k, value) for k, value in self.items())
+        return "\n".join("  " + _describe(k, value, True) for k, value in self.items())
 
     def __call__(self, input: Any) -> Any:
         raise RuntimeError("ParameterDict should not be called.")

@@ -26,11 +26,11 @@ class _Table(Module):
         if self.padding_idx is not None:
             if self.padding_idx > 0:
                 assert self.padding_idx < self.num_embeddings, (
-                    "padding_idx must be within num_embeddings"
+                    "Padding_idx must be within num_embeddings"
                 )
             elif self.padding_idx < 0:
                 assert self.padding_idx >= -self.num_embeddings, (
-                    "padding_idx must be within num_embeddings"
+                    "Padding_idx must be within num_embeddings"
                 )
                 self.padding_idx = self.num_embeddings + self.padding_idx
         if weight is None:

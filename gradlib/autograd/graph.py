@@ -1,0 +1,304 @@
+"""The graph itself: nodes, edges, and hooks on what is saved in it and on what flows through it."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from ..core.hooks import RemovableHandle
+from ..core.modes import OBSERVE, SAVED_HOOKS, set_flag, state
+from ..core.node import Node, edge
+from ..core.storage import bump, share, version_of
+from ..core.tensor import Tensor
+
+__all__ = [
+    "GradientEdge",
+    "Node",
+    "allow_mutation_on_saved_tensors",
+    "disable_saved_tensors_hooks",
+    "get_gradient_edge",
+    "increment_version",
+    "register_multi_grad_hook",
+    "save_on_cpu",
+    "saved_tensors_hooks",
+]
+
+
+class GradientEdge(NamedTuple):
+    """Where in the graph a gradient is computed: an output of a node. ``autograd.grad`` and ``backward`` take it for a tensor."""
+
+    node: Node
+    output_nr: int
+
+
+def get_gradient_edge(tensor: Tensor) -> GradientEdge:
+    """The edge at which the gradient of `tensor` is computed; for a leaf, its AccumulateGrad node.
+
+    RuntimeError if `tensor` does not require grad.
+    """
+    if not tensor.requires_grad:
+        raise RuntimeError(
+            "It is not possible to get the gradient edge for a Tensor that does not require gradients"
+        )
+    node, nr = edge(tensor)
+    assert node is not None
+    return GradientEdge(node, max(nr - 1, 0))
+
+
+def increment_version(tensor) -> None:
+    """Count an in-place change of `tensor` (or of each of several), as if an op had made it."""
+    if isinstance(tensor, Tensor):
+        tensor = (tensor,)
+    elif not hasattr(tensor, "__iter__"):
+        raise RuntimeError("increment_version expect a Iterable[Tensor] as input")
+    for t in tensor:
+        if not isinstance(t, Tensor):
+            raise RuntimeError(
+                "increment_version expects each element of the iterable to be a tensor"
+            )
+        bump(t)
+
+
+# -- hooks on saved tensors ------------------------------------------------------------------------------------------
+
+
+class saved_tensors_hooks:
+    """A pair of hooks for whatever is saved for backward inside the block; the innermost pair counts.
+
+    pack_hook: gets each tensor as it is saved; what it returns is kept in its place.
+    unpack_hook: gets that back whenever the tensor is needed, and returns a tensor of the same content.
+
+    Example:
+        >>> with gradlib.autograd.graph.saved_tensors_hooks(lambda t: t.numpy(), gradlib.from_numpy):
+        ...     y = x * x
+    """
+
+    def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]):
+        self.pack_hook, self.unpack_hook = pack_hook, unpack_hook
+
+    def __enter__(self) -> None:
+        if not (callable(self.pack_hook) and callable(self.unpack_hook)):
+            raise TypeError("saved_tensors_hooks: pack_hook and unpack_hook must be callable")
+        if state.hooks_disabled is not None:
+            raise RuntimeError(state.hooks_disabled)
+        state.saved_hooks = (*state.saved_hooks, (self.pack_hook, self.unpack_hook))
+        set_flag(SAVED_HOOKS, True)
+
+    def __exit__(self, *args: object) -> None:
+        state.saved_hooks = state.saved_hooks[:-1]
+        set_flag(SAVED_HOOKS, bool(state.saved_hooks))
+
+
+class save_on_cpu(saved_tensors_hooks):
+    """Keep what is saved for backward in host memory, and bring it back when it is needed.
+
+    pin_memory: copy through pinned memory, which lets the copy back overlap with computation.
+    Tensors on the CPU are kept as they are, without a copy.
+    """
+
+    def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
+        def pack(tensor: Tensor):
+            if pin_memory and tensor.is_cuda:
+                from ..ops.create import empty
+
+                packed = empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+                packed.copy_(tensor)
+                return tensor.device, packed
+            return tensor.device, tensor.cpu()
+
+        def unpack(packed):
+            device, tensor = packed
+            return tensor.to(device, non_blocking=pin_memory)
+
+        super().__init__(pack, unpack)
+
+
+@contextlib.contextmanager
+def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
+    """Inside the block, entering :class:`saved_tensors_hooks` raises RuntimeError(error_message).
+
+    So does this itself when hooks are in force already.
+    """
+    if state.saved_hooks:
+        raise RuntimeError(error_message)
+    previous, state.hooks_disabled = state.hooks_disabled, error_message
+    try:
+        yield
+    finally:
+        state.hooks_disabled = previous
+
+
+# -- hooks on several gradients --------------------------------------------------------------------------------------
+
+
+class _MultiHandle(RemovableHandle):
+    """The handles of the tensor hooks that make one multi-grad hook."""
+
+    def __init__(self, handles: tuple[RemovableHandle, ...]):
+        self.handles = handles
+
+    def remove(self) -> None:
+        for handle in self.handles:
+            handle.remove()
+
+    def __getstate__(self):
+        return self.handles
+
+    def __setstate__(self, state):
+        self.handles = state
+
+
+def register_multi_grad_hook(
+    tensors: Sequence[Tensor],
+    fn: Callable[[Sequence[Tensor | None]], None] | Callable[[Tensor], None],
+    *,
+    mode: str = "all",
+) -> RemovableHandle:
+    """Call `fn` when gradients of `tensors` have been computed; it must not change them.
+
+    mode "all": with the list of gradients, when the last of those that this backward computes is there (None for
+    the others). mode "any": with the first gradient, once for each backward. Returns a handle with ``remove()``.
+    """
+    if mode not in ("all", "any"):
+        raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
+    hook = _gather(tuple(tensors), fn) if mode == "all" else _first(fn)
+    return _MultiHandle(tuple(t.register_hook(hook(i)) for i, t in enumerate(tensors)))
+
+
+def _gather(tensors: tuple, fn: Callable) -> Callable:
+    # Weak references: the hooks live in the nodes and leaves that these lead to.
+    sources = [_source(t) for t in tensors]
+    passes: Any = weakref.WeakKeyDictionary()  # backward pass -> [gradients, how many are missing]
+    lock = threading.Lock()
+
+    def will_come(task, source) -> bool:
+        node = source()
+        return node is not None and task.will_run(node)
+
+    def make(i: int):
+        def gather(grad: Tensor) -> None:
+            task = state.current_task
+            with lock:
+                entry = passes.get(task)
+                if entry is None:
+                    entry = passes[task] = [None] * len(sources), [sum(will_come(task, s) for s in sources)]
+                grads, missing = entry
+                grads[i] = grad
+                missing[0] -= 1
+            if missing[0] == 0:
+                del passes[task]
+                fn(grads)
+
+        return gather
+
+    return make
+
+
+def _source(tensor: Tensor) -> Callable[[], Node | None]:
+    """A function that gives the node where the gradient of `tensor` is computed, and keeps nothing alive."""
+    if not tensor.is_leaf:
+        return weakref.ref(edge(tensor)[0])
+    leaf = weakref.ref(tensor)
+
+    def accumulator():
+        tensor = leaf()
+        return tensor._accumulator() if tensor is not None and tensor._accumulator is not None else None
+
+    return accumulator
+
+
+def _first(fn: Callable) -> Callable:
+    seen: Any = [lambda: None]  # weak reference to the backward pass that `fn` was last called in
+    lock = threading.Lock()
+
+    def make(i: int):
+        def first(grad: Tensor) -> None:
+            task = state.current_task
+            with lock:
+                if seen[0]() is task:
+                    return
+                seen[0] = weakref.ref(task)
+            fn(grad)
+
+        return first
+
+    return make
+
+
+# -- mutation of saved tensors ---------------------------------------------------------------------------------------
+
+
+class _Saved:
+    """A tensor saved inside allow_mutation_on_saved_tensors, or its old value if it was changed since."""
+
+    __slots__ = ("__weakref__", "context", "tensor", "version")
+
+    def __init__(self, context, tensor: Tensor):
+        self.context, self.tensor, self.version = weakref.ref(context), tensor, version_of(tensor)
+
+
+class _AllowMutationOnSavedContext:
+    """What is saved inside the block, by storage, and which of it was cloned because it was about to change."""
+
+    def __init__(self) -> None:
+        self.saved: Any = weakref.WeakKeyDictionary()  # Storage -> weak set of _Saved
+        self.cloned: Any = weakref.WeakSet()
+        self.active = True
+
+    def clear(self) -> None:
+        self.saved.clear()
+        self.cloned.clear()
+
+    def pack(self, tensor: Tensor) -> _Saved:
+        kept = _Saved(self, tensor)
+        self.saved.setdefault(share(tensor), weakref.WeakSet()).add(kept)
+        return kept
+
+    @staticmethod
+    def unpack(kept: _Saved) -> Tensor:
+        context = kept.context()
+        assert context is not None and context.active, (
+            "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context"
+            "in which the graph was originally recorded."
+        )
+        tensor = kept.tensor
+        if version_of(tensor) != kept.version:
+            raise RuntimeError(
+                "one of the variables needed for gradient computation has been modified by an inplace operation that "
+                "allow_mutation_on_saved_tensors could not see"
+            )
+        return tensor
+
+    def before_write(self, tensor: Tensor) -> None:
+        """Clone what is saved of the memory that is about to be written."""
+        if type(tensor._ver) is int:
+            return  # nobody else has it
+        for kept in list(self.saved.pop(tensor._ver, ())):
+            if version_of(kept.tensor) == kept.version:
+                kept.tensor = Tensor._make(kept.tensor._array.copy())
+                kept.version = 0
+                self.cloned.add(kept)
+
+
+@contextlib.contextmanager
+def allow_mutation_on_saved_tensors() -> Iterator[_AllowMutationOnSavedContext]:
+    """Inside the block, saved tensors may be changed in place: they are cloned first, and backward uses the old values.
+
+    Forward and backward must lie in the same block, which does not nest.
+    """
+    if state.saved_observer is not None:
+        raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
+    context = _AllowMutationOnSavedContext()
+    with saved_tensors_hooks(context.pack, context.unpack):
+        state.saved_observer = context
+        set_flag(OBSERVE, True)
+        try:
+            yield context
+        finally:
+            context.active = False
+            context.clear()
+            state.saved_observer = None
+            set_flag(OBSERVE, False)

@@ -1,0 +1,193 @@
+"""Convolution on raw arrays: patches of a few images as the columns of a matrix, times the weights by BLAS.
+
+Shapes: x (N, C, *space), w (O, C / groups, *K), g and the result (N, O, *out). The matrix of patches is
+(C * prod(K), images * prod(out)); it is made for so few images at a time that it stays in cache.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+COLUMNS = 1 << 10  # columns of the matrix of patches to aim for
+CELLS = 1 << 19  # elements of it at most
+
+
+def out_size(size: int, k: int, stride: int, padding: int, dilation: int) -> int:
+    """Positions of a window along one dimension."""
+    return (size + 2 * padding - dilation * (k - 1) - 1) // stride + 1
+
+
+def images_at_a_time(xp, n: int, rows: int, columns: int) -> int:
+    """How many images share one matrix of patches."""
+    if xp.name != "numpy":
+        return max(1, min(n, (1 << 27) // max(rows * columns, 1)))
+    return max(1, min(n, COLUMNS // max(columns, 1) // 2 * 2, CELLS // max(rows * columns, 1)))
+
+
+class Patches:
+    """Matrices of patches of blocks of images of `x`."""
+
+    def __init__(self, xp, x, kernel, out, stride, padding, dilation, block: int):
+        self.xp, self.x, self.kernel, self.out, self.padding = xp, x, kernel, out, padding
+        self.steps = (stride, dilation)
+        c, space = x.shape[1], x.shape[2:]
+        self.padded = None
+        if any(padding):
+            size = tuple(s + 2 * p for s, p in zip(space, padding, strict=True))
+            self.padded = xp.zeros((block, c, *size), x.dtype)
+            inner = tuple(slice(p, p + s) for s, p in zip(space, padding, strict=True))
+            self.inside = self.padded[(slice(None), slice(None), *inner)]
+        self.rows, self.columns = c * math.prod(kernel), math.prod(out)
+        self.buffer = xp.empty(self.rows * self.columns * block, x.dtype)
+
+    def of(self, i: int, j: int):
+        """The matrix for images i to j: (C * prod(K), (j - i) * prod(out))."""
+        n, c = j - i, self.x.shape[1]
+        if self.padded is None:
+            source = self.x[i:j]
+        else:
+            self.inside[:n] = self.x[i:j]
+            source = self.padded[:n]
+        (stride, dilation), moves = self.steps, source.strides
+        view = self.xp.as_strided(
+            source,
+            (c, *self.kernel, n, *self.out),
+            (
+                moves[1], *[m * d for m, d in zip(moves[2:], dilation, strict=True)],
+                moves[0], *[m * s for m, s in zip(moves[2:], stride, strict=True)],
+            ),
+        )  # fmt: skip
+        columns = self.buffer[: self.rows * self.columns * n]
+        columns.reshape(view.shape)[...] = view
+        return columns.reshape(self.rows, self.columns * n)
+
+
+def is_pointwise(kernel, stride, padding) -> bool:
+    """Whether a convolution is one product for each position."""
+    return all(k == 1 for k in kernel) and all(s == 1 for s in stride) and not any(padding)
+
+
+def forward(xp, x, w, bias, stride, padding, dilation, groups):
+    """The convolution (cross-correlation) of x with w."""
+    n, kernel, o = x.shape[0], w.shape[2:], w.shape[0]
+    out = tuple(out_size(*a) for a in zip(x.shape[2:], kernel, stride, padding, dilation, strict=True))
+    result = xp.empty((n, o, *out), x.dtype)
+    length = math.prod(out)
+    if not result.size or not w.size:
+        result[...] = 0
+    elif is_pointwise(kernel, stride, padding) and groups == 1:
+        result = xp.matmul(w.reshape(o, -1), x.reshape(n, -1, length)).reshape(result.shape)
+    else:
+        rows = w[0].size * groups
+        block = images_at_a_time(xp, n, rows, length)
+        patches = Patches(xp, x, kernel, out, stride, padding, dilation, block)
+        flat, matrix = result.reshape(n, o, length), w.reshape(groups, o // groups, -1)
+        for i in range(0, n, block):
+            j = min(i + block, n)
+            columns = patches.of(i, j)
+            if groups > 1:
+                part = xp.matmul(matrix, columns.reshape(groups, -1, columns.shape[1]))
+            elif j - i == 1:
+                xp.dot(matrix[0], columns, out=flat[i])
+                continue
+            else:
+                part = matrix[0].dot(columns)
+            flat[i:j] = part.reshape(o, j - i, length).swapaxes(0, 1)
+    if bias is not None:
+        result += bias.reshape((-1,) + (1,) * len(out))
+    return result
+
+
+def _channels_first(g, i: int, j: int):
+    """Images i to j of g (N, O, *out) as (O, (j - i) * prod(out))."""
+    o = g.shape[1]
+    return g[i].reshape(o, -1) if j - i == 1 else g[i:j].swapaxes(0, 1).reshape(o, -1)
+
+
+def grad_weight(xp, x, g, kernel, stride, padding, dilation, groups):
+    """The gradient of w."""
+    n, c, o, out = x.shape[0], x.shape[1], g.shape[1], g.shape[2:]
+    total = xp.zeros((groups, o // groups, c // groups * math.prod(kernel)), x.dtype)
+    if g.size and total.size:
+        rows, length = c * math.prod(kernel), math.prod(out)
+        plain = is_pointwise(kernel, stride, padding)
+        block = images_at_a_time(xp, n, rows, length)
+        patches = None if plain else Patches(xp, x, kernel, out, stride, padding, dilation, block)
+        for i in range(0, n, block):
+            j = min(i + block, n)
+            columns = _channels_first(x, i, j) if patches is None else patches.of(i, j)
+            gradient = _channels_first(g, i, j)
+            if groups == 1:
+                total[0] += gradient.dot(columns.T)
+            else:
+                shape = (groups, -1, columns.shape[1])
+                total += xp.matmul(gradient.reshape(shape), columns.reshape(shape).swapaxes(1, 2))
+    return total.reshape(o, c // groups, *kernel)
+
+
+def grad_input(xp, g, w, space, stride, padding, dilation, groups):
+    """The gradient of x, whose spatial size is `space`; also the transposed convolution."""
+    n, o, kernel = g.shape[0], g.shape[1], w.shape[2:]
+    c = w.shape[1] * groups
+    result = xp.empty((n, c, *space), g.dtype)
+    if not result.size or not g.size or not w.size:
+        result[...] = 0
+    elif is_pointwise(kernel, stride, padding) and groups == 1:
+        result = xp.matmul(w.reshape(o, c).T, g.reshape(n, o, -1)).reshape(result.shape)
+    else:
+        _scatter(xp, g, w, result, stride, padding, dilation, groups)
+    return result
+
+
+def _scatter(xp, g, w, result, stride, padding, dilation, groups) -> None:
+    """Products of weights and gradients for each tap of the kernel, added where the tap reads the input.
+
+    With stride 1 the gradient is laid out with the row length of the padded input: each tap is then one contiguous
+    addition, shifted by a constant, and what the surplus columns add is zero.
+    """
+    n, o, out, kernel = g.shape[0], g.shape[1], g.shape[2:], w.shape[2:]
+    c, space = result.shape[1], result.shape[2:]
+    need = tuple((m - 1) * s + (k - 1) * d + 1 for m, s, k, d in zip(out, stride, kernel, dilation, strict=True))
+    size = tuple(max(s + 2 * p, m) for s, p, m in zip(space, padding, need, strict=True))
+    steps = [math.prod(size[i + 1 :]) for i in range(len(size))]
+    shifts = [sum(t * d * s for t, d, s in zip(tap, dilation, steps, strict=True)) for tap in product(*map(range, kernel))]
+    wide = all(s == 1 for s in stride) and math.prod(size[1:]) <= 2 * math.prod(out[1:])
+    shape = (out[0], *size[1:]) if wide else out
+    length, taps = math.prod(shape), math.prod(kernel)
+    # (groups, taps * C / groups, O / groups)
+    matrix = w.reshape(groups, o // groups, c // groups, taps).transpose(0, 3, 2, 1).reshape(groups, -1, o // groups)
+    block = images_at_a_time(xp, n, taps * c, length)
+    total = xp.empty((groups, c // groups, block, math.prod(size) + (max(shifts) if wide else 0)), g.dtype)
+    spread = xp.zeros((o, block, *shape), g.dtype) if wide else None
+    inner = tuple(slice(p, p + s) for p, s in zip(padding, space, strict=True))
+    for i in range(0, n, block):
+        j = min(i + block, n)
+        m = j - i
+        if spread is None:
+            source = _channels_first(g, i, j)
+        else:
+            spread[(slice(None), slice(0, m), slice(None), *[slice(0, k) for k in out[1:]])] = g[i:j].swapaxes(0, 1)
+            source = spread[:, :m].reshape(o, -1)
+        if groups == 1:
+            parts = matrix[0].dot(source)
+        else:
+            parts = xp.matmul(matrix, source.reshape(groups, o // groups, -1))
+        parts = parts.reshape(groups, taps, c // groups, m, *((length,) if wide else out))
+        here = total[:, :, :m]
+        here[...] = 0
+        if wide:
+            for t, shift in enumerate(shifts):
+                here[..., shift : shift + length] += parts[:, t]
+        else:
+            _add_taps(here.reshape(*here.shape[:3], *size), parts, kernel, out, stride, dilation)
+        image = here[..., : math.prod(size)].reshape(c, m, *size)
+        result[i:j] = image[(slice(None), slice(None), *inner)].swapaxes(0, 1)
+
+
+def _add_taps(target, parts, kernel, out, stride, dilation) -> None:
+    for t, tap in enumerate(product(*map(range, kernel))):
+        window = tuple(
+            slice(k * d, k * d + (m - 1) * s + 1, s) for k, d, m, s in zip(tap, dilation, out, stride, strict=True)
+        )
+        target[(slice(None), slice(None), slice(None), *window)] += parts[:, t]
