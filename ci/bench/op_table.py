@@ -63,7 +63,9 @@ def build(formula):
         random = np.random.default_rng(0)
         arrays = random.uniform(0.5, 1.5, (count, 4, 4)).astype(np.float32)
         leaves = [torch.tensor(array, device=device, requires_grad=True) for array in arrays]
-        gradient = torch.ones_like(formula(torch, *leaves))
+        shape = formula(torch, *leaves).shape
+        gradient = random.uniform(0.5, 1.5, tuple(shape)).astype(np.float32)
+        gradient = torch.tensor(gradient, device=device)
 
         def step():
             for leaf in leaves:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..core import errors, modes, tangents
-from ..core.modes import FORWARD_AD, INFERENCE, state
+from ..core.modes import FORWARD_AD, state
 from ..core.tensor import Tensor
 from ..ops.shape import alias_op as alias
 from .grad_mode import _ModeDecorator
@@ -80,7 +80,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             f"Setting a forward grad that itself has a forward gradient at the same level {level} is not supported."
         )
     dual = _own_view(tensor)
-    if not state.bits & INFERENCE:
+    if state.bits & FORWARD_AD:  # off in inference mode and inside a custom Function
         tangents.own_tangent(dual, tangent)
     return dual
 
@@ -91,7 +91,7 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
         return UnpackedDualTensor(tensor, None)
     if not isinstance(tensor, Tensor):
         raise TypeError(f"_unpack_dual(): argument 'dual' (position 1) must be Tensor, not {type(tensor).__name__}")
-    tangent = None if state.bits & INFERENCE else tangents.tangent_of(tensor)
+    tangent = tangents.tangent_of(tensor) if state.bits & FORWARD_AD else None
     return UnpackedDualTensor(_own_view(tensor), tangent)
 
 

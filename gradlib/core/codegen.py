@@ -74,7 +74,7 @@ def _names(op) -> dict:
         "LIBRARY": LIBRARY, "user_frame": user_frame, "learn": learn, "xp": xp, "attach": views.attach, "write_out": write_out,
         "kernel_error": dispatch.kernel_error, "floating": dtypes.NP_FLOATING, "differentiable": dtypes.DIFFERENTIABLE,
         "numbers4": _NUMBERS[dtypes.float32.np], "numbers8": _NUMBERS[dtypes.float64.np], "as_number": as_number,
-        "f4": dtypes.float32.np, "f8": dtypes.float64.np, "save_outputs": save_outputs,
+        "f4": dtypes.float32.np, "f8": dtypes.float64.np, "complexes": dtypes.COMPLEXES, "save_outputs": save_outputs,
         "attach_outputs": dispatch.attach_outputs,
         "kernel": getattr(xp, op.ufunc) if op.ufunc else op.forward,
     }  # fmt: skip
@@ -125,14 +125,17 @@ class _Writer:
         if self.numbers or op.promote == "float":
             lines.append(f"d_ = a_{first}.dtype")
             tests.append("d_ is not f4 and d_ is not f8 and d_ not in floating")
+        if op.complex is False:
+            lines.append(f"d_ = a_{first}.dtype")
+            tests.append("d_ is not f4 and d_ in complexes")
         if op.promote in ("same", "float", "none"):
             tests += [f"a_{t}.dtype is not a_{first}.dtype" for t in others]
             tests += [f"{t} is not None and a_{t}.dtype is not a_{first}.dtype" for t in given]
-        lines.append(f"if {' or '.join(tests)}: {self.general}")
+        lines += [f"if {' or '.join(tests)}: {self.general}", *_mode(self.general)]
         for t in self.numbers:  # takes part as a 0-dim array of the tensor's dtype
             kept = f"(numbers4 if d_ is f4 else numbers8).get({t}) if {t} and (d_ is f4 or d_ is f8) else None"
             lines += [f"k_ = {kept}", f"{t} = as_number({t}, d_) if k_ is None else k_"]
-        return [*lines, *_mode(self.general)]
+        return lines
 
     def kernel(self) -> list[str]:
         op = self.op

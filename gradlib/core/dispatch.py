@@ -79,6 +79,9 @@ def prepare(op, args: tuple) -> tuple:
         return prepare(op, tuple(scalar_tensor_like(a) for a in args))
     if len({a._array.__class__ for a in tensors}) > 1 or tensors[0].is_cuda:
         args, tensors = _one_device(op, args, tensors)
+    if op.complex is False and any(t._array.dtype in dtypes.COMPLEXES for t in tensors):
+        kind = next(t for t in tensors if t.is_complex()).dtype.tensor_type.removesuffix("Tensor")
+        raise NotImplementedError(f"\"{op.name}_cpu\" not implemented for '{kind}'")
     if op.promote in ("same", "float"):
         return _one_dtype(op, args)
     if op.promote == "none":

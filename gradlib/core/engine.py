@@ -131,6 +131,7 @@ def schedule(
     for root in roots:  # a leaf that is a root itself
         if root.__class__ is AccumulateGrad and root not in last_user:
             nodes.append(root)
+            partial.add(root)
     return nodes, ready, partial
 
 

@@ -231,10 +231,14 @@ def _elementwise(op, args, tangents, values, out):
         if t is None or name not in op.formulas:
             continue
         formula = op.formulas[name]
-        values.known["g"] = t.conj().expand(out.shape) if t.shape != out.shape else t.conj()
-        part = formula.fn(*(values.get(w) for w in formula.wants)).conj()
+        values.known["g"] = _conj(t if t.shape == out.shape else t.expand(out.shape))
+        part = _conj(formula.fn(*(values.get(w) for w in formula.wants)))
         total = part if total is None else total + part
     return total
+
+
+def _conj(tensor: Tensor) -> Tensor:
+    return tensor.conj() if tensor.is_complex() else tensor
 
 
 def _derived(op, args, attrs, tangents, outs) -> list:

@@ -23,7 +23,10 @@ for _name, _ufunc, *_aliases in (
     ("gt", "greater", "greater"), ("ge", "greater_equal", "greater_equal"),
     ("logical_and", "logical_and"), ("logical_or", "logical_or"), ("logical_xor", "logical_xor"),
 ):  # fmt: skip
-    pointwise(_name, _ufunc, *_aliases, args="self other", nondifferentiable="bool")
+    refuses_complex = {"complex": False} if _name in ("lt", "le", "gt", "ge") else {}
+    pointwise(
+        _name, _ufunc, *_aliases, args="self other", nondifferentiable="bool", **refuses_complex
+    )
 for _name, _ufunc in (
     ("bitwise_and", "bitwise_and"),
     ("bitwise_or", "bitwise_or"),

@@ -142,8 +142,7 @@ def _trunc_divide(xp, self, other):
 
 floor_divide_op = declare(
     "floor_divide", _floor_divide, elementwise=True,
-    self=lambda F, g: F.zeros_like(g), other=lambda F, g: F.zeros_like(g), node="DivBackward0",
-)  # fmt: skip
+    self=lambda F, g: F.zeros_like(g), other=lambda F, g: F.zeros_like(g), node="DivBackward0", complex=False)  # fmt: skip
 trunc_divide_op = declare(
     "trunc_divide", _trunc_divide, elementwise=True,
     self=lambda F, g: F.zeros_like(g), other=lambda F, g: F.zeros_like(g), node="DivBackward0",
@@ -159,13 +158,11 @@ def floor_divide(input, other, *, out=None):
 remainder = pointwise(
     "remainder", lambda xp, self, other: (_check_zero(xp, other), xp.remainder(self, other))[1],
     self=lambda g: g, other=lambda F, g, self, other: -g * F.floor(self / other),
-    doc="Remainder of the division, with the sign of `other`.",
-)  # fmt: skip
+    doc="Remainder of the division, with the sign of `other`.", complex=False)  # fmt: skip
 fmod = pointwise(
     "fmod", lambda xp, self, other: (_check_zero(xp, other), xp.fmod(self, other))[1],
     self=lambda g: g, other=lambda F, g, self, other: -g * F.trunc(self / other),
-    doc="Remainder of the division, with the sign of `input`.",
-)  # fmt: skip
+    doc="Remainder of the division, with the sign of `input`.", complex=False)  # fmt: skip
 
 
 # -- powers ------------------------------------------------------------------------------------------------------
@@ -386,7 +383,7 @@ atanh = unary(
 atan2 = pointwise(
     "atan2", "arctan2", "arctan2", args="self other", promote="float",
     self=lambda g, self, other: g * other / (self * self + other * other),
-    other=lambda g, self, other: -g * self / (self * self + other * other), domain=(0.2, 2.0))  # fmt: skip
+    other=lambda g, self, other: -g * self / (self * self + other * other), domain=(0.2, 2.0), complex=False)  # fmt: skip
 hypot = pointwise(
     "hypot",
     "hypot",
@@ -394,13 +391,21 @@ hypot = pointwise(
     self=lambda F, g, self, result: g * F.where(result == 0, 0.0 * self, self / result),
     other=lambda F, g, other, result: g * F.where(result == 0, 0.0 * other, other / result),
     domain=(0.2, 2.0),
+    complex=False,
 )
-deg2rad = unary(
-    "deg2rad", lambda g: g * (math.pi / 180), forward=lambda xp, self: self * (math.pi / 180)
-)
-rad2deg = unary(
-    "rad2deg", lambda g: g * (180 / math.pi), forward=lambda xp, self: self * (180 / math.pi)
-)
+
+
+def _scaled(name: str, factor: float) -> Op:
+    def forward(xp, self):
+        if self.dtype.kind == "c":
+            raise RuntimeError(f"{name} is not supported for complex tensors.")
+        return self * factor
+
+    return unary(name, lambda g: g * factor, forward=forward)
+
+
+deg2rad = _scaled("deg2rad", math.pi / 180)
+rad2deg = _scaled("rad2deg", 180 / math.pi)
 
 # -- rounding and sign -------------------------------------------------------------------------------------------
 
@@ -427,11 +432,17 @@ def step(name: str, *aliases: str, forward: Any = None, domain: tuple = (0.1, 0.
 floor = step("floor")
 ceil = step("ceil")
 trunc = step("trunc", "fix")
-sign = step(
-    "sign",
-    forward=lambda xp, self: xp.sign(self) if self.dtype.kind != "b" else self.copy(),
-    domain=(0.1, 2.0),
-)
+
+
+def _sign(xp, self):
+    if self.dtype.kind == "c":
+        raise NotImplementedError(
+            "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead."
+        )
+    return xp.sign(self) if self.dtype.kind != "b" else self.copy()
+
+
+sign = step("sign", forward=_sign, domain=(0.1, 2.0))
 frac = unary(
     "frac",
     lambda g: g,
@@ -530,13 +541,11 @@ def _share_ties(F, g, self, other, mine):
 maximum = pointwise(
     "maximum", "maximum", args="self other", inplace=False,
     self=lambda F, g, self, other: _share_ties(F, g, self, other, self > other),
-    other=lambda F, g, self, other: _share_ties(F, g, self, other, other > self),
-)  # fmt: skip
+    other=lambda F, g, self, other: _share_ties(F, g, self, other, other > self), complex=False)  # fmt: skip
 minimum = pointwise(
     "minimum", "minimum", args="self other", inplace=False,
     self=lambda F, g, self, other: _share_ties(F, g, self, other, self < other),
-    other=lambda F, g, self, other: _share_ties(F, g, self, other, other < self),
-)  # fmt: skip
+    other=lambda F, g, self, other: _share_ties(F, g, self, other, other < self), complex=False)  # fmt: skip
 fmax = pointwise(
     "fmax",
     "fmax",
@@ -548,6 +557,7 @@ fmax = pointwise(
     other=lambda F, g, self, other: (
         F.where((other > self) | F.isnan(self), g, 0.0) + F.where(self == other, 0.5 * g, 0.0)
     ),
+    complex=False,
 )
 fmin = pointwise(
     "fmin",
@@ -560,6 +570,7 @@ fmin = pointwise(
     other=lambda F, g, self, other: (
         F.where((other < self) | F.isnan(self), g, 0.0) + F.where(self == other, 0.5 * g, 0.0)
     ),
+    complex=False,
 )
 relu = unary(
     "relu",
@@ -567,6 +578,7 @@ relu = unary(
     forward=lambda xp, self: xp.maximum(self, 0),
     promote="same",
     domain=(0.1, 2.0),
+    complex=False,
 )
 clamp_number = declare(
     "clamp_number",

@@ -75,14 +75,14 @@ def share_ties(F, g, self, result, dim, keepdim):
     shape = self.shape
     mask = self == F.keep_dims(result, shape, dim, keepdim)
     if dim is None:  # a full extremum that is nan comes from the nans
-        mask, dim = mask | (self != self), ()
+        mask, dim = mask | (self != self) & (result != result), ()
     return F.keep_dims(g, shape, dim, keepdim) * F.even_share(mask, g, dim)
 
 
 def _share_jvp(F, self, self_t, result, dim, keepdim):
     mask = self == F.keep_dims(result, self.shape, dim, keepdim)
     if dim is None:
-        mask, dim = mask | (self != self), ()
+        mask, dim = mask | (self != self) & (result != result), ()
     return F.sum(self_t * F.even_share(mask, self_t, dim), dim, keepdim)
 
 

@@ -95,11 +95,11 @@ def _cat_error(tensors: list, dim: int) -> RuntimeError | None:
 def cat(tensors, dim=0, *, axis=None, out=None):
     """The tensors one after the other along `dim`; their other sizes must agree. Mixed dtypes are promoted.
 
-    Raises RuntimeError for an empty list or sizes that do not fit.
+    Raises ValueError for an empty list, RuntimeError for sizes that do not fit.
     """
     tensors = _listed(tensors, "cat")
     if not tensors:
-        raise RuntimeError("torch.cat(): expected a non-empty list of Tensors")
+        raise ValueError("torch.cat(): expected a non-empty list of Tensors")
     ndim = tensors[0]._array.ndim
     if tensors[0]._array.shape == (0,):
         ndim = max([x._array.ndim for x in tensors])

@@ -124,7 +124,8 @@ def _eigh_self(F, gs, result0, result1):
     inner = F.fill_diagonal(F.matmul(F.mH(V), gV), 0) / _gaps(F, result0)
     if gL is not None:
         inner = inner + F.diag_matrix(gL, V.shape[-1], V.shape[-1])
-    return F.matmul(F.matmul(V, inner), F.mH(V))
+    full = F.matmul(F.matmul(V, inner), F.mH(V))
+    return 0.5 * (full + F.mH(full))
 
 
 eigh_op = declare("linalg_eigh", _eigh, n_out=2, complex=True, self=_eigh_self)
@@ -370,7 +371,9 @@ def _lu_factor(xp, self, *, pivot):
     every = xp.arange(b)
     for j in range(k):
         if pivot:
-            p = j + xp.abs(A[:, j:, j]).argmax(1)
+            column = A[:, j:, j]
+            size = xp.abs(column.real) + xp.abs(column.imag) if A.dtype.kind == "c" else xp.abs(column)
+            p = j + size.argmax(1)
             pivots[:, j] = p + 1
             rows = A[every, p].copy()
             A[every, p] = A[:, j]
@@ -422,7 +425,7 @@ def _lu_self(F, gs, self, result0, result1):
     elif n > m:
         U2, g2 = part(result0, 0, m, k, n), part(g, 0, m, k, n)
         lower = lower - F.matmul(g2, F.mH(U2))
-        rest = F.linalg_solve_triangular(F.mH(L1), g2, False, True)
+        rest = F.linalg_solve_triangular(F.mH(L1), g2, True, True)
     inner = F.triangle(lower, True, -1) + F.triangle(upper, False, 0)
     left = F.linalg_solve_triangular(F.mH(L1), inner, True, True)
     main = F.mH(F.linalg_solve_triangular(U1, F.mH(left), True, False))

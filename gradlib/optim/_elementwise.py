@@ -26,7 +26,7 @@ from gradlib.core.tensor import Tensor, bump_version
 from gradlib.optim.optimizer import Optimizer
 
 PACK_LIMIT = 1 << 15  # elements: larger tensors are updated in their own memory
-CHUNK = 1 << 14  # elements a rule works on at a time on the CPU: its arrays stay in the cache
+CHUNK = 1 << 18  # bytes of an array that a rule works on at a time: all its arrays stay in cache
 MAX_REPACKS = 16  # a set of parameters that changes all the time is not worth packing
 
 
@@ -110,14 +110,14 @@ class ElementwiseOptimizer(Optimizer):
 
     def _valid_plans(self) -> dict[int, Plan]:
         """The plans of earlier steps, unless somebody has replaced the state."""
-        seen, now = self.__dict__.get("_state_seen", ()), self.state.values()
-        if len(seen) != len(now) or not all(map(is_, seen, now)):
+        seen, now = self.__dict__.get("_state_seen"), self.state.values()
+        if seen is None or len(seen) != len(now) or not all(map(is_, seen, now)):
             self._plans: dict[int, Plan] = {}
-        return self._plans if "_plans" in self.__dict__ else {}
+        return self._plans
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        self._plans, self._state_seen = {}, []
+        self._state_seen = None
         for values in self.state.values():  # counters were plain numbers once
             for name in ("step", "mu_product", "eta", "mu"):
                 if name in values and not isinstance(values[name], Tensor):
@@ -312,10 +312,10 @@ class Batch:
             xp.multiply(p, h.subtracted, tmp)
             xp.add(out, tmp, out)
 
-    def pieces(self, n: int) -> list[tuple[int, int]]:
-        if not self.on_cpu or n <= CHUNK:
-            return [(0, n)]
-        return [(i, min(i + CHUNK, n)) for i in range(0, n, CHUNK)]
+    def pieces(self, n: int, dtype: Any) -> list[tuple[int, int]]:
+        """(begin, end) of what `update` works on at a time."""
+        size = max(1, CHUNK // dtype.itemsize) if self.on_cpu else max(1, n)
+        return [(i, min(i + size, n)) for i in range(0, n, size)]
 
 
 class DirectBatch(Batch):
@@ -335,9 +335,10 @@ class DirectBatch(Batch):
         h = self.constants(optimizer, group)
         xp, p, rule = self.xp, self.p, optimizer.update
         g = self.real(xp.ascontiguousarray(self.params[0]._grad._array).reshape(-1))
-        size = min(CHUNK, p.size) if self.on_cpu else p.size
+        pieces = self.pieces(p.size, p.dtype)
+        size = max((hi - lo for lo, hi in pieces), default=0)
         out, changed, tmp = (xp.empty(size, p.dtype) for _ in range(3))
-        for lo, hi in self.pieces(p.size):
+        for lo, hi in pieces:
             n = hi - lo
             here = p[lo:hi]
             slots = [a[lo:hi] for a in self.flat]
@@ -411,8 +412,10 @@ class PackedBatch(Batch):
         self.out = xp.empty(total, dtype)
         self.steps = views(self.out)
         self.real_slots = [self.real(self.flat[name]) for name in self.names]
-        size = self.real(self.g[: CHUNK if self.on_cpu else total]).size
-        self.spare = tuple(xp.empty(size, self.real(self.g[:1]).dtype) for _ in range(2))
+        flat = self.real(self.g)
+        self.ranges = self.pieces(flat.size, flat.dtype)
+        size = max((hi - lo for lo, hi in self.ranges), default=0)
+        self.spare = tuple(xp.empty(size, flat.dtype) for _ in range(2))
 
     def intact(self) -> bool:
         return all(
@@ -432,7 +435,7 @@ class PackedBatch(Batch):
         if h.needs_param:
             xp.concatenate(self.arrays, None, self.p)
         p, g, out = self.real(self.p), self.real(self.g), self.real(self.out)
-        for lo, hi in self.pieces(g.size):
+        for lo, hi in self.ranges:
             n = hi - lo
             slots = [a[lo:hi] for a in self.real_slots]
             spare = (self.spare[0][:n], self.spare[1][:n])

@@ -109,7 +109,7 @@ class Calling(ModuleFields):
                 )
             result = backward.setup_output_hook(result)
         if non_full:
-            attach_non_full(self, non_full, result)
+            attach_non_full(self, non_full, args, result)
         return result, args, kwargs
 
     def _all_forward_hooks(self) -> list[tuple[int, Callable, bool]]:

@@ -16,6 +16,7 @@ from typing import Any
 from gradlib.utils.data._utils import transport, worker
 
 _PATIENCE = 5.0  # seconds that a process is given to end by itself
+_pools: weakref.WeakSet[ProcessPool] = weakref.WeakSet()
 
 
 class ProcessPool:
@@ -34,13 +35,16 @@ class ProcessPool:
         self.tasks: list[Any] = []
         self.answers: list[Any] = []
         self.processes: list[Any] = []
+        self.dead: list[int] = []
         forked = context.get_start_method() == "fork"
+        _pools.add(self)
         for number in range(job.num_workers):
             task_out, task_in = context.Pipe(duplex=False)
             answer_out, answer_in = context.Pipe(duplex=False)
             self.tasks.append(task_in)
             self.answers.append(answer_out)
-            inherited = [*self.tasks, *self.answers] if forked else []
+            # A forked process has copies of all pipes; it must not keep them open.
+            inherited = [p for pool in _pools for p in pool.pipes()] if forked else []
             process = context.Process(
                 target=worker.process_main,
                 args=(job, number, task_out, answer_in, inherited),
@@ -54,6 +58,10 @@ class ProcessPool:
         self.close = weakref.finalize(
             self, _end_processes, self.tasks, self.answers, self.processes, job.folder, os.getpid()
         )
+
+    def pipes(self) -> list[Any]:
+        """This side's ends."""
+        return [*self.tasks, *self.answers]
 
     def send(self, number: int, task: Any) -> None:
         """Give worker `number` a task."""
@@ -69,17 +77,17 @@ class ProcessPool:
         Raises:
             RuntimeError: a worker has died.
         """
-        ready = connection.wait(list(self.open), timeout)
-        answers, dead = [], []
+        ready = connection.wait(list(self.open), 0 if self.dead else timeout)
+        answers = []
         for pipe in ready:
             number = self.open[pipe]
             try:
                 answers.append((number, transport.receive(pipe)))
             except (EOFError, OSError):
-                dead.append(number)
+                self.dead.append(number)
                 del self.open[pipe]
-        if dead and not answers:
-            raise RuntimeError(self._obituary(dead))
+        if self.dead and not answers:
+            raise RuntimeError(self._obituary(self.dead))
         return answers
 
     def discard(self) -> None:
@@ -104,8 +112,11 @@ def _end_processes(
     """End the workers, by force if they do not listen."""
     if os.getpid() != owner:
         return  # a forked copy of the loader: the workers are not ours
+    for pipe in tasks:
+        with contextlib.suppress(OSError):
+            pipe.send(None)
     for pipe in (*tasks, *answers):
-        pipe.close()  # a worker that reads sees the end, one that writes gets an error
+        pipe.close()  # a worker that is writing gets an error
     deadline = time.monotonic() + _PATIENCE
     for process in processes:
         process.join(max(0.0, deadline - time.monotonic()))

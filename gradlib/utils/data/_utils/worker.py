@@ -162,7 +162,8 @@ def process_main(job: Job, number: int, tasks: Any, answers: Any, inherited: lis
     """
     global _process_info
     for connection in inherited:
-        connection.close()
+        if not connection.closed:
+            connection.close()
     seed = job.base_seed + number
     _process_info = WorkerInfo(number, job.num_workers, seed, job.dataset)
     random.seed(seed)

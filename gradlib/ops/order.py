@@ -1,0 +1,246 @@
+"""Order statistics: median, nanmedian, mode, quantile, nanquantile; and covariances."""
+
+from __future__ import annotations
+
+import math
+import operator
+
+from .. import return_types
+from ..core import dtypes
+from ..core.op import declare
+from ..core.tensor import Tensor, wrap_dim
+from .expose import function, write_out
+from .extrema import _share_jvp, grid, taken
+
+# -- the index of an element by its rank -------------------------------------------------------------------------
+
+
+def _at(xp, order, rank, dim: int):
+    """order[..., rank, ...] along `dim`; `rank` has length 1 there."""
+    return order[grid(xp, rank, dim)].squeeze(dim)
+
+
+def _ranked(name: str):
+    """The kernel that finds the index of the median or nanmedian along `dim`."""
+
+    def forward(xp, self, *, dim):
+        if not self.ndim:
+            return xp.zeros((), "i8")
+        n = self.shape[dim]
+        order = xp.argsort(self, dim, kind="stable")  # nan comes last
+        shape = (*self.shape[:dim], 1, *self.shape[dim + 1 :])
+        rank = xp.full(shape, (n - 1) // 2)
+        if self.dtype.kind in "fV":
+            nan = xp.add.reduce(self != self, dim, "i8", None, True)
+            rank = xp.where(nan > 0, n - nan, rank) if name == "median" else xp.maximum(n - nan - 1, 0) // 2
+        return _at(xp, order, rank, dim)
+
+    return forward
+
+
+def _mode_index(xp, self, *, dim):
+    """The last place of the most frequent element (of the smallest such element)."""
+    if not self.ndim:
+        return xp.zeros((), "i8")
+    n = self.shape[dim]
+    order = xp.argsort(self, dim, kind="stable")
+    values = xp.moveaxis(self[grid(xp, order, dim)], dim, -1)
+    places = xp.arange(n)
+    new = xp.concatenate([xp.ones((*values.shape[:-1], 1), bool), values[..., 1:] != values[..., :-1]], -1)
+    start = xp.maximum.accumulate(xp.where(new, places, 0), -1)
+    end = (places - start).argmax(-1)
+    return _at(xp, order, xp.expand_dims(end, dim), dim)
+
+
+index_ops = {name: declare(name + "_index", _ranked(name)) for name in ("median", "nanmedian")}
+mode_index = declare("mode_index", _mode_index)
+median_dim = taken("median", node="MedianBackward1")
+nanmedian_dim = taken("nanmedian", node="NanmedianBackward1")
+mode_op = taken("mode")
+
+
+def _median_all(name: str):
+    index = _ranked(name)
+
+    def forward(xp, self):
+        if not self.size:
+            if self.dtype.kind in "iub":
+                raise RuntimeError(f"{name}() of an empty integer tensor has no value")
+            return xp.full((), math.nan, self.dtype)
+        flat = self.reshape(-1)
+        return flat[index(xp, flat, dim=0)]
+
+    return forward
+
+
+median_all, nanmedian_all = (
+    declare(
+        name + "_all", _median_all(name), node=name.capitalize() + "Backward0", samples=lambda t: [(t(3, 4),), (t(),)],
+        self=lambda F, g, self, result: F.share_ties(g, self, result, None, False),
+        jvp=lambda F, self, self_t, result: _share_jvp(F, self, self_t, result, None, False),
+    )
+    for name in ("median", "nanmedian")
+)  # fmt: skip
+
+
+def _check(name: str, input: Tensor, dim: int) -> None:
+    if input.ndim and not input.shape[dim]:
+        raise IndexError(f"{name}(): Expected reduction dim {dim} to have non-zero size.")
+
+
+def _median(name, all_op, dim_op, input, dim, keepdim, out):
+    if dim is None:
+        return write_out(out, all_op.call(input))
+    d = wrap_dim(operator.index(dim), input.ndim)
+    _check(name, input, d)
+    return _pair(dim_op, index_ops[name].call(input, d), getattr(return_types, name), input, d, keepdim, out)
+
+
+def _pair(op, index, result_type, input, dim, keepdim, out):
+    if keepdim and input.ndim:
+        index = index.unsqueeze(dim)
+    return write_out(out, result_type(op.call(input, index, dim, keepdim), index))
+
+
+@function("median", method=True)
+def median(input, dim=None, keepdim=False, *, out=None):
+    """The middle element (the lower of two), nan if there is any; with `dim`, (values, indices) along it.
+
+    Without `dim` the gradient is shared equally by the elements equal to the median.
+    """
+    return _median("median", median_all, median_dim, input, dim, keepdim, out)
+
+
+@function("nanmedian", method=True)
+def nanmedian(input, dim=None, keepdim=False, *, out=None):
+    """``median`` of the elements that are not nan."""
+    return _median("nanmedian", nanmedian_all, nanmedian_dim, input, dim, keepdim, out)
+
+
+@function("mode", method=True)
+def mode(input, dim=-1, keepdim=False, *, out=None):
+    """(values, indices) of the most frequent element along `dim`, the smallest of those."""
+    d = wrap_dim(operator.index(dim), input.ndim)
+    _check("mode", input, d)
+    return _pair(mode_op, mode_index.call(input, d), return_types.mode, input, d, keepdim, out)
+
+
+# -- quantiles ---------------------------------------------------------------------------------------------------
+
+
+def _check_quantile(name: str, input: Tensor, q, interpolation: str) -> None:
+    if not input.numel():
+        raise RuntimeError(f"{name}() input tensor must be non-empty")
+    if input.dtype not in (dtypes.float32, dtypes.float64):
+        raise RuntimeError(f"{name}() input tensor must be either float or double dtype")
+    if q.ndim > 1:
+        raise RuntimeError(f"{name}() q must be a scalar or 1D tensor")
+    if q.dtype is not input.dtype:
+        raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor")
+    if interpolation not in ("linear", "lower", "higher", "midpoint", "nearest"):
+        raise RuntimeError(
+            f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"
+        )
+
+
+def _quantile(name: str, input, q, dim, keepdim, interpolation, out):
+    from .create import tensor
+
+    if not isinstance(q, Tensor):
+        if not 0 <= q <= 1:
+            raise RuntimeError(f"{name}() q must be in the range [0, 1] but got {q}")
+        q = tensor(q, dtype=input.dtype, device=input.device)
+    _check_quantile(name, input, q, interpolation)
+    ndim = input.ndim
+    d = None if dim is None else wrap_dim(dim, ndim)
+    x = input.reshape((-1,)) if d is None or not ndim else input.movedim(d, -1)
+    values = x.sort(-1)[0]
+    n, nan = x.shape[-1], x.detach().isnan()
+    if name == "quantile":
+        last = nan.any(-1, keepdim=True)
+        rank = (q * (n - 1)).expand((*x.shape[:-1], q.numel()))
+        rank = rank.where(last.logical_not(), float(n - 1))
+    else:
+        count = nan.logical_not().sum(-1, keepdim=True).to(input.dtype)
+        rank = (q * (count - 1)).clamp_min(0)
+    rank = rank.round() if interpolation == "nearest" else rank.floor() if interpolation == "lower" else rank
+    rank = rank.ceil() if interpolation == "higher" else rank
+    low = rank.floor()
+    result = values.take_along_dim(low.to(dtypes.int64).detach(), -1)
+    if interpolation in ("linear", "midpoint"):
+        high = values.take_along_dim(rank.ceil().to(dtypes.int64).detach(), -1)
+        weight = rank - low if interpolation == "linear" else (rank != low).to(input.dtype) * 0.5
+        result = result + (high - result) * weight
+    return write_out(out, _place(result, q, ndim, d, keepdim))
+
+
+def _place(result, q, ndim: int, d, keepdim: bool):
+    """Quantiles are last in `result`: q's dimension goes first, the reduced ones come back if kept."""
+    result = result.movedim(-1, 0) if q.ndim else result.squeeze(-1)
+    if keepdim and ndim:
+        if d is None:
+            return result.reshape((*result.shape[: q.ndim], *(1,) * ndim))
+        return result.unsqueeze(d + q.ndim)
+    return result
+
+
+@function("quantile", method=True)
+def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear", out=None):
+    """The q-quantiles of all elements or along `dim`; those of a vector q are in the first dimension of the result."""
+    return _quantile("quantile", input, q, dim, keepdim, interpolation, out)
+
+
+@function("nanquantile", method=True)
+def nanquantile(input, q, dim=None, keepdim=False, *, interpolation="linear", out=None):
+    """``quantile`` of the elements that are not nan."""
+    return _quantile("nanquantile", input, q, dim, keepdim, interpolation, out)
+
+
+# -- covariance --------------------------------------------------------------------------------------------------
+
+
+@function("cov", method=True)
+def cov(input, *, correction=1, fweights=None, aweights=None):
+    """The covariance matrix of variables (rows) over observations (columns).
+
+    fweights: how often each observation counts (integers); aweights: their importance.
+    """
+    if input.ndim > 2:
+        raise RuntimeError(f"cov(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions")
+    x = input.reshape((1, -1)) if input.ndim < 2 else input
+    weights = None
+    for w in (fweights, aweights):
+        if w is not None:
+            weights = w if weights is None else weights * w
+    n = x.shape[1]
+    if weights is None:
+        total, mean = n, x.sum(1, True) / n
+    else:
+        total = weights.sum()
+        mean = (x * weights).sum(1, True) / total
+    if weights is not None and aweights is not None and correction:
+        free = total - correction * (weights * aweights).sum() / total
+    else:
+        free = total - correction
+    free = free.clamp_min(0) if isinstance(free, Tensor) else max(free, 0)
+    d = x - mean
+    right = d if weights is None else d * weights
+    result = d @ right.mH
+    result = result / (free if isinstance(free, Tensor) else result.new_full((), free))
+    return result.squeeze() if input.ndim < 2 else result
+
+
+@function("corrcoef", method=True)
+def corrcoef(input):
+    """The correlation matrix of variables (rows) over observations (columns)."""
+    if input.ndim > 2:
+        raise RuntimeError(
+            f"corrcoef(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions"
+        )
+    c = cov(input)
+    if c.ndim == 0:
+        return c / c
+    d = c.diagonal().sqrt()
+    if c.is_complex():
+        d = c.diagonal().real.sqrt()
+    return c / d.unsqueeze(1) / d.unsqueeze(0)
