@@ -225,7 +225,7 @@ def test_storages_are_aligned_and_can_be_mapped(tmp_path):
 
 
 def test_missing_directory_and_missing_file(tmp_path):
-    with pytest.raises(RuntimeError, match="Parent directory .* does not exist"):
+    with pytest.raises(RuntimeError, match=r"Parent directory .* does not exist"):
         save({}, tmp_path / "no" / "x.pt")
     with pytest.raises(FileNotFoundError):
         load(tmp_path / "x.pt")
@@ -234,7 +234,7 @@ def test_missing_directory_and_missing_file(tmp_path):
 def test_what_is_neither_path_nor_file():
     with pytest.raises(AttributeError, match="'write' attribute"):
         save({}, 3)
-    with pytest.raises(AttributeError, match="only torch.load from a file that is seekable"):
+    with pytest.raises(AttributeError, match=r"only torch.load from a file that is seekable"):
         load(3)
 
 

@@ -27,6 +27,9 @@ class CopySlices(VariadicNode):
 
     def gradients(self, grads, traced):
         """Run the writing op's node on its part of the gradient, and put the result back into that part."""
+        needed, old_view = state.needed, self.fn.targets()[0]
+        if needed is not None and old_view is not None and self.edge_list[0][0] in needed:
+            needed.add(old_view)  # stands for the base, whose gradient holds the written part's
         if traced:
             whole = grads[0].clone()
             part = views.replay(whole, self.replay)
@@ -56,7 +59,7 @@ def check(tensor: Tensor, name: str, records: bool) -> None:
     if tensor._ver is INFERENCE_STORAGE and not state.bits & INFERENCE:
         raise RuntimeError(errors.INFERENCE_INPLACE)
     array = tensor._array
-    if 0 in array.strides and any(
+    if 0 in array.strides and array.size and any(
         s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True)
     ):
         raise RuntimeError(errors.OVERLAP)

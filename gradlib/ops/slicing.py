@@ -240,6 +240,15 @@ def constant(F, like, array):
 
 def _as_strided(xp, self, *, self_stride, size, stride, offset):
     item = self.itemsize
+    if any(
+        [s != item * want for n, s, want in zip(self.shape, self.strides, self_stride) if n > 1]
+    ):
+        places = _positions(
+            self.shape, self_stride
+        )  # another layout: as if it had the one asked for
+        memory = xp.zeros(int(places.max(initial=0)) + 1, self.dtype)
+        memory[places] = self.reshape(-1)
+        self = xp.as_strided(memory, self.shape, tuple([s * item for s in self_stride]))
     return xp.as_strided(self, size, tuple([s * item for s in stride]), offset * item)
 
 

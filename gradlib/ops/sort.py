@@ -199,7 +199,7 @@ def _unique_consecutive(xp, self, *, dim):
     rows = self.reshape(-1) if dim is None else xp.moveaxis(self, dim, 0)
     n = rows.shape[0]
     if n:
-        changed = (rows[1:] != rows[:-1]).reshape(n - 1, -1).any(1)
+        changed = (rows[1:] != rows[:-1]).any(tuple(range(1, rows.ndim)))
         new = xp.concatenate([xp.ones(1, bool), changed])
     else:
         new = xp.zeros(0, bool)

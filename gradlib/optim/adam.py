@@ -123,7 +123,7 @@ class Adam(ElementwiseOptimizer):
         xp.multiply(v, h.beta2, v)
         xp.add(v, out, v)
         if len(slots) == 3:
-            v = xp.maximum(slots[2], v, slots[2])
+            v = xp.maximum(slots[2], v, out=slots[2])
         xp.sqrt(v, out)
         xp.add(out, h.eps, out)
         xp.divide(m, out, out)

@@ -88,7 +88,7 @@ class Adamax(ElementwiseOptimizer):
         xp.absolute(g, out)
         xp.add(out, h.eps, out)
         xp.multiply(u, h.beta2, u)
-        xp.maximum(u, out, u)
+        xp.maximum(u, out, out=u)
         xp.divide(m, u, out)
         xp.multiply(out, h.size, out)
 

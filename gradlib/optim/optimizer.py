@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import warnings
 from collections import OrderedDict, defaultdict
@@ -77,9 +78,15 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
+def _profiled(name: str) -> Any:
+    """A range of the profiler while it runs, else nothing."""
+    if modes.state.bits & modes.PROFILE:
+        return gradlib.autograd.profiler.record_function(name)
+    return contextlib.nullcontext()
+
+
 def _hooked_step(self: Optimizer, step: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
-    name = f"Optimizer.step#{type(self).__name__}.step"
-    with gradlib.autograd.profiler.record_function(name):
+    with _profiled(f"Optimizer.step#{type(self).__name__}.step"):
         for hook in chain(_global_pre_hooks.values(), self._optimizer_step_pre_hooks.values()):
             replaced = hook(self, args, kwargs)
             if replaced is None:

@@ -53,7 +53,10 @@ def test_blocks_of_three_dimensions_have_an_empty_line_between():
 
 def test_long_row_is_wrapped_at_the_line_width():
     lines = repr(gradlib.arange(30)).split("\n")
-    assert lines[0] == "tensor([ 0,  1,  2,  3,  4,  5,  6,  7,  8,  9, 10, 11, 12, 13, 14, 15, 16, 17,"
+    assert (
+        lines[0]
+        == "tensor([ 0,  1,  2,  3,  4,  5,  6,  7,  8,  9, 10, 11, 12, 13, 14, 15, 16, 17,"
+    )
     assert lines[1] == "        18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29])"
 
 

@@ -135,10 +135,12 @@ def test_step_hooks_run_in_order_and_can_be_removed():
         register_optimizer_step_post_hook(lambda o, args, kwargs: seen.append("all post")),
     ]
     a.grad = gradlib.ones(1)
-    opt.step()
+    try:
+        opt.step()
+    finally:
+        for handle in handles:
+            handle.remove()
     assert seen == ["all pre", "pre", "post", "all post"]
-    for handle in handles:
-        handle.remove()
     opt.step()
     assert len(seen) == 4
 

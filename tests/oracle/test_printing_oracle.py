@@ -61,8 +61,8 @@ def arrays(draw):
 def to_torch(name, array):
     """The same tensor in PyTorch."""
     if name == "bfloat16":
-        return torch.from_numpy(array.view(np.int16).copy()).view(torch.bfloat16).reshape(
-            array.shape
+        return (
+            torch.from_numpy(array.view(np.int16).copy()).view(torch.bfloat16).reshape(array.shape)
         )
     return torch.from_numpy(np.array(array))
 

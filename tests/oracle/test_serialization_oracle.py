@@ -128,5 +128,5 @@ def test_mapped_by_pytorch(tmp_path):
 
 
 def test_class_of_pytorch_that_is_not_known_as_safe():
-    with pytest.raises(gradlib.serialization.pickle.UnpicklingError, match="torch.nn.modules"):
+    with pytest.raises(gradlib.serialization.pickle.UnpicklingError, match=r"torch\.nn\.modules"):
         from_torch(torch.nn.Linear(1, 1))

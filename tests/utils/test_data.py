@@ -701,9 +701,7 @@ def test_worker_that_dies():
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no signals")
 def test_worker_that_is_killed(monkeypatch):
-    monkeypatch.setattr(
-        Dying, "how", staticmethod(lambda: os.kill(os.getpid(), signal.SIGKILL))
-    )
+    monkeypatch.setattr(Dying, "how", staticmethod(lambda: os.kill(os.getpid(), signal.SIGKILL)))
     loader = DataLoader(Dying(4), num_workers=2, multiprocessing_context="fork")
     with pytest.raises(RuntimeError, match=r"DataLoader worker \(pid \d+\) is killed by signal: S"):
         list(loader)

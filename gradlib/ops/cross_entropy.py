@@ -1,0 +1,307 @@
+"""nll_loss and cross_entropy: with class indices one node each, softmax included."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..core.op import declare
+from ..core.tensor import Tensor
+from ._blocks import floating, raw
+from .loss import reduction_number
+from .softmax import ROWS, _ones, exp_rows, log_softmax_op
+
+NONE, MEAN, SUM = range(3)
+
+
+# -- pieces ------------------------------------------------------------------------------------------------------------
+
+
+def _classes_last(x):
+    """(C,), (N, C) or (N, C, ...) as (rows, C)."""
+    if x.ndim > 2:
+        x = x.transpose(0, *range(2, x.ndim), 1)
+    return x.reshape(-1, x.shape[-1])
+
+
+def _classes_second(rows, shape):
+    """The inverse of `_classes_last`."""
+    if len(shape) > 2:
+        return rows.reshape(shape[0], *shape[2:], shape[1]).transpose(0, len(shape) - 1, *range(1, len(shape) - 1))
+    return rows.reshape(shape)
+
+
+def _row_weights(xp, target, weight, classes: int, ignore_index: int, dtype):
+    """Targets as flat class numbers (0 where ignored) and the weight of each row; IndexError for a wrong class."""
+    flat = target.reshape(-1)
+    if flat.dtype.kind not in "iu":
+        kind = "Double" if flat.dtype.itemsize == 8 else "Float"
+        raise RuntimeError(f"expected scalar type Long but found {kind}")
+    ignored = flat == ignore_index
+    wrong = (flat < 0) | (flat >= classes)
+    plain = not wrong.any()
+    if not plain:
+        if (wrong & ~ignored).any():
+            bad = int(flat[wrong & ~ignored][0])
+            raise IndexError(f"Target {bad} is out of bounds.")
+        flat = xp.where(ignored, 0, flat)
+    elif 0 <= ignore_index < classes:
+        plain = not ignored.any()
+    if weight is None:
+        if plain:
+            return flat, _ones(flat.size, dtype) if xp.name == "numpy" else xp.ones(flat.size, dtype)
+        return flat, (~ignored).astype(dtype)
+    return flat, weight.astype(dtype, copy=False)[flat] * (~ignored)
+
+
+def _reduced(xp, losses, weights, reduction: int, shape):
+    if reduction == NONE:
+        return losses.reshape(shape)
+    total = losses.dot(_ones(losses.size, losses.dtype)) if xp.name == "numpy" else losses.sum()
+    return total / weights.sum() if reduction == MEAN else total
+
+
+def _shares(g, weights, reduction: int):
+    """What each row's negative log probability is multiplied by in the gradient."""
+    if reduction == NONE:
+        return g.reshape(-1) * weights
+    return weights * (g / weights.sum() if reduction == MEAN else g)
+
+
+# -- nll_loss ----------------------------------------------------------------------------------------------------------
+
+
+@floating
+def _nll_loss(xp, self, target, weight=None, *, reduction, ignore_index):
+    rows = _classes_last(self)
+    classes, weights = _row_weights(xp, target, weight, rows.shape[1], ignore_index, rows.dtype)
+    losses = rows[xp.arange(len(rows)), classes]
+    if xp.name == "numpy" or losses.flags.owndata:
+        losses *= weights
+    return _reduced(xp, xp.negative(losses), weights, reduction, target.shape)
+
+
+@floating
+def _nll_grad(xp, grad, target, weight=None, *, shape, reduction, ignore_index):
+    classes_of = shape[0] if len(shape) == 1 else shape[1]
+    classes, weights = _row_weights(xp, target, weight, classes_of, ignore_index, grad.dtype)
+    out = xp.zeros((classes.size, classes_of), grad.dtype)
+    out[xp.arange(len(out)), classes] = -_shares(grad, weights, reduction)
+    out = _classes_second(out, shape)
+    return out if out.flags.c_contiguous else xp.ascontiguousarray(out)
+
+
+def _class_samples(t, extra):
+    from ..core import dtypes
+
+    def whole(*shape):
+        return t(*shape, dtype=dtypes.int64, low=0, high=4)
+
+    still = {"requires_grad": False}
+    return [
+        (t(3, 4), whole(3), None, MEAN, *extra), (t(3, 4), whole(3), t(4, low=0.5, **still), MEAN, 1),
+        (t(2, 4, 3), whole(2, 3), t(4, low=0.5, **still), SUM, *extra), (t(4), whole(), None, MEAN, *extra),
+        (t(3, 4), whole(3), None, NONE, 2), (t(0, 4), whole(0), None, SUM, *extra),
+    ]  # fmt: skip
+
+
+def _nll_grad_samples(t):
+    from ..core import dtypes
+
+    index = t(3, dtype=dtypes.int64, low=0, high=4)
+    return [(t(), index, None, (3, 4), MEAN, -100), (t(3), index, None, (3, 4), NONE, 1)]
+
+
+nll_loss_op = declare(
+    "nll_loss_op", _nll_loss, promote="free", node="NllLossBackward0",
+    self=lambda F, g, target, weight, self_shape, reduction, ignore_index: F.nll_loss_grad(
+        g, target, weight, tuple(self_shape), reduction, ignore_index
+    ),
+    jvp=lambda F, self_t, target, weight, reduction, ignore_index: F.nll_loss_op(
+        self_t, target, weight, reduction, ignore_index
+    ),
+    samples=lambda t: _class_samples(t, (-100,)),
+)  # fmt: skip
+declare(
+    "nll_loss_grad", _nll_grad, promote="free", node="NllLossBackwardBackward0",
+    grad=lambda F, g, target, weight, reduction, ignore_index: F.nll_loss_op(g, target, weight, reduction, ignore_index),
+    jvp=lambda F, grad_t, target, weight, shape, reduction, ignore_index: F.nll_loss_grad(
+        grad_t, target, weight, shape, reduction, ignore_index
+    ),
+    samples=_nll_grad_samples,
+)  # fmt: skip
+
+
+# -- cross_entropy with class indices ----------------------------------------------------------------------------------
+
+
+@floating
+def _cross_entropy(xp, self, target, weight=None, *, reduction, ignore_index):
+    rows = _classes_last(self)
+    n, width = rows.shape
+    classes, weights = _row_weights(xp, target, weight, width, ignore_index, rows.dtype)
+    lse = xp.empty(n, rows.dtype)
+    if xp.name != "numpy":
+        top = rows.max(axis=1)
+        lse[...] = xp.log(xp.exp(rows - top[:, None]).sum(axis=1)) + top
+    elif n and width:
+        step = max(1, ROWS // width)
+        buffer = np.empty((min(step, n), width), rows.dtype)
+        for i in range(0, n, step):
+            x = rows[i : i + step]
+            total, shift = exp_rows(x, buffer[: len(x)], 1e-5)
+            np.log(total, out=total)
+            total += shift
+            lse[i : i + step] = total[:, 0]
+    losses = lse - rows[xp.arange(n), classes]
+    losses *= weights
+    return _reduced(xp, losses, weights, reduction, target.shape), lse
+
+
+def _cross_entropy_grad(F, g, self, target, weight, result1, reduction, ignore_index, traced):
+    xp = _backend(self)
+    shape = tuple(self.shape)
+    dim = 0 if len(shape) == 1 else 1
+    d = raw(self).dtype if raw(self).dtype.itemsize > 2 else np.dtype(np.float32)
+    classes, weights = _row_weights(xp, raw(target), raw(weight), shape[dim], ignore_index, d)
+    if not traced:
+        rows = xp.wide(_classes_last(self))
+        shares = _shares(g if g.dtype.itemsize > 2 else xp.wide(g), weights, reduction)
+        out = rows - result1[:, None]
+        xp.exp(out, out=out)
+        out *= shares[:, None]
+        out[xp.arange(len(out)), classes] -= shares
+        out = _classes_second(out, shape).astype(self.dtype, copy=False)
+        return out if out.flags.c_contiguous else xp.ascontiguousarray(out)
+    picked = xp.zeros((classes.size, shape[dim]), d)
+    picked[xp.arange(len(picked)), classes] = 1
+    column = shape[:dim] + (1,) + shape[dim + 1 :]
+    if reduction == NONE:
+        g = F.reshape(g, column)
+    elif reduction == MEAN:
+        weights = weights / weights.sum()
+    own = self._array.dtype
+    spread = weights.reshape((shape[0], *shape[2:]) if dim else ()).reshape(column)
+    return (F.softmax(self, dim) - _classes_second(picked, shape).astype(own)) * (g * spread.astype(own))
+
+
+def _backend(x):
+    from ..backends import backend_of
+
+    return backend_of(raw(x))
+
+
+cross_entropy_op = declare(
+    "cross_entropy_op", _cross_entropy, promote="free", node="NllLossBackward0",
+    hidden={"result1": lambda F, self: F.log_softmax(self, 0)},  # only the kernels use it
+    self=_cross_entropy_grad, samples=lambda t: _class_samples(t, (-100,)),
+)  # fmt: skip
+
+
+# -- public ------------------------------------------------------------------------------------------------------------
+
+
+def _check_classes(input: Tensor, target: Tensor, weight, name: str) -> None:  # noqa: A002
+    shape, ndim = input._array.shape, input._array.ndim
+    if not ndim:
+        raise RuntimeError(f"{name}: input should have at least one dimension")
+    expected = shape[:0] if ndim == 1 else (shape[0], *shape[2:])
+    found = target._array.shape
+    if ndim > 1 and (not found or found[0] != shape[0]):
+        if name == "cross_entropy" or ndim == 2:
+            raise ValueError(
+                f"Expected input batch_size ({shape[0]}) to match target batch_size ({found[0] if found else 1})."
+            )
+        raise ValueError(f"Expected target size {list(expected)}, got {list(found)}")
+    if found != expected and not (ndim == 1 and found == (1,)):
+        if ndim == 2:
+            raise RuntimeError(
+                "0D or 1D target tensor expected, multi-target not supported"
+                if len(found) > 1
+                else f"size mismatch (got input: {list(shape)}, target: {list(found)})"
+            )
+        raise RuntimeError(f"Expected target size {list(expected)}, got {list(found)}")
+    classes = shape[0] if ndim == 1 else shape[1]
+    if weight is not None and weight._array.shape != (classes,):
+        raise RuntimeError(
+            f"{name}: weight tensor should be defined either for all or no classes"
+            if name == "cross_entropy"
+            else f"weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of "
+            f"shape: {list(weight.shape)}"
+        )
+
+
+def nll_loss(
+    input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean",  # noqa: A002
+):  # fmt: skip
+    """The negative log likelihood of classes: minus the log probabilities `input` (N, C, ...) at `target` (N, ...).
+
+    weight: one for each class; the mean is weighted. ignore_index: a target that counts for nothing.
+    IndexError for a class out of range.
+    """
+    number = reduction_number(reduction, size_average, reduce)
+    _check_classes(input, target, weight, "nll_loss")
+    return nll_loss_op.call(input, target, weight, number, ignore_index)
+
+
+def cross_entropy(
+    input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean", label_smoothing=0.0,  # noqa: A002
+):  # fmt: skip
+    """Cross entropy of scores `input` (N, C, ...) against class indices (N, ...) or probabilities (N, C, ...).
+
+    weight: one for each class. ignore_index: a class index that counts for nothing. label_smoothing: the fraction of
+    each target that is spread evenly over the classes, in [0, 1].
+    """
+    number = reduction_number(reduction, size_average, reduce)
+    if target._array.shape == input._array.shape and target._array.dtype.kind in "fV":
+        return _against_probabilities(input, target, weight, number, label_smoothing)
+    if target._array.dtype.kind not in "iu":
+        raise RuntimeError(f"expected scalar type Long but found {target.dtype.tensor_type.removesuffix('Tensor')}")
+    _check_classes(input, target, weight, "cross_entropy")
+    if not label_smoothing:
+        return cross_entropy_op.call(input, target, weight, number, ignore_index)
+    if not 0 <= label_smoothing <= 1:
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing:g}")
+    return _smoothed(input, target, weight, number, ignore_index, label_smoothing)
+
+
+def _smoothed(input, target, weight, reduction, ignore_index, label_smoothing):  # noqa: A002
+    dim = 0 if input.dim() == 1 else 1
+    classes = input.shape[dim]
+    scores = log_softmax_op.call(input, dim)
+    picked = nll_loss_op.call(scores, target, weight, reduction, ignore_index)
+    if weight is not None:
+        column = (-1,) + (1,) * (input.dim() - dim - 1)
+        smooth = -(scores * weight.reshape(column)).sum(dim)
+    else:
+        smooth = -scores.sum(dim)
+    kept = target != ignore_index
+    smooth = smooth * kept.to(smooth.dtype)
+    if reduction == SUM:
+        smooth = smooth.sum()
+    elif reduction == MEAN:
+        if weight is None:
+            smooth = smooth.sum() / kept.sum()
+        else:
+            total = weight[target[kept].reshape(-1)].sum()
+            smooth = smooth.sum() / total
+    return picked * (1 - label_smoothing) + smooth * (label_smoothing / classes)
+
+
+def _against_probabilities(input, target, weight, reduction, label_smoothing):  # noqa: A002
+    dim = 0 if input.dim() == 1 else 1
+    classes = input.shape[dim]
+    if not 0 <= label_smoothing <= 1:
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing:g}")
+    if label_smoothing:
+        target = target * (1 - label_smoothing) + label_smoothing / classes
+    losses = log_softmax_op.call(input, dim) * target
+    if weight is not None:
+        losses = losses * weight.reshape((-1,) + (1,) * (input.dim() - dim - 1))
+    if reduction == NONE:
+        return -losses.sum(dim)
+    if reduction == SUM:
+        return -losses.sum()
+    rows = input.numel() // classes if classes else 0
+    return -losses.sum() / rows if rows else -losses.sum() * math.nan

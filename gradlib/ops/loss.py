@@ -1,0 +1,344 @@
+"""Losses: pointwise ones as one node each, the rest in terms of other operations."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import warnings
+
+from ..core.op import Op, declare
+from ..core.tensor import Tensor
+from ._blocks import floating
+from .expose import function
+
+NONE, MEAN, SUM = range(3)
+_NUMBERS = {"none": NONE, "mean": MEAN, "sum": SUM}
+
+
+def reduction_number(reduction: str, size_average=None, reduce=None) -> int:
+    """0, 1, 2 for "none", "mean", "sum"; the two old keywords win over `reduction`, with a warning."""
+    if size_average is not None or reduce is not None:
+        old = size_average is not False
+        reduction = "none" if reduce is False else "mean" if old else "sum"
+        warnings.warn(
+            f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.", stacklevel=3
+        )
+    try:
+        return _NUMBERS[reduction]
+    except (KeyError, TypeError):
+        raise ValueError(f"{reduction} is not a valid value for reduction") from None
+
+
+def reduced(losses: Tensor, reduction: int) -> Tensor:
+    """Losses of all elements: as they are, their mean, or their sum."""
+    return losses if reduction == NONE else losses.mean() if reduction == MEAN else losses.sum()
+
+
+def _reduce(xp, losses, reduction: int):
+    if reduction == NONE:
+        return losses
+    total = xp.add.reduce(losses, None)
+    return total / losses.size if reduction == MEAN and losses.size else total * (float("nan") if reduction == MEAN else 1)
+
+
+def _share(g, x, reduction: int):
+    """The gradient of each element's loss."""
+    if reduction != MEAN:
+        return g
+    n = 1
+    for length in x.shape:
+        n *= length
+    return g * (1 / max(n, 1))
+
+
+def pointwise_loss(name: str, value, slope, attrs: tuple = (), *, node: str, other, low=-2.0, high=2.0) -> Op:
+    """Declare a loss: `value(xp, self, target, **attrs)` of each element, then the reduction.
+
+    slope, other: derivatives of a value with respect to self and target: (F, self, target, then attributes in order).
+    """
+    extra = [p for p in inspect.signature(value).parameters if p not in ("xp", "self", "target")]
+
+    def forward(xp, self, target, *, reduction, **kwargs):
+        return _reduce(xp, value(xp, self, target, **kwargs), reduction)
+
+    forward.__signature__ = _signature(("xp", "self", "target"), ("reduction", *extra))
+    forward.__name__ = name
+
+    def formula(of):
+        def gradient(F, g, self, target, reduction, *values):
+            return _share(g, self, reduction) * of(F, self, target, *values)
+
+        gradient.__signature__ = _signature(("F", "g", "self", "target", "reduction", *extra), ())
+        return gradient
+
+    def samples(t):
+        box = {"low": low, "high": high}
+        cases = attrs or ((),)
+        out = [(t(3, 4, **box), t(3, 4, **box), r, *case) for case in cases for r in (NONE, MEAN, SUM)]
+        return [*out, (t(**box), t(**box), MEAN, *cases[0]), (t(0, **box), t(0, **box), SUM, *cases[0])]
+
+    return declare(
+        name, floating(forward), node=node, samples=samples, self=formula(slope), target=formula(other)
+    )
+
+
+def _signature(plain: tuple, keywords: tuple) -> inspect.Signature:
+    """What `declare` reads the names of arguments and attributes from."""
+    kind = inspect.Parameter
+    return inspect.Signature(
+        [*(kind(n, kind.POSITIONAL_OR_KEYWORD) for n in plain), *(kind(n, kind.KEYWORD_ONLY) for n in keywords)]
+    )
+
+
+def _pair(input, target, name: str):  # noqa: A002
+    """Input and target broadcast to one shape; a warning as PyTorch's when they differ."""
+    if not isinstance(target, Tensor):
+        raise TypeError(f"{name}(): argument 'target' must be Tensor, not {type(target).__name__}")
+    if input._array.shape != target._array.shape:
+        warnings.warn(
+            f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). This will "
+            "likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
+            stacklevel=3,
+        )
+        from .expose import PUBLIC
+
+        return PUBLIC["broadcast_tensors"](input, target)
+    return input, target
+
+
+# -- regression --------------------------------------------------------------------------------------------------------
+
+
+@floating
+def _mse(xp, self, target, *, reduction):
+    difference = self - target
+    if reduction == NONE:
+        difference *= difference
+        return difference
+    flat = difference.reshape(-1)
+    total = flat.dot(flat)
+    return total / flat.size if reduction == MEAN and flat.size else total * (float("nan") if reduction == MEAN else 1)
+
+
+mse_op = declare(
+    "mse_loss_op", _mse, node="MseLossBackward0",
+    self=lambda F, g, self, target, reduction: (self - target) * _share(g * 2.0, self, reduction),
+    target=lambda F, g, self, target, reduction: (target - self) * _share(g * 2.0, self, reduction),
+    samples=lambda t: [
+        (t(3, 4), t(3, 4), NONE), (t(3, 4), t(3, 4), MEAN), (t(3), t(3), SUM), (t(), t(), MEAN), (t(0), t(0), SUM),
+    ],
+)  # fmt: skip
+
+
+def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):  # noqa: A002
+    """The squared error, averaged (or summed, or of each element), optionally weighted elementwise."""
+    number = reduction_number(reduction, size_average, reduce)
+    input, target = _pair(input, target, "mse_loss")  # noqa: A001
+    if weight is None:
+        return mse_op.call(input, target, number)
+    return _weighted(mse_op.call(input, target, NONE), weight, input, number)
+
+
+def _weighted(losses, weight, input, number):  # noqa: A002
+    if weight.size() != input.size():
+        raise ValueError("Weights and input must have the same size.")
+    losses = losses * weight
+    return losses.sum() / weight.sum() if number == MEAN else reduced(losses, number)
+
+
+def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):  # noqa: A002
+    """The absolute error, averaged (or summed, or of each element); its gradient at 0 is 0."""
+    number = reduction_number(reduction, size_average, reduce)
+    input, target = _pair(input, target, "l1_loss")  # noqa: A001
+    losses = (input - target).abs()
+    return reduced(losses, number) if weight is None else _weighted(losses, weight, input, number)
+
+
+def _smooth_l1(xp, self, target, *, beta):
+    e = xp.absolute(self - target)
+    return xp.where(e < beta, (0.5 / beta) * e * e, e - 0.5 * beta)
+
+
+def _huber(xp, self, target, *, delta):
+    e = xp.absolute(self - target)
+    return xp.where(e <= delta, 0.5 * e * e, delta * (e - 0.5 * delta))
+
+
+smooth_l1_op = pointwise_loss(
+    "smooth_l1_loss_op", _smooth_l1, lambda F, x, y, beta: F.clamp_number((x - y) * (1 / beta), -1.0, 1.0), ((1.0,), (0.5,)),
+    node="SmoothL1LossBackward0", other=lambda F, x, y, beta: F.clamp_number((y - x) * (1 / beta), -1.0, 1.0),
+)  # fmt: skip
+huber_op = pointwise_loss(
+    "huber_loss_op", _huber, lambda F, x, y, delta: F.clamp_number(x - y, -delta, delta), ((1.0,), (0.5,)),
+    node="HuberLossBackward0", other=lambda F, x, y, delta: F.clamp_number(y - x, -delta, delta),
+)  # fmt: skip
+
+
+def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):  # noqa: A002
+    """Squared error over ``2 * beta`` below `beta`, absolute error less ``beta / 2`` above."""
+    number = reduction_number(reduction, size_average, reduce)
+    if beta < 0:
+        raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
+    input, target = _pair(input, target, "smooth_l1_loss")  # noqa: A001
+    if beta == 0:
+        return reduced((input - target).abs(), number)
+    return smooth_l1_op.call(input, target, number, beta)
+
+
+def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):  # noqa: A002
+    """Half the squared error up to `delta`, beyond it ``delta * (|error| - delta / 2)``."""
+    number = reduction_number(reduction)
+    if delta <= 0:
+        raise RuntimeError("huber_loss does not support non-positive values for delta.")
+    input, target = _pair(input, target, "huber_loss")  # noqa: A001
+    if weight is None:
+        return huber_op.call(input, target, number, delta)
+    return _weighted(huber_op.call(input, target, NONE, delta), weight, input, number)
+
+
+# -- classification by elements ----------------------------------------------------------------------------------------
+
+
+def _bce(xp, self, target):
+    if ((self < 0) | (self > 1)).any():
+        raise RuntimeError("all elements of input should be between 0 and 1")
+    return -(target * xp.maximum(xp.log(self), -100) + (1 - target) * xp.maximum(xp.log1p(-self), -100))
+
+
+def _bce_slope(F, x, y):
+    return (x - y) / F.clamp_number(x * (1.0 - x), 1e-12, None)
+
+
+def _bce_logits(xp, self, target):
+    """max(x, 0) - x * y + log(1 + exp(-|x|))."""
+    out = xp.log1p(xp.exp(-xp.absolute(self)))
+    out = out + xp.maximum(self, 0)
+    out -= self * target
+    return out
+
+
+bce_op = pointwise_loss(
+    "binary_cross_entropy_op", _bce, _bce_slope, node="BinaryCrossEntropyBackward0", low=0.1, high=0.9,
+    other=lambda F, x, y: F.log1p(-x) - F.log(x),
+)  # fmt: skip
+bce_logits_op = pointwise_loss(
+    "binary_cross_entropy_with_logits_op", _bce_logits, lambda F, x, y: F.sigmoid(x) - y,
+    node="BinaryCrossEntropyWithLogitsBackward0", other=lambda F, x, y: -x,
+)  # fmt: skip
+soft_margin_op = pointwise_loss(
+    "soft_margin_loss_op", lambda xp, self, target: xp.logaddexp(self.dtype.type(0), -target * self),
+    lambda F, x, y: -y * F.sigmoid(-y * x), node="SoftMarginLossBackward0", other=lambda F, x, y: -x * F.sigmoid(-y * x),
+)  # fmt: skip
+
+
+def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):  # noqa: A002
+    """``-(y * log(x) + (1 - y) * log(1 - x))`` with the logarithms limited to -100 from below.
+
+    RuntimeError when an element of `input` lies outside [0, 1].
+    """
+    number = reduction_number(reduction, size_average, reduce)
+    if target.size() != input.size():
+        raise ValueError(
+            f"Using a target size ({target.size()}) that is different to the input size ({input.size()}) is deprecated. "
+            "Please ensure they have the same size."
+        )
+    if weight is None:
+        return bce_op.call(input, target, number)
+    return reduced(bce_op.call(input, target, NONE) * weight, number)
+
+
+def _bce_with_logits(input, target, weight, pos_weight, number):  # noqa: A002
+    if target.size() != input.size():
+        raise ValueError(f"Target size ({target.size()}) must be the same as input size ({input.size()})")
+    if weight is None and pos_weight is None:
+        return bce_logits_op.call(input, target, number)
+    if pos_weight is None:
+        return reduced(bce_logits_op.call(input, target, NONE) * weight, number)
+    from .activation import logsigmoid_op
+
+    losses = (1 - target) * input - ((pos_weight - 1) * target + 1) * logsigmoid_op.call(input)
+    return reduced(losses if weight is None else losses * weight, number)
+
+
+@function("binary_cross_entropy_with_logits")
+def _bce_with_logits_public(input, target, weight=None, pos_weight=None, reduction=1):  # noqa: A002
+    return _bce_with_logits(input, target, weight, pos_weight, reduction)
+
+
+def binary_cross_entropy_with_logits(
+    input, target, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None,  # noqa: A002
+):  # fmt: skip
+    """Binary cross entropy of scores, sigmoid included; `pos_weight` weighs the term of the positive class."""
+    number = reduction_number(reduction, size_average, reduce)
+    return _bce_with_logits(input, target, weight, pos_weight, number)
+
+
+def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):  # noqa: A002
+    """``log(1 + exp(-y * x))`` for targets 1 and -1."""
+    return soft_margin_op.call(input, target, reduction_number(reduction, size_average, reduce))
+
+
+def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_target=False):  # noqa: A002
+    """The Kullback-Leibler divergence: ``y * (log y - x)`` for log probabilities `input` and probabilities `target`.
+
+    reduction: also "batchmean", the sum divided by the first dimension. log_target: whether `target` is a logarithm too.
+    """
+    if reduction == "batchmean" and size_average is None and reduce is None:
+        total = _kl(input, target, SUM, log_target)
+        return total / input.size()[0] if input.dim() else total
+    if reduction == "mean":
+        warnings.warn(
+            "reduction: 'mean' divides the total loss by both the batch size and the support size.'batchmean' divides "
+            "only by the batch size, and aligns with the KL div math definition.'mean' will be changed to behave the "
+            "same as 'batchmean' in the next major release.",
+            stacklevel=2,
+        )
+    return _kl(input, target, reduction_number(reduction, size_average, reduce), log_target)
+
+
+def _kl(input, target, number, log_target):  # noqa: A002
+    losses = target.exp() * (target - input) if log_target else target.xlogy(target) - target * input
+    return reduced(losses, number)
+
+
+@function("kl_div")
+def _kl_div_public(input, target, reduction=1, log_target=False):  # noqa: A002
+    return _kl(input, target, reduction, log_target)
+
+
+def poisson_nll_loss(
+    input, target, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None, reduction="mean",  # noqa: A002
+):  # fmt: skip
+    """Negative log likelihood of counts under a Poisson distribution with (log) rate `input`.
+
+    full: whether Stirling's approximation of ``log(target!)`` is added for targets above 1.
+    """
+    number = reduction_number(reduction, size_average, reduce)
+    losses = input.exp() - target * input if log_input else input - target * (input + eps).log()
+    if full:
+        stirling = target * target.log() - target + 0.5 * (2 * math.pi * target).log()
+        losses = losses + stirling.masked_fill(target <= 1, 0)
+    return reduced(losses, number)
+
+
+def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):  # noqa: A002
+    """Negative log likelihood of `target` under normal distributions with mean `input` and variance `var` (>= eps)."""
+    number = reduction_number(reduction)
+    if not isinstance(var, Tensor):
+        var = input.new_full(input.shape, float(var))
+    if var.size() != input.size():
+        if input.size()[:-1] == var.size():
+            var = var.unsqueeze(-1)
+        elif not (input.size()[:-1] == var.size()[:-1] and var.size(-1) == 1):
+            raise ValueError("var is of incorrect size")
+    if (var < 0).any():
+        raise ValueError("var has negative entry/entries")
+    from ..core import modes
+
+    safe = var.clone()
+    with modes.Flag(modes.NO_GRAD, True):
+        safe.clamp_(min=eps)
+    losses = 0.5 * (safe.log() + (input - target) ** 2 / safe)
+    if full:
+        losses = losses + 0.5 * math.log(2 * math.pi)
+    return reduced(losses, number)
