@@ -1,4 +1,4 @@
-"""Linear algebra with PyTorch's names: ``gradlib.linalg.solve`` and the others. All but the ranks are differentiable."""
+"""Linear algebra with PyTorch's names: ``gradlib.linalg.solve`` and the others."""
 
 from .ops import linalg as _linalg
 from .ops.linalg_solve import LINALG as _LINALG

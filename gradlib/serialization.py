@@ -13,32 +13,18 @@ Example:
 from __future__ import annotations
 
 import contextlib
-import copy
 import io
 import os
 import pickle
-import pickletools
-import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-import numpy as np
-
 from gradlib._checkpoint import archive, legacy, names, pickler, unpickler
 from gradlib._checkpoint.archive import CheckpointError
-from gradlib._checkpoint.storages import (
-    Storage,
-    address,
-    flat_bytes,
-    root_of,
-    span,
-    strides_of,
-    view_of,
-)
-from gradlib.core import dtypes
+from gradlib._checkpoint.copies import deepcopy_tensor, reduce_tensor
+from gradlib._checkpoint.storages import Storage
 from gradlib.core.device import device
-from gradlib.core.tensor import Tensor, to_host
 
 __all__ = [
     "CheckpointError",
@@ -364,6 +350,9 @@ def get_unsafe_globals_in_checkpoint(f: str | os.PathLike[str] | IO[bytes]) -> l
     Returns:
         Names such as "__main__.Config", in the order in which they come.
     """
+    import pickletools
+    import zipfile
+
     with _opened(f) as (file, name):
         if not zipfile.is_zipfile(file):
             raise ValueError(f"{name}: names are listed for files in the zip format only")
@@ -384,117 +373,3 @@ def get_unsafe_globals_in_checkpoint(f: str | os.PathLike[str] | IO[bytes]) -> l
         if not unpickler.is_known(module, attribute):
             found[f"{module}.{attribute}"] = None
     return list(found)
-
-
-# --------------------------------------------------------------------------------------------
-# Tensor.__reduce_ex__ and Tensor.__deepcopy__
-
-
-def _attributes(tensor: Tensor) -> dict[str, Any]:
-    """What the user has set on the tensor."""
-    return {k: v for k, v in tensor.__dict__.items() if k not in names.INTERNAL}
-
-
-def _owned_root(array: Any) -> Any:
-    """The root of a CPU array, if it owns dense memory in C or Fortran order; else None."""
-    if not isinstance(array, np.ndarray) or span(array) is None:
-        return None
-    root = root_of(array)
-    if root.base is not None or not (root.flags.c_contiguous or root.flags.f_contiguous):
-        return None
-    return root
-
-
-def reduce_tensor(t: Tensor, protocol: int) -> tuple[Any, ...]:
-    """What `Tensor.__reduce_ex__` returns: how plain pickle makes the tensor again.
-
-    Tensors of one pickle that share memory share it again afterwards. Values, dtype, strides,
-    device, requires_grad, class and attributes are kept; gradient and graph are not.
-
-    Args:
-        t: Tensor.
-        protocol: pickle protocol.
-
-    Returns:
-        A function and its arguments.
-    """
-    array = t._array
-    strides, offset = strides_of(array), 0
-    root = _owned_root(array)
-    if root is not None:
-        offset = (address(array) - address(root)) // array.itemsize
-        memory = root
-    else:
-        memory = to_host(array).copy("K")
-        strides = strides_of(memory)
-    geometry = (t.dtype.name, tuple(array.shape), strides, offset)
-    args = (type(t), memory, geometry, str(t.device), t.requires_grad, _attributes(t))
-    return _rebuild_tensor, args
-
-
-def _rebuild_tensor(
-    kind: type,
-    memory: np.ndarray,
-    geometry: tuple[str, tuple[int, ...], tuple[int, ...], int],
-    where: str,
-    requires_grad: bool,
-    attributes: dict[str, Any],
-) -> Tensor:
-    """Make the tensor that `reduce_tensor` wrote down."""
-    dtype, shape, strides, offset = geometry
-    raw = flat_bytes(memory)
-    if raw is None:
-        raw = np.empty(0, np.uint8)
-    made = Tensor._make(view_of(raw, dtypes.by_name(dtype), offset, shape, strides))
-    if where != "cpu":
-        made = made.to(where)
-    return _dressed(made, kind, requires_grad, attributes)
-
-
-def _dressed(made: Tensor, kind: type, requires_grad: bool, attributes: dict[str, Any]) -> Tensor:
-    """`made` as an instance of `kind`, with attributes."""
-    if kind is not Tensor:
-        made = Tensor._make_subclass(kind, made, requires_grad)
-    else:
-        made.requires_grad = requires_grad
-    made.__dict__.update(attributes)
-    return made
-
-
-def deepcopy_tensor(t: Tensor, memo: dict[int, Any]) -> Tensor:
-    """What `Tensor.__deepcopy__` returns: a leaf with its own copy of the memory.
-
-    Tensors of one deepcopy that share memory share the copy. Gradient and attributes are copied.
-
-    Args:
-        t: Tensor; a leaf.
-        memo: the memo of `copy.deepcopy`.
-
-    Raises:
-        RuntimeError: `t` was made by an operation that is recorded.
-    """
-    known = memo.get(id(t))
-    if known is not None:
-        return known
-    if not t.is_leaf:
-        raise RuntimeError(
-            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
-            "protocol at the moment.  If you were attempting to deepcopy a module, this may be "
-            "because of a torch.nn.utils.weight_norm usage, see "
-            "https://github.com/pytorch/pytorch/pull/103001"
-        )
-    array = t._array
-    root = _owned_root(array)
-    if root is None:
-        duplicate = array.copy("K")
-    else:
-        # copy.deepcopy notes the new root in the memo, for other views of this one
-        raw = flat_bytes(copy.deepcopy(root, memo))
-        offset = (address(array) - address(root)) // array.itemsize
-        duplicate = view_of(raw, t.dtype, offset, array.shape, strides_of(array))
-    made = _dressed(Tensor._make(duplicate), type(t), t.requires_grad, {})
-    memo[id(t)] = made
-    made.__dict__.update(copy.deepcopy(_attributes(t), memo))
-    if t._grad is not None:
-        made._grad = copy.deepcopy(t._grad, memo)
-    return made

@@ -119,7 +119,7 @@ class Reader:
             start, size = self._start(member), member.file_size
             if mapped and self.mapped is not None and size:
                 return np.memmap(self.mapped, np.uint8, "c", start, (size,))
-            data = np.empty(size, np.uint8)
+            data: Any = np.empty(size, np.uint8)
             self.file.seek(start)
             self._fill(data)
             if zlib.crc32(data) != member.CRC:
@@ -139,7 +139,7 @@ class Reader:
         name, extra = struct.unpack("<HH", header[26:])
         return member.header_offset + _LOCAL_HEADER + name + extra
 
-    def _fill(self, data: np.ndarray) -> None:
+    def _fill(self, data: Any) -> None:
         """Read as many bytes as `data` has."""
         view = memoryview(data)
         while len(view):

@@ -39,7 +39,7 @@ class Entry:
         self.location = location
         self.key = key
         self.start, self.stop = 0, memory.nbytes
-        self.used = (memory.nbytes, 0)
+        self.used: tuple[int, int] = (memory.nbytes, 0)
 
     @property
     def nbytes(self) -> int:

@@ -218,7 +218,7 @@ for _code, _load in (
     WeightsUnpickler.dispatch[_code[0]] = _load
 
 
-def _fill_array(target: np.ndarray, state: Any) -> None:
+def _fill_array(target: Any, state: Any) -> None:
     """Give a fresh array its pickled state, if that describes an array of numbers."""
     version, shape, dtype, is_fortran, data = state
     data = data.encode("latin1") if isinstance(data, str) else data
@@ -228,12 +228,12 @@ def _fill_array(target: np.ndarray, state: Any) -> None:
     target.__setstate__((version, shape, dtype, bool(is_fortran), data))
 
 
-def _fill_dtype(target: np.dtype, state: Any) -> None:
+def _fill_dtype(target: Any, state: Any) -> None:
     """Give a fresh dtype its pickled state, if that is no more than a byte order."""
     version, order, *rest = state
     if (version, *rest) != _PLAIN_DTYPE_STATE or order not in ("<", ">", "|", "="):
         raise pickle.UnpicklingError("only NumPy dtypes of numbers are known as safe")
-    target.__setstate__(state)  # type: ignore[attr-defined]
+    target.__setstate__(state)
 
 
 # --------------------------------------------------------------------------------------------

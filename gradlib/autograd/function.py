@@ -329,7 +329,7 @@ class OwnOutput:
         out._ver = storage
         if node is not None:
             out._rg, out._fn, out._nr = True, node, self.nr
-        return out
+        return saved.restore_tangent(node, self.nr, out)
 
 
 class PackedSaved:
@@ -709,6 +709,8 @@ def _push_tangents(cls, ctx: FunctionCtx, args: tuple, outs: tuple) -> None:
             set_tangent(out, tangent)
         elif tangent is not None:
             own_tangent(split_off(out), tangent)
+        if tangent is not None and out._rg:
+            saved.keep_tangent(*edge(out), out)
 
 
 def _check_tangent(i: int, out, tangent, constant: set[int]) -> None:

@@ -161,6 +161,8 @@ class _Writer:
         if not op.differentiable:
             return [*lines, "out_._rg = False; out_._fn = None", *plain]
         test = " or ".join(self.requires(t) for t in self.diff) or "False"
+        if op.integer_results:
+            test = f"r_.dtype in differentiable and ({test})"
         record = [*self.node(), *self.save_result(), *_PLACE, "out_._rg = True"]
         record += [view + "node_)"] if op.view else ["out_._fn = node_"]
         return [

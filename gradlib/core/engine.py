@@ -215,6 +215,8 @@ def step(task: GraphTask, node: Node, grad) -> None:
         outs = run_posthooks(extra.posthooks, outs, grads, traced)
     if not task.keep_graph:
         node.release()
+        if extra is not None:
+            extra.tangents = None
     needed = task.needed if task.wanted else None
     for (target, nr), out in zip(node.edges(), outs, strict=False):
         if target is not None and out is not None and (needed is None or target in needed):

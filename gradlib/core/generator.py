@@ -8,7 +8,6 @@ their class with `register_generator`, so that `Generator("cuda")` makes one.
 from __future__ import annotations
 
 import os
-import secrets
 import struct
 import threading
 import weakref
@@ -121,7 +120,7 @@ class Generator:
 
     def seed(self) -> int:
         """Start from a seed taken from the operating system, and return that seed."""
-        number = secrets.randbits(64)
+        number = int.from_bytes(os.urandom(8), "little")
         self.manual_seed(number)
         return number
 
@@ -199,7 +198,7 @@ class Generator:
 
     def _renew_lock(self) -> None:
         """Replace the lock, which a thread that does not exist in a forked child may hold."""
-        fresh = np.random.SFC64(0)
+        fresh: Any = np.random.SFC64(0)
         fresh.state = self.rng.bit_generator.state
         self.rng = np.random.Generator(fresh)
 

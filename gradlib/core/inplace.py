@@ -119,6 +119,8 @@ def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor
         finish(op, node, tensor, args, hidden)
     if dual:
         tangents.set_tangent(tensor, tangent)
+        if node is not None and op.saved_results:
+            saved.keep_tangent(node, 0, tensor)
     return tensor
 
 
@@ -188,7 +190,7 @@ def _compute(op, tensor: Tensor, args: tuple, attrs: tuple, kwargs: dict) -> tup
             )
     hidden: tuple = ()
     try:
-        if op.ufunc is not None and arrays[0].dtype == array.dtype and op.out_dtype is None:
+        if op.ufunc is not None and arrays[0].dtype == array.dtype:
             getattr(xp, op.ufunc)(*arrays, out=array, casting="same_kind")
             return hidden
         raw = op.forward(xp, *arrays, **kwargs)

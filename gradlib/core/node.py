@@ -33,6 +33,7 @@ class Extra:
         "posthooks",
         "prehooks",
         "retained",
+        "tangents",
         "tensor_hooks",
         "traceback",
     )
@@ -44,6 +45,7 @@ class Extra:
         self.retained: dict[
             int, Any
         ] = {}  # edge number -> weak reference to the tensor that keeps its .grad
+        self.tangents: dict | None = None  # forward mode: of saved outputs, with their level
         self.metadata: dict | None = None
         self.traceback: Any = None  # traceback.StackSummary
         self.parent: Node | None = None

@@ -61,7 +61,7 @@ class Op:
         inplace: bool = False,
         batch: str | Callable | None = None,
         nondifferentiable: tuple[int, ...] | str = (),
-        out_dtype: Callable | None = None,
+        integer_results: bool = False,
         args: str | None = None,
         samples: Callable | None = None,
         domain: tuple[float, float] = (-2.0, 2.0),
@@ -84,7 +84,7 @@ class Op:
         self.batch = batch or ("elementwise" if elementwise else "loop")
         # indices of outputs that never require grad, or a reason why the op has no derivative at all
         self.nondifferentiable = nondifferentiable
-        self.out_dtype, self.samples, self.capturable = out_dtype, samples, capturable
+        self.integer_results, self.samples, self.capturable = integer_results, samples, capturable
         self.domain, self.complex = domain, complex
         self.node_name = node or _camel(name) + "Backward0"
         unknown = set(formulas) - set(self.tensors)

@@ -182,7 +182,7 @@ class _Numbers:
         return text + "." if self.dot and text[-1].isdigit() else text
 
 
-def _cells(values: np.ndarray, options: PrintOptions) -> tuple[list[str], int]:
+def _cells(values: Any, options: PrintOptions) -> tuple[list[str], int]:
     """The text of every element in C order, and the width by which lines are filled."""
     if values.dtype.kind == "c":
         real, imag = _Numbers(values.real, options), _Numbers(values.imag, options)

@@ -28,6 +28,7 @@ class Packed:
         "nr",
         "obj",
         "requires_grad",
+        "tangent",
         "unpack",
     )
 
@@ -36,6 +37,9 @@ class Packed:
 
         self.unpack, self.fn, self.nr = unpack, fn, nr
         self.requires_grad = tensor._rg
+        self.tangent = None
+        if state.dual_level >= 0 and tensor._tangent is not None:
+            self.tangent = tensor._tangent, tensor._tangent_level
         self.is_leaf_original = tensor if tensor._rg and fn is None else None
         given = tensor
         if self.is_leaf_original is None:
@@ -64,6 +68,10 @@ class Packed:
             )
         fn = node if self.fn is SELF else self.fn
         alias = Tensor._make(out._array)
+        if self.tangent is not None:
+            alias._tangent, alias._tangent_level = self.tangent
+        elif self.fn is SELF:
+            restore_tangent(node, self.nr, alias)
         alias._ver = out._ver if type(out._ver) is not int else _share(out)
         alias._rg, alias._fn, alias._nr = self.requires_grad, fn, self.nr
         if self.is_leaf_original is not None:
@@ -146,6 +154,21 @@ def unpack_tensor(node, name: str) -> Any:
         raise errors.modified(node, name, value, version, storage, nr)
     out = Tensor._make(value)
     out._ver, out._rg, out._fn, out._nr = storage, True, node, nr
+    return restore_tangent(node, nr, out)
+
+
+def keep_tangent(node, nr: int, out) -> None:
+    """Remember the tangent of an output that its own node saved; it is known only after saving."""
+    extra = node.make_extra()
+    if extra.tangents is None:
+        extra.tangents = {}
+    extra.tangents[nr] = out._tangent, out._tangent_level
+
+
+def restore_tangent(node, nr: int, out):
+    """Give a saved output of `node` the tangent that it has in forward mode."""
+    if node is not None and node.extra is not None and node.extra.tangents is not None:
+        out._tangent, out._tangent_level = node.extra.tangents.get(nr, (None, -1))
     return out
 
 

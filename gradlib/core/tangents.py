@@ -6,7 +6,7 @@ import inspect
 import itertools
 from typing import Any
 
-from . import modes, views
+from . import modes, saved, views
 from .formulas import traced_ops
 from .modes import FORWARD_AD, state
 from .tensor import Tensor
@@ -141,13 +141,15 @@ def run_with_tangents(op, args: tuple, attrs: tuple) -> Any:
     tangents = [tangent_of(a) for a in args]
     with modes.Flag(FORWARD_AD, False):
         args = dispatch.prepare(op, args)
+        for i, t in enumerate(tangents):
+            if t is not None and (
+                tangent_of(args[i]) is not t or t._array.dtype != args[i]._array.dtype
+            ):
+                tangents[i] = t.to(args[i].device, args[i].dtype)
+                own_tangent(args[i], tangents[i])
         out = dispatch.execute(op, args, attrs)
         if all(t is None for t in tangents) or not op.differentiable:
             return out
-        tangents = [
-            t.to(a.dtype) if t is not None and t._array.dtype != a._array.dtype else t
-            for t, a in zip(tangents, args, strict=True)
-        ]
         outs = out if isinstance(out, tuple) else (out,)
         values = [getattr(a, "value", a) if not isinstance(a, Tensor) else a for a in args]
         new = jvp(op, values, attrs, tangents, outs)
@@ -158,6 +160,8 @@ def run_with_tangents(op, args: tuple, attrs: tuple) -> Any:
             and (o.is_floating_point() or o.is_complex())
         ):
             own_tangent(o, t)
+            if op.saved_results and o._fn is not None:
+                saved.keep_tangent(o._fn, o._nr, o)
     return out
 
 

@@ -215,8 +215,12 @@ class Tensor:
 
     def stride(self, dim: int | None = None):
         """Strides in elements."""
-        item = self._array.itemsize
-        strides = tuple(s // item for s in self._array.strides)
+        array = self._array
+        if array.size:
+            strides = tuple(s // array.itemsize for s in array.strides)
+        else:  # NumPy leaves them arbitrary
+            lengths = [max(n, 1) for n in array.shape]
+            strides = tuple(Size(lengths[i + 1 :]).numel() for i in range(array.ndim))
         return strides if dim is None else strides[wrap_dim(dim, len(strides))]
 
     def storage_offset(self) -> int:

@@ -48,7 +48,8 @@ addmm_op = declare(
     promote="none", complex=True, self=_self,
     mat1=lambda F, g, mat2, alpha: F.times(F.mm(g, F.mH(mat2)), alpha),
     mat2=lambda F, g, mat1, alpha: F.times(F.mm(F.mH(mat1), g), alpha),
-    samples=lambda t: [(t(3, 2), t(3, 4), t(4, 2), 1, 1), (t(2), t(3, 4), t(4, 2), 0.5, 2.0), (t(), t(3, 0), t(0, 2), 2.0, 1)],
+    samples=lambda t: [(t(3, 2), t(3, 4), t(4, 2), 1, 1), (t(2), t(3, 4), t(4, 2), 0.5, 2.0), (t(), t(3, 0), t(0, 2),
+    2.0, 1)],
 )  # fmt: skip
 addmv_op = declare(
     "addmv", lambda xp, self, mat, vec, *, beta, alpha: _plus(xp, self, product(xp, mat, vec), beta, alpha),
@@ -65,14 +66,16 @@ addr_op = declare(
     samples=lambda t: [(t(3, 2), t(3), t(2), 1, 1), (t(2), t(3), t(2), 0.5, 2.0)],
 )  # fmt: skip
 addbmm_op = declare(
-    "addbmm", lambda xp, self, batch1, batch2, *, beta, alpha: _plus(xp, self, _sum_of_products(xp, batch1, batch2), beta, alpha),
+    "addbmm", lambda xp, self, batch1, batch2, *, beta, alpha: _plus(xp, self, _sum_of_products(xp, batch1, batch2),
+    beta, alpha),
     promote="none", complex=True, self=_self,
     batch1=lambda F, g, batch2, alpha: F.times(F.matmul(g, F.mH(batch2)), alpha),
     batch2=lambda F, g, batch1, alpha: F.times(F.matmul(F.mH(batch1), g), alpha),
     samples=lambda t: [(t(3, 2), t(2, 3, 4), t(2, 4, 2), 1, 1), (t(2), t(2, 3, 4), t(2, 4, 2), 0.5, 2.0)],
 )  # fmt: skip
 baddbmm_op = declare(
-    "baddbmm", lambda xp, self, batch1, batch2, *, beta, alpha: _plus(xp, self, product(xp, batch1, batch2), beta, alpha),
+    "baddbmm", lambda xp, self, batch1, batch2, *, beta, alpha: _plus(xp, self, product(xp, batch1, batch2),
+    beta, alpha),
     promote="none", complex=True, self=_self,
     batch1=lambda F, g, batch2, alpha: F.times(F.bmm(g, F.mH(batch2)), alpha),
     batch2=lambda F, g, batch1, alpha: F.times(F.bmm(F.mH(batch1), g), alpha),
@@ -81,9 +84,13 @@ baddbmm_op = declare(
 
 
 def _check_numbers(input: Tensor, beta, alpha) -> None:
-    if input.dtype.category < dtypes.FLOATING and (isinstance(beta, float) or isinstance(alpha, float)):
+    if input.dtype.category < dtypes.FLOATING and (
+        isinstance(beta, float) or isinstance(alpha, float)
+    ):
         which = "beta" if isinstance(beta, float) else "alpha"
-        raise RuntimeError(f"For integral input tensors, argument {which} must not be a floating point number.")
+        raise RuntimeError(
+            f"For integral input tensors, argument {which} must not be a floating point number."
+        )
 
 
 def _check_fits(input: Tensor, shape: tuple) -> None:
@@ -96,11 +103,13 @@ def _check_fits(input: Tensor, shape: tuple) -> None:
         if len(have) > len(shape):
             raise RuntimeError(
                 f"expand(torch.{input.dtype.tensor_type}{{{size(have)}}}, size={list(shape)}): the number of sizes "
-                f"provided ({len(shape)}) must be greater or equal to the number of dimensions in the tensor ({len(have)})"
+                f"provided ({len(shape)}) must be greater or equal to the number of dimensions in the tensor "
+                f"({len(have)})"
             )
         at = next(i for i in range(1, len(have) + 1) if have[-i] not in (1, shape[-i]))
         raise RuntimeError(
-            f"The expanded size of the tensor ({shape[-at]}) must match the existing size ({have[-at]}) at non-singleton "
+            f"The expanded size of the tensor ({shape[-at]}) must match the existing size ({have[-at]}) at "
+            "non-singleton "
             f"dimension {len(shape) - at}.  Target sizes: {size(shape)}.  Tensor sizes: {size(have)}"
         )
 
@@ -111,7 +120,9 @@ def _shape_mm(a: Tensor, b: Tensor) -> tuple:
         which, bad = ("mat1", x) if len(x) != 2 else ("mat2", y)
         raise RuntimeError(f"{which} must be a matrix, got {len(bad)}-D tensor")
     if x[1] != y[0]:
-        raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({x[0]}x{x[1]} and {y[0]}x{y[1]})")
+        raise RuntimeError(
+            f"mat1 and mat2 shapes cannot be multiplied ({x[0]}x{x[1]} and {y[0]}x{y[1]})"
+        )
     return (x[0], y[1])
 
 
@@ -141,47 +152,98 @@ def _shape_baddbmm(a: Tensor, b: Tensor) -> tuple:
     return (a._array.shape[0], a._array.shape[1], b._array.shape[2])
 
 
-def _publish(op: Op, shape_of, text: str) -> None:
-    """The public function, method and in-place method of one of these ops."""
-    second, third = op.tensors[1:]
-
-    def checked(input, a, b, beta, alpha):
-        for t, k in ((input, "input"), (a, second), (b, third)):
+def _checked(op: Op, shape_of, input, a, b, beta, alpha) -> tuple:
+    """The shape of the product; TypeError or RuntimeError for arguments that do not fit."""
+    try:
+        shape = shape_of(a, b)
+    except AttributeError:
+        for t, name in zip((input, a, b), ("input", *op.tensors[1:])):
             if not isinstance(t, Tensor):
-                raise TypeError(f"{op.name}(): argument '{k}' must be Tensor, not {type(t).__name__}")
+                raise TypeError(
+                    f"{op.name}(): argument '{name}' must be Tensor, not {type(t).__name__}"
+                ) from None
+        raise
+    if beta.__class__ is float or alpha.__class__ is float:
         _check_numbers(input, beta, alpha)
-        return shape_of(a, b)
-
-    def call(input, a=None, b=None, *, beta=1, alpha=1, out=None, **named):
-        a, b = named.pop(second, a), named.pop(third, b)
-        if named:
-            raise TypeError(f"{op.name}() got an unexpected keyword argument '{next(iter(named))}'")
-        _check_fits(input, checked(input, a, b, beta, alpha))
-        return write_out(out, op.call(input, a, b, beta, alpha))
-
-    def call_inplace(self, a=None, b=None, *, beta=1, alpha=1, **named):
-        a, b = named.pop(second, a), named.pop(third, b)
-        shape = checked(self, a, b, beta, alpha)
-        if self._array.shape != shape:
-            raise RuntimeError(
-                f"Bad in-place call: input tensor size {size(self._array.shape)} and output tensor size {size(shape)} "
-                "should match"
-            )
-        return inplace(op, self, (a, b), (beta, alpha))
-
-    call.__name__ = call.__qualname__ = op.name
-    call.__doc__ = f"``beta * input + alpha * {text}``; `input` is broadcast. With beta 0, `input` is ignored."
-    function(op.name, method=True)(call)
-    call_inplace.__name__ = call_inplace.__qualname__ = op.name + "_"
-    call_inplace.__doc__ = f"In-place version of ``{op.name}``."
-    method(op.name + "_")(call_inplace)
+    return shape
 
 
-_publish(addmm_op, _shape_mm, "(mat1 @ mat2)")
-_publish(addmv_op, _shape_mv, "(mat @ vec)")
-_publish(addr_op, _shape_addr, "outer(vec1, vec2)")
-_publish(addbmm_op, _shape_addbmm, "sum(batch1 @ batch2)")
-_publish(baddbmm_op, _shape_baddbmm, "(batch1 @ batch2)")
+def _add(op: Op, shape_of, input, a, b, beta, alpha, out):
+    shape = _checked(op, shape_of, input, a, b, beta, alpha)
+    if input._array.shape != shape:
+        _check_fits(input, shape)
+    result = op.call(input, a, b, beta, alpha)
+    return result if out is None else write_out(out, result)
+
+
+def _add_inplace(op: Op, shape_of, self, a, b, beta, alpha):
+    shape = _checked(op, shape_of, self, a, b, beta, alpha)
+    if self._array.shape != shape:
+        raise RuntimeError(
+            f"Bad in-place call: input tensor size {size(self._array.shape)} and output tensor size {size(shape)} "
+            "should match"
+        )
+    return inplace(op, self, (a, b), (beta, alpha))
+
+
+@function("addmm", method=True)
+def addmm(input, mat1, mat2, *, beta=1, alpha=1, out=None):
+    """``beta * input + alpha * (mat1 @ mat2)``; `input` is broadcast, and ignored with beta 0."""
+    return _add(addmm_op, _shape_mm, input, mat1, mat2, beta, alpha, out)
+
+
+@method("addmm_")
+def addmm_(self, mat1, mat2, *, beta=1, alpha=1):
+    """In-place version of ``addmm``."""
+    return _add_inplace(addmm_op, _shape_mm, self, mat1, mat2, beta, alpha)
+
+
+@function("addmv", method=True)
+def addmv(input, mat, vec, *, beta=1, alpha=1, out=None):
+    """``beta * input + alpha * (mat @ vec)``; `input` is broadcast, and ignored with beta 0."""
+    return _add(addmv_op, _shape_mv, input, mat, vec, beta, alpha, out)
+
+
+@method("addmv_")
+def addmv_(self, mat, vec, *, beta=1, alpha=1):
+    """In-place version of ``addmv``."""
+    return _add_inplace(addmv_op, _shape_mv, self, mat, vec, beta, alpha)
+
+
+@function("addr", method=True)
+def addr(input, vec1, vec2, *, beta=1, alpha=1, out=None):
+    """``beta * input + alpha * outer(vec1, vec2)``; `input` is broadcast, and ignored with beta 0."""
+    return _add(addr_op, _shape_addr, input, vec1, vec2, beta, alpha, out)
+
+
+@method("addr_")
+def addr_(self, vec1, vec2, *, beta=1, alpha=1):
+    """In-place version of ``addr``."""
+    return _add_inplace(addr_op, _shape_addr, self, vec1, vec2, beta, alpha)
+
+
+@function("addbmm", method=True)
+def addbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
+    """``beta * input + alpha * sum(batch1 @ batch2)``, summed over the batch; with beta 0 `input` is ignored."""
+    return _add(addbmm_op, _shape_addbmm, input, batch1, batch2, beta, alpha, out)
+
+
+@method("addbmm_")
+def addbmm_(self, batch1, batch2, *, beta=1, alpha=1):
+    """In-place version of ``addbmm``."""
+    return _add_inplace(addbmm_op, _shape_addbmm, self, batch1, batch2, beta, alpha)
+
+
+@function("baddbmm", method=True)
+def baddbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
+    """``beta * input + alpha * (batch1 @ batch2)``; `input` is broadcast, and ignored with beta 0."""
+    return _add(baddbmm_op, _shape_baddbmm, input, batch1, batch2, beta, alpha, out)
+
+
+@method("baddbmm_")
+def baddbmm_(self, batch1, batch2, *, beta=1, alpha=1):
+    """In-place version of ``baddbmm``."""
+    return _add_inplace(baddbmm_op, _shape_baddbmm, self, batch1, batch2, beta, alpha)
 
 
 # -- outer and Kronecker products --------------------------------------------------------------------------------
@@ -202,7 +264,10 @@ def kron(input, other, *, out=None):
     n = max(input.ndim, other.ndim)
     a = input.reshape((1,) * (n - input.ndim) + tuple(input.shape))
     b = other.reshape((1,) * (n - other.ndim) + tuple(other.shape))
-    a, b = (x.reshape(tuple(s for m in x.shape for s in pair(m))) for x, pair in ((a, lambda m: (m, 1)), (b, lambda m: (1, m))))
+    a, b = (
+        x.reshape(tuple(s for m in x.shape for s in pair(m)))
+        for x, pair in ((a, lambda m: (m, 1)), (b, lambda m: (1, m)))
+    )
     result = a * b
     shape = result.shape
     return write_out(out, result.reshape(tuple(shape[2 * i] * shape[2 * i + 1] for i in range(n))))
@@ -220,7 +285,8 @@ def chain_order(sizes: list[int]):
         for i in range(n - length):
             j = i + length
             cost[i][j], split[i][j] = min(
-                (cost[i][k] + cost[k + 1][j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j)
+                (cost[i][k] + cost[k + 1][j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k)
+                for k in range(i, j)
             )
     return split
 
@@ -251,7 +317,7 @@ def chain_matmul(*matrices, out=None):
 
 @function("tensordot")
 def tensordot(a, b, dims=2, out=None):
-    """Products summed over pairs of dimensions: the last `dims` of `a` with the first of `b`, or ``dims=(of_a, of_b)``."""
+    """Products summed over pairs of dimensions: the last `dims` of `a` with the first of `b`, or ``(of_a, of_b)``."""
     if isinstance(dims, Tensor):
         dims = dims.tolist()
     if isinstance(dims, int):
@@ -269,7 +335,8 @@ def tensordot(a, b, dims=2, out=None):
         n, m = a.shape[i], b.shape[j]
         if n != m and n != 1 and m != 1:
             raise RuntimeError(
-                f"contracted dimensions need to match, but first has size {n} in dim {i} and second has size {m} in dim {j}"
+                f"contracted dimensions need to match, but first has size {n} in dim {i} and second has size {m} in "
+                f"dim {j}"
             )
         if n != m:
             a, b = (a.sum(i, True), b) if m == 1 else (a, b.sum(j, True))
@@ -296,7 +363,9 @@ def trace(input):
 def _trace(xp, self):
     diagonal = xp.wide(self.diagonal())
     d = self.dtype
-    return xp.add.reduce(diagonal, None, dtypes.int64.np if d.kind in "iub" else None).astype(dtypes.int64.np if d.kind in "iub" else d)
+    return xp.add.reduce(diagonal, None, dtypes.int64.np if d.kind in "iub" else None).astype(
+        dtypes.int64.np if d.kind in "iub" else d
+    )
 
 
 trace_op = declare(

@@ -247,6 +247,14 @@ diag_embed_op = declare(
 )  # fmt: skip
 
 
+diagonal_copy_op = declare(
+    "diagonal_copy", lambda xp, self, *, offset, dim1, dim2: xp.diagonal(self, offset, dim1, dim2).copy(),
+    jvp="linear", complex=True, node="DiagonalBackward0_copy",
+    self=lambda F, g, self_shape, offset, dim1, dim2: F.diagonal_backward(g, self_shape, offset, dim1, dim2),
+    samples=lambda t: [(t(3, 4), 0, 0, 1), (t(2, 3, 4), 1, 2, 0), (t(3, 3), 5, 0, 1)],
+)  # fmt: skip
+
+
 @function("diag_embed", method=True)
 def diag_embed(input, offset=0, dim1=-2, dim2=-1):
     """Zeros with the last dimension of `input` on the diagonal of the new dimensions `dim1` and `dim2`."""
@@ -267,7 +275,7 @@ def diag(input, diagonal=0, *, out=None):
         return write_out(out, diag_embed_op.call(input, diagonal, 0, 1))
     if n != 2:
         raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {n}D")
-    return write_out(out, clone_op.call(diagonal_op.call(input, diagonal, 0, 1), "C"))
+    return write_out(out, diagonal_copy_op.call(input, diagonal, 0, 1))
 
 
 @function("diagflat", method=True)

@@ -29,18 +29,16 @@ def _cast(xp, self, *, dtype):
 
 
 def _cast_back(F, g, self_dtype):
-    real = F.is_complex(g) and self_dtype.kind != "c"
-    return F.cast(
-        F.real(g) if real else g,
-        self_dtype,
-        g.dtype if not hasattr(g, "_array") else g._array.dtype,
-    )
+    """The gradient in the dtype of the argument: of a real argument it is real."""
+    if F.is_complex(g) and self_dtype.kind != "c":
+        g = F.real(g)
+    return F.cast(g, self_dtype, getattr(g, "_array", g).dtype)
 
 
 cast_op = declare(
     "cast",
     lambda xp, self, *, dtype, self_dtype: _cast(xp, self, dtype=dtype),
-    node="ToCopyBackward0",
+    node="ToCopyBackward0", integer_results=True,
     self=lambda F, g, self_dtype: _cast_back(F, g, self_dtype),
     jvp=lambda self_t, dtype, self_dtype: cast_op.call(self_t, dtype, self_dtype),
     batch="elementwise",

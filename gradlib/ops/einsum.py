@@ -1,4 +1,4 @@
-"""einsum: sums of products in index notation, as matrix products over strided operands without copies where possible."""
+"""einsum: sums of products in index notation, as matrix products, without copies where possible."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ def plan(a: tuple, b: tuple, out: tuple):
     summed = [x for x in a if x in b and x not in out]
     free_a, free_b = [x for x in out if x not in b], [x for x in out if x not in a]
     rest = [x for x in out if x not in batch]
-    swap = bool(rest) and rest[0] in free_b and bool(free_a)  # the result comes out in its own order
+    swap = (
+        bool(rest) and rest[0] in free_b and bool(free_a)
+    )  # the result comes out in its own order
     if swap:
         a, b, free_a, free_b = b, a, free_b, free_a
     order_a = [a.index(x) for x in (*batch, *free_a, *summed)]
@@ -49,7 +51,9 @@ def _pair(xp, self, other, *, a, b, out):
     else:
         inner = math.prod(x.shape[n_batch + n_free :])
         x = x.reshape((*batch, math.prod(rows), inner) if n_batch else (math.prod(rows), inner))
-        y = y.reshape((*batch, inner, math.prod(columns)) if n_batch else (inner, math.prod(columns)))
+        y = y.reshape(
+            (*batch, inner, math.prod(columns)) if n_batch else (inner, math.prod(columns))
+        )
         result = product(xp, x, y).reshape(batch + rows + columns)
     return result if order_out is None else result.transpose(order_out)
 
@@ -60,7 +64,8 @@ pair_op = declare(
     other=lambda F, g, self, a, b, out: F.einsum(self.conjugate(), g, a, out, b),
     samples=lambda t: [
         (t(3, 4), t(4, 2), (0, 1), (1, 2), (0, 2)), (t(2, 3, 4), t(2, 4, 3), (0, 1, 2), (0, 2, 1), (1, 0)),
-        (t(3), t(4), (0,), (1,), (1, 0)), (t(3, 4), t(3, 4), (0, 1), (0, 1), ()), (t(0, 4), t(4, 2), (0, 1), (1, 2), (2, 0)),
+        (t(3), t(4), (0,), (1,), (1, 0)), (t(3, 4), t(3, 4), (0, 1), (0, 1), ()), (t(0, 4), t(4, 2), (0, 1), (1, 2),
+        (2, 0)),
     ],
 )  # fmt: skip
 
@@ -86,7 +91,10 @@ def _letters(part: str, where: str) -> list:
         if not (text[i].isalpha() and text[i].isascii()):
             if text[i] == ".":
                 _fail(f"found '.' for {where} that is not part of any ellipsis")
-            _fail(f"invalid subscript given at index {part.find(text[i])} in the equation string, subscripts must be in [a-zA-Z]")
+            _fail(
+                f"invalid subscript given at index {part.find(text[i])} in the equation string, subscripts must be "
+                "in [a-zA-Z]"
+            )
         labels.append(text[i])
         i += 1
     return labels
@@ -124,7 +132,11 @@ def _expand_ellipsis(inputs: list, output, operands: list):
             longest = max(longest, spare + 1)
             if spare + 1 < 0:
                 spare = -2
-        if spare < 0 and Ellipsis not in labels or spare < -1 or spare > 0 and Ellipsis not in labels:
+        if (
+            (spare < 0 and Ellipsis not in labels)
+            or spare < -1
+            or (spare > 0 and Ellipsis not in labels)
+        ):
             _fail(
                 f"the number of subscripts in the equation ({len(labels) - (Ellipsis in labels)}) "
                 f"{'is more than' if spare < -1 and Ellipsis in labels else 'does not match'} the number of dimensions "
@@ -178,7 +190,8 @@ def _sizes(operands, inputs) -> dict:
             if have != n and n != 1:
                 if have != 1:
                     _fail(
-                        f"subscript {x if not isinstance(x, tuple) else '...'} has size {n} for operand {k} which does not "
+                        f"subscript {x if not isinstance(x, tuple) else '...'} has size {n} for operand {k} which "
+                        "does not "
                         f"broadcast with previously seen size {have}"
                     )
                 sizes[x] = n
@@ -225,7 +238,9 @@ def _path(operands, inputs, output):
         symbols.setdefault(x, opt_einsum.get_symbol(len(symbols)))
     text = ",".join("".join(symbols[x] for x in labels) for labels in inputs)
     text += "->" + "".join(symbols[x] for x in output if x in symbols)
-    return opt_einsum.contract_path(text, *(tuple(t.shape) for t in operands), shapes=True, optimize="auto")[0]
+    return opt_einsum.contract_path(
+        text, *(tuple(t.shape) for t in operands), shapes=True, optimize="auto"
+    )[0]
 
 
 def _finish(t: Tensor, labels: list, output: list, sizes: dict) -> Tensor:
@@ -247,7 +262,7 @@ def _simple(equation: str):
     """(a, b, out) for a pair of operands with nothing repeated, left out or to be summed first; else None."""
     left, arrow, out = equation.replace(" ", "").partition("->")
     a, comma, b = left.partition(",")
-    if not arrow or not comma or not (a + b + out).isalpha() and a + b + out:
+    if not arrow or not comma or (not (a + b + out).isalpha() and a + b + out):
         return None
     plain = all(len(set(x)) == len(x) for x in (a, b, out)) and set(out) <= {*a, *b}
     if not plain or not set(a) <= {*b, *out} or not set(b) <= {*a, *out}:
@@ -272,7 +287,10 @@ def einsum(*args):
     dimensions of length 1 broadcast. Raises RuntimeError for labels that do not fit the operands.
     """
     if not args:
-        raise ValueError("einsum(): must specify the equation string and at least one operand, or at least one operand and its subscripts list")
+        raise ValueError(
+            "einsum(): must specify the equation string and at least one operand, or at least one operand and its "
+            "subscripts list"
+        )
     if isinstance(args[0], str):
         operands = list(args[1:])
         if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
@@ -294,7 +312,9 @@ def einsum(*args):
         chosen = [terms[i] for i in step]
         terms = [t for i, t in enumerate(terms) if i not in step]
         while len(chosen) > 1:
-            wanted = dict.fromkeys((*output, *(x for _, labels in (*terms, *chosen[2:]) for x in labels)))
+            wanted = dict.fromkeys(
+                (*output, *(x for _, labels in (*terms, *chosen[2:]) for x in labels))
+            )
             chosen = [_contract(chosen[0], chosen[1], list(wanted), sizes), *chosen[2:]]
         terms += chosen
     result = _finish(*terms[0], output, sizes)

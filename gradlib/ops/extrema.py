@@ -61,7 +61,9 @@ put_one = declare(
 
 
 def _even_share(xp, self, like, *, dim):
-    total = xp.add.reduce(self, dim or None, like.dtype if like.dtype.kind == "f" else None, None, True)
+    total = xp.add.reduce(
+        self, dim or None, like.dtype if like.dtype.kind == "f" else None, None, True
+    )
     return xp.true_divide(self, total).astype(like.dtype)
 
 
@@ -105,16 +107,24 @@ def _extremum(method: str, name: str):
     return forward
 
 
-def _full(method: str):
-    def forward(xp, self):
-        if not self.size:
-            raise _empty(method, (), ())
-        return getattr(self, method)()
-
-    return forward
+def _max_all(xp, self):
+    if not self.size:
+        raise _empty("max", (), ())
+    return self.max()
 
 
-_SAMPLES = lambda t: [(t(3, 4), (1,), False), (t(2, 3, 4), (0, 2), True), (t(), (), False), (t(0, 3), (1,), False)]  # noqa: E731
+def _min_all(xp, self):
+    if not self.size:
+        raise _empty("min", (), ())
+    return self.min()
+
+
+_SAMPLES = lambda t: [
+    (t(3, 4), (1,), False),
+    (t(2, 3, 4), (0, 2), True),
+    (t(), (), False),
+    (t(0, 3), (1,), False),
+]
 amax_op, amin_op = (
     declare(
         name, _extremum(method, name), jvp=_share_jvp, samples=_SAMPLES,
@@ -124,11 +134,11 @@ amax_op, amin_op = (
 )  # fmt: skip
 max_all, min_all = (
     declare(
-        name + "_all", _full(name), node=name.capitalize() + "Backward1", samples=lambda t: [(t(3, 4),), (t(),)],
+        name + "_all", kernel, node=name.capitalize() + "Backward1", samples=lambda t: [(t(3, 4),), (t(),)],
         self=lambda F, g, self, result: F.share_ties(g, self, result, None, False),
         jvp=lambda F, self, self_t, result: _share_jvp(F, self, self_t, result, None, False),
     )
-    for name in ("max", "min")
+    for name, kernel in (("max", _max_all), ("min", _min_all))
 )  # fmt: skip
 
 
@@ -153,7 +163,10 @@ def amin(input, dim=(), keepdim=False, *, out=None, axis=None, keepdims=False):
 
 
 def _aminmax(xp, self, *, dim, keepdim):
-    return tuple(xp.asarray(_extremum(m, "aminmax")(xp, self, dim=dim, keepdim=keepdim)) for m in ("min", "max"))
+    return tuple(
+        xp.asarray(_extremum(m, "aminmax")(xp, self, dim=dim, keepdim=keepdim))
+        for m in ("min", "max")
+    )
 
 
 def _aminmax_self(F, gs, self, result0, result1, dim, keepdim):
@@ -182,7 +195,9 @@ def _arg(method: str):
     def forward(xp, self, *, dim, keepdim):
         if not self.size:
             if dim is None:
-                raise IndexError(f"{method}(): Expected reduction dim to be specified for input.numel() == 0.")
+                raise IndexError(
+                    f"{method}(): Expected reduction dim to be specified for input.numel() == 0."
+                )
             if not self.shape[dim]:
                 raise IndexError(f"{method}(): Expected reduction dim {dim} to have non-zero size.")
         out = getattr(self, method)(dim)

@@ -233,7 +233,7 @@ def meshgrid(*tensors, indexing=None):
     for x in tensors:
         if x._array.ndim > 1:
             raise RuntimeError(
-                f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {x.ndim}"
+                f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {x}"
             )
         if x._array.dtype != tensors[0]._array.dtype:
             raise RuntimeError("torch.meshgrid expects all tensors to have the same dtype")
@@ -247,17 +247,15 @@ def meshgrid(*tensors, indexing=None):
         raise RuntimeError(
             f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}'
         )
-    swap = indexing == "xy" and len(tensors) > 1
-    vectors = [tensors[1], tensors[0], *tensors[2:]] if swap else list(tensors)
-    shape = tuple([x._array.size for x in vectors])
+    places = list(range(len(tensors)))  # which dimension each vector runs along
+    if indexing == "xy" and len(tensors) > 1:
+        places[:2] = [1, 0]
+    sizes = [x._array.size for x in tensors]
+    shape = tuple([sizes[places[i]] for i in range(len(sizes))])
     grids = []
-    for i, x in enumerate(vectors):
-        line = (1,) * i + (shape[i],) + (1,) * (len(shape) - i - 1)
+    for x, place in zip(tensors, places):
+        line = (1,) * place + (x._array.size,) + (1,) * (len(shape) - place - 1)
         grids.append(expand_op.call(view_op.call(x, line), shape))
-    if swap:
-        grids = [grids[1].transpose(0, 1), grids[0].transpose(0, 1), *grids[2:]]
-        grids = [grids[0], grids[1], *[x.transpose(0, 1) for x in grids[2:]]]
-        grids = [x.transpose(0, 1) for x in grids]
     return tuple(grids)
 
 

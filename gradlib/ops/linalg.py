@@ -5,25 +5,25 @@ from __future__ import annotations
 import math
 
 from .. import return_types
-from ..core import dtypes
 from ..core.op import declare
 from ..core.tensor import Tensor, wrap_dim
 from .addmm import chain, linalg_cross
 from .expose import PUBLIC, function, write_out
 from .linalg_decompose import qr, svdvals
-from .linalg_solve import LINALG, check_matrix, check_square, det, inv, linalg, slogdet, solve
+from .linalg_solve import LINALG, check_matrix, check_square, inv, linalg, solve
 from .norm import vector_norm
 
 linalg("vector_norm")(vector_norm)
 linalg("cross")(linalg_cross)
-_ = (det, slogdet)
 
 # -- norms -------------------------------------------------------------------------------------------------------
 
 
 def _two_dims(name: str, A: Tensor, dim) -> tuple[int, int]:
     if not isinstance(dim, (tuple, list)) or len(dim) != 2:
-        raise RuntimeError(f"{name}: dim must be a 2-tuple. Got {dim if not isinstance(dim, (tuple, list)) else list(dim)}")
+        raise RuntimeError(
+            f"{name}: dim must be a 2-tuple. Got {dim if not isinstance(dim, (tuple, list)) else list(dim)}"
+        )
     first, second = (wrap_dim(d, A.ndim) for d in dim)
     if first == second:
         raise RuntimeError(f"{name}: dims must be different. Got ({dim[0]}, {dim[1]})")
@@ -32,7 +32,7 @@ def _two_dims(name: str, A: Tensor, dim) -> tuple[int, int]:
 
 @linalg("matrix_norm")
 def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None, out=None):
-    """A norm of matrices in two dimensions: "fro", "nuc", 2, -2 (singular values), 1, -1 (columns), inf, -inf (rows)."""
+    """A norm of matrices: "fro", "nuc", 2 or -2 (singular values), 1 or -1 (columns), inf or -inf (rows)."""
     check_dims(A)
     if dtype is not None:
         A = A.to(dtype)
@@ -59,7 +59,9 @@ def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None, out=No
 
 def check_dims(A: Tensor) -> None:
     if A.ndim < 2:
-        raise RuntimeError("linalg.matrix_norm: The input tensor A must have at least 2 dimensions.")
+        raise RuntimeError(
+            "linalg.matrix_norm: The input tensor A must have at least 2 dimensions."
+        )
 
 
 @linalg("norm")
@@ -72,7 +74,11 @@ def norm(A, ord=None, dim=None, keepdim=False, *, out=None, dtype=None):
             "linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. "
             f"Got {A.ndim}D."
         )
-    if isinstance(ord, str) or dim is None and A.ndim == 2 or isinstance(dim, (tuple, list)) and len(dim) == 2:
+    if (
+        isinstance(ord, str)
+        or (dim is None and A.ndim == 2)
+        or (isinstance(dim, (tuple, list)) and len(dim) == 2)
+    ):
         return matrix_norm(A, ord, (-2, -1) if dim is None else dim, keepdim, dtype=dtype, out=out)
     return vector_norm(A, ord, dim, keepdim, dtype=dtype, out=out)
 
@@ -102,7 +108,9 @@ def _eye_like(A: Tensor) -> Tensor:
 def matrix_power(A, n, *, out=None):
     """The n-th power of square matrices by repeated squaring; a negative n inverts first."""
     if A.ndim < 2:
-        raise RuntimeError("linalg.matrix_power: The input tensor A must have at least 2 dimensions.")
+        raise RuntimeError(
+            "linalg.matrix_power: The input tensor A must have at least 2 dimensions."
+        )
     if A.shape[-1] != A.shape[-2]:
         raise RuntimeError(
             "linalg.matrix_power: A must be batches of square matrices, but they are "
@@ -141,8 +149,20 @@ def _matrix_exp(xp, self):
     A2 = xp.matmul(A, A)
     A4 = xp.matmul(A2, A2)
     A6 = xp.matmul(A4, A2)
-    odd = xp.matmul(A6, b[13] * A6 + b[11] * A4 + b[9] * A2) + b[7] * A6 + b[5] * A4 + b[3] * A2 + b[1] * one
-    even = xp.matmul(A6, b[12] * A6 + b[10] * A4 + b[8] * A2) + b[6] * A6 + b[4] * A4 + b[2] * A2 + b[0] * one
+    odd = (
+        xp.matmul(A6, b[13] * A6 + b[11] * A4 + b[9] * A2)
+        + b[7] * A6
+        + b[5] * A4
+        + b[3] * A2
+        + b[1] * one
+    )
+    even = (
+        xp.matmul(A6, b[12] * A6 + b[10] * A4 + b[8] * A2)
+        + b[6] * A6
+        + b[4] * A4
+        + b[2] * A2
+        + b[0] * one
+    )
     odd = xp.matmul(A, odd)
     result = xp.linalg.solve(even - odd, even + odd)
     for i in range(int(halvings.max())):
@@ -278,9 +298,13 @@ def householder_product(A, tau, *, out=None):
     check_matrix("torch.linalg.householder_product", A, "input")
     m, n = A.shape[-2:]
     if m < n:
-        raise RuntimeError("torch.linalg.householder_product: input.shape[-2] must be greater than or equal to input.shape[-1]")
+        raise RuntimeError(
+            "torch.linalg.householder_product: input.shape[-2] must be greater than or equal to input.shape[-1]"
+        )
     if n < tau.shape[-1]:
-        raise RuntimeError("torch.linalg.householder_product: input.shape[-1] must be greater than or equal to tau.shape[-1]")
+        raise RuntimeError(
+            "torch.linalg.householder_product: input.shape[-1] must be greater than or equal to tau.shape[-1]"
+        )
     start = PUBLIC["eye"](m, n, dtype=A.dtype, device=A.device).expand(A.shape)
     return write_out(out, _reflect(A, tau, start, False))
 
@@ -326,7 +350,9 @@ def svd_lowrank(A, q=6, niter=2, M=None):
     A = A if M is None else A - M
     q = 6 if q is None else q
     if not 0 <= q <= min(A.shape[-2:]):
-        raise ValueError(f"q(={q}) must be non-negative integer and not greater than min(m, n)={min(A.shape[-2:])}")
+        raise ValueError(
+            f"q(={q}) must be non-negative integer and not greater than min(m, n)={min(A.shape[-2:])}"
+        )
     wide = A.shape[-2] < A.shape[-1]
     X = A.mH if wide else A
     Q = _range_finder(X, q, niter)
@@ -340,6 +366,3 @@ def pca_lowrank(A, q=None, center=True, niter=2):
     """(U, S, V) of rank q of the rows of A, with the mean of each column taken out if `center`."""
     q = min(6, *A.shape[-2:]) if q is None else q
     return svd_lowrank(A - A.mean(-2, keepdim=True) if center else A, q, niter)
-
-
-_ = dtypes

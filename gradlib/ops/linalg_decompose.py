@@ -8,7 +8,14 @@ from ..core.formulas import formula_function
 from ..core.op import declare
 from ..core.tensor import Tensor
 from .expose import function, write_out
-from .linalg_solve import LinAlgError, check_matrix, check_square, check_types, first_bad, linalg, solve_triangular
+from .linalg_solve import (
+    check_matrix,
+    check_square,
+    check_types,
+    first_bad,
+    linalg,
+    solve_triangular,
+)
 
 # -- formulas ----------------------------------------------------------------------------------------------------
 
@@ -48,7 +55,11 @@ def _qr_tall(F, gQ, gR, Q, R):
         inner = -part if inner is None else inner - part
     lower = F.triangle(inner, True, -1)
     diagonal = F.diag_vector(inner)
-    sym = lower + F.mH(lower) + F.diag_matrix(0.5 * (diagonal + diagonal.conjugate()), R.shape[-1], R.shape[-1])
+    sym = (
+        lower
+        + F.mH(lower)
+        + F.diag_matrix(0.5 * (diagonal + diagonal.conjugate()), R.shape[-1], R.shape[-1])
+    )
     right = _add(gQ, F.matmul(Q, sym))
     return F.mH(F.linalg_solve_triangular(R, F.mH(right), True, False))
 
@@ -224,7 +235,9 @@ def svd_gradient(F, gU, gS, gVh, U, S, Vh):
         # the common phase of a pair of vectors is free: only the sum of its two gradients counts, and it must be 0
         diagonal = F.diag_vector(left)
         spare = 0.5 * (diagonal - diagonal.conjugate()) / S
-        inner = F.fill_diagonal(inner, 0) + F.diag_matrix(spare + (gS if gS is not None else 0 * S), k, k)
+        inner = F.fill_diagonal(inner, 0) + F.diag_matrix(
+            spare + (gS if gS is not None else 0 * S), k, k
+        )
     result = F.matmul(F.matmul(U, inner), Vh)
     if left is not None and m > k:
         scaled = gU / F.row(S)
@@ -275,12 +288,16 @@ def _pinv(xp, self, *, rtol, atol, hermitian):
         L, V = xp.linalg.eigh(self)
         size = xp.abs(L)
         limit = xp.maximum(atol, rtol * size.max(-1, keepdims=True))
-        inverse = xp.where(size > limit, 1 / xp.where(size > limit, L, xp.ones_like(L)), xp.zeros_like(L))
+        inverse = xp.where(
+            size > limit, 1 / xp.where(size > limit, L, xp.ones_like(L)), xp.zeros_like(L)
+        )
         return xp.matmul(V * inverse[..., None, :], xp.swapaxes(V, -1, -2).conj())
     U, S, Vh = xp.linalg.svd(self, False)
     limit = xp.maximum(atol, rtol * S.max(-1, keepdims=True))
-    inverse = xp.where(S > limit, 1 / xp.where(S > limit, S, xp.ones_like(S)), xp.zeros_like(S))
-    return xp.matmul(xp.swapaxes(Vh, -1, -2).conj() * inverse[..., None, :], xp.swapaxes(U, -1, -2).conj())
+    inverse = xp.where(limit < S, 1 / xp.where(limit < S, S, xp.ones_like(S)), xp.zeros_like(S))
+    return xp.matmul(
+        xp.swapaxes(Vh, -1, -2).conj() * inverse[..., None, :], xp.swapaxes(U, -1, -2).conj()
+    )
 
 
 def _pinv_self(F, g, self, result):
@@ -288,7 +305,11 @@ def _pinv_self(F, g, self, result):
     first = F.matmul(F.matmul(Ph, g), Ph)
     left = F.matmul(gh, F.matmul(P, Ph))
     right = F.matmul(F.matmul(Ph, P), gh)
-    return (left - F.matmul(self, F.matmul(P, left))) + (right - F.matmul(F.matmul(right, P), self)) - first
+    return (
+        (left - F.matmul(self, F.matmul(P, left)))
+        + (right - F.matmul(F.matmul(right, P), self))
+        - first
+    )
 
 
 pinv_op = declare(
@@ -301,7 +322,9 @@ def tolerances(A: Tensor, rtol, atol):
     """(rtol, atol) with PyTorch's defaults: max(m, n) * eps, or 0 if an absolute tolerance is given."""
     rtol, atol = (t.item() if isinstance(t, Tensor) and t.numel() == 1 else t for t in (rtol, atol))
     if rtol is None:
-        rtol = 0.0 if atol is not None and atol > 0 else max(A.shape[-2:]) * dtypes.finfo(A.dtype).eps
+        rtol = (
+            0.0 if atol is not None and atol > 0 else max(A.shape[-2:]) * dtypes.finfo(A.dtype).eps
+        )
     return rtol, 0.0 if atol is None else atol
 
 
@@ -321,7 +344,7 @@ def lstsq(A, B, rcond=None, *, driver=None):
     """
     check_matrix("torch.linalg.lstsq", A)
     check_types("torch.linalg.lstsq", A, B)
-    vector = B.ndim == 1 or A.ndim - 1 == B.ndim and tuple(B.shape) == tuple(A.shape[:-1])
+    vector = B.ndim == 1 or (A.ndim - 1 == B.ndim and tuple(B.shape) == tuple(A.shape[:-1]))
     rows = B.unsqueeze(-1) if vector else B
     m, n = A.shape[-2:]
     if rows.shape[-2] != m:
@@ -337,7 +360,7 @@ def lstsq(A, B, rcond=None, *, driver=None):
     residuals = empty(0, dtype=A.dtype.to_real(), device=A.device)
     if driver in (None, "gelsy", "gelsd", "gelss"):
         S = svdvals(A.detach())
-        rank = (S > rtol * S.amax(-1, keepdim=True)).sum(-1)
+        rank = (rtol * S.amax(-1, keepdim=True) < S).sum(-1)
         if driver in ("gelsd", "gelss"):
             values = S
     if m > n and (rank.numel() == 0 or bool((rank == n).all())):
@@ -356,7 +379,7 @@ def matrix_rank(A, tol=None, *, atol=None, rtol=None, hermitian=False, out=None)
         return A.new_zeros(A.shape[:-2], dtype=dtypes.int64)
     S = eigvalsh(A.detach()).abs() if hermitian else svdvals(A.detach())
     limit = (S.amax(-1, keepdim=True) * rtol).clamp_min(atol)
-    return write_out(out, (S > limit).sum(-1))
+    return write_out(out, (limit < S).sum(-1))
 
 
 # -- LU ----------------------------------------------------------------------------------------------------------
@@ -372,7 +395,9 @@ def _lu_factor(xp, self, *, pivot):
     for j in range(k):
         if pivot:
             column = A[:, j:, j]
-            size = xp.abs(column.real) + xp.abs(column.imag) if A.dtype.kind == "c" else xp.abs(column)
+            size = (
+                xp.abs(column.real) + xp.abs(column.imag) if A.dtype.kind == "c" else xp.abs(column)
+            )
             p = j + size.argmax(1)
             pivots[:, j] = p + 1
             rows = A[every, p].copy()
@@ -435,10 +460,12 @@ def _lu_self(F, gs, self, result0, result1):
 
 
 permutation_matrix = declare(
-    "permutation_matrix", lambda xp, pivots, like: _perm_matrix(xp, _permutation(xp, pivots, like.shape[-2]), like.dtype), promote="free",
+    "permutation_matrix", lambda xp, pivots, like: _perm_matrix(xp, _permutation(xp, pivots, like.shape[-2]), "
+    "like.dtype), promote="free",
 )  # fmt: skip
 lu_factor_op = declare(
-    "linalg_lu_factor", _lu_factor, n_out=2, complex=True, self=_lu_self, nondifferentiable=(1,), node="LinalgLuFactorExBackward0",
+    "linalg_lu_factor", _lu_factor, n_out=2, complex=True, self=_lu_self, nondifferentiable=(1,), "
+    "node="LinalgLuFactorExBackward0",
 )  # fmt: skip
 
 
@@ -457,7 +484,8 @@ def lu_factor_ex(A, *, pivot=True, check_errors=False, out=None):
     first = zero.int().argmax(-1) + 1 if zero.shape[-1] else zero.sum(-1)
     info = (first * zero.any(-1)).int()
     if check_errors and bool((info > 0).any()):
-        raise first_bad(info._array > 0, f"U[{int(info.max())},{int(info.max())}] is zero and using it on lu_solve would "
+        raise first_bad(info._array > 0,
+        f"U[{int(info.max())},{int(info.max())}] is zero and using it on lu_solve would "
                         "result in a division by zero.", "torch.linalg.lu_factor_ex")  # fmt: skip
     return write_out(out, return_types.linalg_lu_factor_ex(LU, pivots, info))
 
@@ -518,5 +546,3 @@ def _lu_function(A, pivot=True, get_infos=False, out=None):
     LU, pivots, info = lu_factor_ex(A, pivot=pivot)
     return write_out(out, (LU, pivots, info) if get_infos else (LU, pivots))
 
-
-_ = LinAlgError

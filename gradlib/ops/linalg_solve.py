@@ -41,10 +41,13 @@ def check_matrix(name: str, A: Tensor, argument: str = "A") -> None:
     if A._array.ndim < 2:
         raise RuntimeError(f"{name}: The input tensor {argument} must have at least 2 dimensions.")
     if A.dtype in (dtypes.float16, dtypes.bfloat16):
-        raise RuntimeError(f"{name}: Low precision dtypes not supported. Got {A.dtype.tensor_type.removesuffix('Tensor')}")
+        raise RuntimeError(
+            f"{name}: Low precision dtypes not supported. Got {A.dtype.tensor_type.removesuffix('Tensor')}"
+        )
     if A._array.dtype not in dtypes.DIFFERENTIABLE:
         raise RuntimeError(
-            f"{name}: Expected a floating point or complex tensor as input. Got {A.dtype.tensor_type.removesuffix('Tensor')}"
+            f"{name}: Expected a floating point or complex tensor as input. Got "
+            f"{A.dtype.tensor_type.removesuffix('Tensor')}"
         )
 
 
@@ -53,7 +56,9 @@ def check_square(name: str, A: Tensor, argument: str = "A") -> None:
     check_matrix(name, A, argument)
     n, m = A._array.shape[-2:]
     if n != m:
-        raise RuntimeError(f"{name}: {argument} must be batches of square matrices, but they are {n} by {m} matrices")
+        raise RuntimeError(
+            f"{name}: {argument} must be batches of square matrices, but they are {n} by {m} matrices"
+        )
 
 
 def first_bad(bad, text: str, name: str) -> LinAlgError:
@@ -64,10 +69,6 @@ def first_bad(bad, text: str, name: str) -> LinAlgError:
 
 
 # -- small linear maps that formulas need ------------------------------------------------------------------------
-
-
-def _each(x, order=-1):
-    return x
 
 
 triangle = declare(
@@ -85,7 +86,8 @@ def _fill_diagonal(xp, self, *, value):
 
 
 fill_diagonal = declare(
-    "fill_diagonal", _fill_diagonal, complex=True, self=lambda F, g: F.fill_diagonal(g, 0.0), node="FillDiagonalBackward0",
+    "fill_diagonal", _fill_diagonal, complex=True, self=lambda F, g: F.fill_diagonal(g, 0.0), "
+    "node="FillDiagonalBackward0",
     jvp=lambda F, self_t: F.fill_diagonal(self_t, 0.0), samples=lambda t: [(t(3, 3), 1.0), (t(2, 3, 2), 0.0)],
 )  # fmt: skip
 
@@ -98,11 +100,14 @@ def _diag_matrix(xp, self, *, rows, columns):
 
 
 diag_vector = declare(
-    "diag_vector", lambda xp, self: xp.diagonal(self, 0, -2, -1).copy(), jvp="linear", complex=True, node="DiagonalBackward0",
-    self=lambda F, g, self_shape: F.diag_matrix(g, self_shape[-2], self_shape[-1]), samples=lambda t: [(t(3, 4),), (t(2, 3, 3),)],
+    "diag_vector", lambda xp, self: xp.diagonal(self, 0, -2, -1).copy(), jvp="linear", complex=True, "
+    "node="DiagonalBackward0",
+    self=lambda F, g, self_shape: F.diag_matrix(g, self_shape[-2], self_shape[-1]), samples=lambda t: [(t(3, 4),),
+    (t(2, 3, 3),)],
 )  # fmt: skip
 diag_matrix = declare(
-    "diag_matrix", _diag_matrix, jvp="linear", complex=True, self=lambda F, g: F.diag_vector(g), node="DiagEmbedBackward0",
+    "diag_matrix", _diag_matrix, jvp="linear", complex=True, self=lambda F, g: F.diag_vector(g), "
+    "node="DiagEmbedBackward0",
     samples=lambda t: [(t(3), 3, 3), (t(2, 3), 4, 3)],
 )  # fmt: skip
 
@@ -123,7 +128,9 @@ def _cofactor(xp, self):
         inverse = xp.linalg.inv(self)
         condition = xp.abs(inverse).max() * xp.abs(self).max()
         if condition * n < 1.0 / xp.sqrt(xp.finfo(self.dtype).eps):
-            return xp.linalg.det(self)[..., None, None].astype(self.dtype) * xp.swapaxes(inverse, -1, -2)
+            return xp.linalg.det(self)[..., None, None].astype(self.dtype) * xp.swapaxes(
+                inverse, -1, -2
+            )
     except xp.linalg.LinAlgError:
         pass
     U, S, Vh = xp.linalg.svd(self)
@@ -141,7 +148,11 @@ def _cofactor_self(F, g, self):
 
 
 cofactor_op = declare(
-    "cofactor", _cofactor, complex=True, self=_cofactor_self, node="LinalgDetBackward0",
+    "cofactor",
+    _cofactor,
+    complex=True,
+    self=_cofactor_self,
+    node="LinalgDetBackward0",
 )
 det_op = declare(
     "linalg_det", _det, complex=True, node="LinalgDetBackward0",
@@ -166,7 +177,8 @@ def _slogdet_self(F, gs, self, result0):
 
 
 slogdet_op = declare(
-    "linalg_slogdet", _slogdet, n_out=2, complex=True, self=_slogdet_self, samples=lambda t: [(t(3, 3),), (t(2, 3, 3),)],
+    "linalg_slogdet", _slogdet, n_out=2, complex=True, self=_slogdet_self, samples=lambda t: [(t(3, 3),),
+    (t(2, 3, 3),)],
 )  # fmt: skip
 
 
@@ -225,7 +237,8 @@ def _inv(xp, self):
             except xp.linalg.LinAlgError:
                 where = f"(Batch element {i}): " if self.ndim > 2 else ""
                 raise LinAlgError(
-                    f"linalg.inv: {where}The diagonal element {_zero_pivot(xp, one)} is zero, the inversion could not be "
+                    f"linalg.inv: {where}The diagonal element {_zero_pivot(xp, one)} is zero, the inversion could "
+                    "not be "
                     "completed because the input matrix is singular."
                 ) from None
         raise
@@ -246,16 +259,47 @@ def inv(A, *, out=None):
     return write_out(out, inv_op.call(A))
 
 
-def _info(result, A: Tensor):
+def _minor(xp, one) -> int:
+    """The order of the first leading minor of a matrix that is not positive-definite; 0 if there is none."""
+    for k in range(1, one.shape[0] + 1):
+        try:
+            xp.linalg.cholesky(one[:k, :k])
+        except xp.linalg.LinAlgError:
+            return k
+    return 0
+
+
+def with_info(fn, where, check_errors: bool, A: Tensor, *others: Tensor):
+    """(fn(A, *others), info); where it fails the result is nan and info says ``where(xp, matrix)``."""
     from ..backends import backend_of
 
-    return Tensor._make(backend_of(A._array).zeros(A._array.shape[:-2], "i4"))
+    xp = backend_of(A._array)
+    try:
+        return fn(A, *others), Tensor._make(xp.zeros(A._array.shape[:-2], "i4"))
+    except LinAlgError:
+        if check_errors:
+            raise
+    flat = A._array.reshape(-1, *A._array.shape[-2:])
+    info = xp.asarray([where(xp, one) for one in flat], "i4")
+    safe = flat.copy()
+    safe[info != 0] = xp.eye(flat.shape[-1], dtype=flat.dtype)
+    bad = Tensor._make((info != 0).reshape((*A._array.shape[:-2], 1, 1)))
+    result = fn(Tensor._make(safe.reshape(A._array.shape)), *others)
+    return result.masked_fill(bad, float("nan")), Tensor._make(info.reshape(A._array.shape[:-2]))
 
 
 @linalg("inv_ex")
 def inv_ex(A, *, check_errors=False, out=None):
-    """(inverse, info): as ``inv``; info (int32) is 0 where the inverse exists. Singular matrices raise here too."""
-    return write_out(out, return_types.linalg_inv_ex(inv(A), _info(None, A)))
+    """(inverse, info): as ``inv``, but a singular matrix gives nan and the number of its zero pivot in info (int32)."""
+    return write_out(out, return_types.linalg_inv_ex(*with_info(inv, _pivot_or_zero, check_errors, A)))
+
+
+def _pivot_or_zero(xp, one) -> int:
+    try:
+        xp.linalg.inv(one)
+    except xp.linalg.LinAlgError:
+        return _zero_pivot(xp, one)
+    return 0
 
 
 def _solve(xp, A, B):
@@ -266,7 +310,9 @@ def _solve(xp, A, B):
         if A.ndim > 2:
             singular = xp.linalg.det(A) == 0
             where = f"(Batch element {int(singular.reshape(-1).argmax())}): "
-        raise LinAlgError(f"torch.linalg.solve: {where}The solver failed because the input matrix is singular.") from None
+        raise LinAlgError(
+            f"torch.linalg.solve: {where}The solver failed because the input matrix is singular."
+        ) from None
 
 
 @formula_function()
@@ -276,7 +322,13 @@ def times_h(F, a, b, shape):
 
 
 def _solve_jvp(F, A, B, A_t, B_t, result):
-    right = B_t if A_t is None else -F.matmul(A_t, result) if B_t is None else B_t - F.matmul(A_t, result)
+    right = (
+        B_t
+        if A_t is None
+        else -F.matmul(A_t, result)
+        if B_t is None
+        else B_t - F.matmul(A_t, result)
+    )
     return F.linalg_solve(A, right)
 
 
@@ -292,7 +344,8 @@ def check_types(name: str, A: Tensor, B: Tensor) -> None:
     if A.dtype is not B.dtype:
         raise RuntimeError(
             f"{name}: Expected A and B to have the same dtype, but found A of type "
-            f"{A.dtype.tensor_type.removesuffix('Tensor')} and B of type {B.dtype.tensor_type.removesuffix('Tensor')} instead"
+            f"{A.dtype.tensor_type.removesuffix('Tensor')} and B of type "
+            f"{B.dtype.tensor_type.removesuffix('Tensor')} instead"
         )
 
 
@@ -323,8 +376,12 @@ def solve(A, B, *, left=True, out=None):
 
 @linalg("solve_ex")
 def solve_ex(A, B, *, left=True, check_errors=False, out=None):
-    """(result, info): as ``solve``; info (int32) is 0. Singular matrices raise here too."""
-    return write_out(out, return_types.linalg_solve_ex(solve(A, B, left=left), _info(None, A)))
+    """(result, info): as ``solve``, but a singular matrix gives nan and the number of its zero pivot in info (int32)."""
+
+    def run(matrix, right):
+        return solve(matrix, right, left=left)
+
+    return write_out(out, return_types.linalg_solve_ex(*with_info(run, _pivot_or_zero, check_errors, A, B)))
 
 
 # -- triangular systems ------------------------------------------------------------------------------------------
@@ -365,7 +422,9 @@ def _divide_rows(xp, A, B, upper: bool):
     X = xp.zeros(xp.broadcast_shapes(A.shape[:-2], B.shape[:-2]) + B.shape[-2:], B.dtype)
     for i in reversed(range(n)) if upper else range(n):
         known = slice(i + 1, n) if upper else slice(0, i)
-        X[..., i, :] = (B[..., i, :] - xp.matmul(A[..., i : i + 1, known], X[..., known, :])[..., 0, :]) / A[..., i, i, None]
+        X[..., i, :] = (
+            B[..., i, :] - xp.matmul(A[..., i : i + 1, known], X[..., known, :])[..., 0, :]
+        ) / A[..., i, i, None]
     return X
 
 
@@ -380,7 +439,8 @@ solve_triangular_op = declare(
     B=lambda F, g, self, B_shape, upper, unitriangular: F.sum_to_size(
         F.linalg_solve_triangular(F.mH(self), g, not upper, unitriangular), B_shape
     ),
-    samples=lambda t: [(t(3, 3), t(3, 2), True, True), (t(2, 3, 3), t(3, 2), False, True), (t(0, 0), t(0, 2), True, False)],
+    samples=lambda t: [(t(3, 3), t(3, 2), True, True), (t(2, 3, 3), t(3, 2), False, True), (t(0, 0), t(0, 2),
+    True, False)],
 )  # fmt: skip
 
 
@@ -396,7 +456,8 @@ def solve_triangular(A, B, *, upper, left=True, unitriangular=False, out=None):
     n, m = A.shape[-1], B.shape[-2 if left else -1]
     if n != m:
         raise RuntimeError(
-            f"linalg.solve_triangular: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} "
+            f"linalg.solve_triangular: Incompatible shapes of A and B for the equation "
+            f"{'AX = B' if left else 'XA = B'} "
             f"({n}x{n} and {B.shape[-2]}x{B.shape[-1]})"
         )
     if left:
@@ -416,18 +477,13 @@ def triangular_solve(b, A, upper=True, transpose=False, unitriangular=False, *, 
 
 
 def _not_positive(xp, A, name: str) -> LinAlgError:
-    flat = A.reshape(-1, *A.shape[-2:])
-    for i, one in enumerate(flat):
-        for k in range(1, one.shape[0] + 1):
-            try:
-                xp.linalg.cholesky(one[:k, :k])
-            except xp.linalg.LinAlgError:
-                where = f"(Batch element {i}): " if A.ndim > 2 else ""
-                return LinAlgError(
-                    f"{name}: {where}The factorization could not be completed because the input is not positive-definite "
-                    f"(the leading minor of order {k} is not positive-definite)."
-                )
-    return LinAlgError(f"{name}: The factorization could not be completed because the input is not positive-definite.")
+    text = "The factorization could not be completed because the input is not positive-definite"
+    for i, one in enumerate(A.reshape(-1, *A.shape[-2:])):
+        k = _minor(xp, one)
+        if k:
+            where = f"(Batch element {i}): " if A.ndim > 2 else ""
+            return LinAlgError(f"{name}: {where}{text} (the leading minor of order {k} is not positive-definite).")
+    return LinAlgError(f"{name}: {text}.")
 
 
 def _cholesky(xp, self):
@@ -455,7 +511,11 @@ def diag_real(F, x):
 
 
 cholesky_op = declare(
-    "linalg_cholesky", _cholesky, complex=True, self=_cholesky_self, node="LinalgCholeskyExBackward0",
+    "linalg_cholesky",
+    _cholesky,
+    complex=True,
+    self=_cholesky_self,
+    node="LinalgCholeskyExBackward0",
 )
 
 
@@ -472,8 +532,12 @@ def cholesky(A, *, upper=False, out=None):
 
 @linalg("cholesky_ex")
 def cholesky_ex(A, *, upper=False, check_errors=False, out=None):
-    """(L, info): as ``cholesky``; info (int32) is 0 where it succeeded. Without `check_errors` a failure gives info > 0."""
-    return write_out(out, return_types.linalg_cholesky_ex(cholesky(A, upper=upper), _info(None, A)))
+    """(L, info): as ``cholesky``, but failure gives nan and the order of the bad leading minor in info (int32)."""
+
+    def run(matrix):
+        return cholesky(matrix, upper=upper)
+
+    return write_out(out, return_types.linalg_cholesky_ex(*with_info(run, _minor, check_errors, A)))
 
 
 @function("cholesky", method=True)
@@ -495,4 +559,7 @@ def cholesky_inverse(L, upper=False, *, out=None):
     """The inverse of the matrix that a Cholesky factor was made from."""
     from .create import eye
 
-    return write_out(out, cholesky_solve(eye(L.shape[-1], dtype=L.dtype, device=L.device).expand(L.shape), L, upper))
+    return write_out(
+        out,
+        cholesky_solve(eye(L.shape[-1], dtype=L.dtype, device=L.device).expand(L.shape), L, upper),
+    )

@@ -73,7 +73,9 @@ def _matmul_other(F, g, self, other_shape):
             return g * self.conjugate()
         return F.squeeze(F.rows_product(self.conjugate(), F.unsqueeze(g, g.ndim)), (1,))
     if self.ndim == 1:
-        return F.sum_to_size(F.unsqueeze(self.conjugate(), 1) * F.unsqueeze(g, g.ndim - 1), other_shape)
+        return F.sum_to_size(
+            F.unsqueeze(self.conjugate(), 1) * F.unsqueeze(g, g.ndim - 1), other_shape
+        )
     if len(other_shape) == 2:
         return F.rows_product(self.conjugate(), g)
     return F.sum_to_size(F.matmul(F.mH(self), g), other_shape)
@@ -138,7 +140,11 @@ def _linear(xp, input, weight, bias=None):
     elif input.ndim == 1:
         out = weight.dot(input)
     else:
-        out = input.reshape(-1, input.shape[-1]).dot(weight.T).reshape(input.shape[:-1] + weight.shape[:1])
+        out = (
+            input.reshape(-1, input.shape[-1])
+            .dot(weight.T)
+            .reshape(input.shape[:-1] + weight.shape[:1])
+        )
     if bias is not None:
         out += bias
     return out
@@ -184,11 +190,13 @@ def _both(name: str, a, b, second: str) -> None:
     if not isinstance(a, Tensor) or not isinstance(b, Tensor):
         which, bad = ("input", a) if not isinstance(a, Tensor) else (second, b)
         place = 1 if bad is a else 2
-        raise TypeError(f"{name}(): argument '{which}' (position {place}) must be Tensor, not {type(bad).__name__}")
+        raise TypeError(
+            f"{name}(): argument '{which}' (position {place}) must be Tensor, not {type(bad).__name__}"
+        )
 
 
 def _type(tensor: Tensor) -> str:
-    """"Float", "Double", ..."""
+    """ "Float", "Double", ..."""
     return tensor.dtype.tensor_type.removesuffix("Tensor")
 
 
@@ -202,10 +210,12 @@ _C_NAMES = {
 def _same_types(op, a: Tensor, b: Tensor) -> None:
     """RuntimeError if the dtypes of two matrices differ."""
     if a._array.dtype != b._array.dtype:
-        if op is bmm_op or a.ndim > 2 and b.ndim > 2:
+        if op is bmm_op or (a.ndim > 2 and b.ndim > 2):
             raise RuntimeError(f"expected scalar type {_type(a)} but found {_type(b)}")
         first, second = (_C_NAMES.get(t.dtype.name, t.dtype.name) for t in (a, b))
-        raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {first} != {second}")
+        raise RuntimeError(
+            f"expected m1 and m2 to have the same dtype, but got: {first} != {second}"
+        )
 
 
 @function("matmul", method=True)
@@ -222,15 +232,21 @@ def matmul(input, other, *, out=None):
         raise
     n, m = len(a), len(b)
     if not n or not m:
-        raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {n}D and {m}D")
+        raise RuntimeError(
+            f"both arguments to matmul need to be at least 1D, but they are {n}D and {m}D"
+        )
     if n == 2 and m == 2:
         if a[1] != b[0]:
-            raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({a[0]}x{a[1]} and {b[0]}x{b[1]})")
+            raise RuntimeError(
+                f"mat1 and mat2 shapes cannot be multiplied ({a[0]}x{a[1]} and {b[0]}x{b[1]})"
+            )
         if input._array.dtype is not other._array.dtype:
             _same_types(mm_op, input, other)
         result = mm_op.call(input, other)
     elif m == 1:
-        result = dot(input, other) if n == 1 else mv(input, other) if n == 2 else _stacked(input, other)
+        result = (
+            dot(input, other) if n == 1 else mv(input, other) if n == 2 else _stacked(input, other)
+        )
     else:
         result = _stacked(input, other)
     return result if out is None else write_out(out, result)
@@ -249,8 +265,12 @@ def _stacked(input, other):
             )
         rows = math.prod(a[:-1])
         if len(b) == 1:
-            raise RuntimeError(f"size mismatch, got input ({rows}), mat ({rows}x{a[-1]}), vec ({inner})")
-        raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({rows}x{a[-1]} and {inner}x{b[-1]})")
+            raise RuntimeError(
+                f"size mismatch, got input ({rows}), mat ({rows}x{a[-1]}), vec ({inner})"
+            )
+        raise RuntimeError(
+            f"mat1 and mat2 shapes cannot be multiplied ({rows}x{a[-1]} and {inner}x{b[-1]})"
+        )
     if len(a) > 2 and len(b) > 2 and a[:-2] != b[:-2]:
         from ..core.errors import broadcast
 
@@ -264,63 +284,87 @@ def _stacked(input, other):
 @function("mm", method=True)
 def mm(input, mat2, *, out=None):
     """The product of two matrices: (n, k) times (k, m) gives (n, m)."""
-    _both("mm", input, mat2, "mat2")
-    a, b = input._array.shape, mat2._array.shape
+    try:
+        a, b = input._array.shape, mat2._array.shape
+    except AttributeError:
+        _both("mm", input, mat2, "mat2")
+        raise
     if len(a) != 2 or len(b) != 2:
         which = "self" if len(a) != 2 else "mat2"
         raise RuntimeError(f"{which} must be a matrix")
     if a[1] != b[0]:
-        raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({a[0]}x{a[1]} and {b[0]}x{b[1]})")
-    _same_types(mm_op, input, mat2)
-    return write_out(out, mm_op.call(input, mat2))
+        raise RuntimeError(
+            f"mat1 and mat2 shapes cannot be multiplied ({a[0]}x{a[1]} and {b[0]}x{b[1]})"
+        )
+    if input._array.dtype is not mat2._array.dtype:
+        _same_types(mm_op, input, mat2)
+    result = mm_op.call(input, mat2)
+    return result if out is None else write_out(out, result)
 
 
 @function("bmm", method=True)
 def bmm(input, mat2, *, out=None, out_dtype=None):
     """The products of two equally long lists of matrices: (b, n, k) times (b, k, m) gives (b, n, m)."""
-    _both("bmm", input, mat2, "mat2")
-    check_batches(input, mat2)
-    _same_types(bmm_op, input, mat2)
-    return write_out(out, bmm_op.call(input, mat2))
+    try:
+        check_batches(input, mat2)
+    except AttributeError:
+        _both("bmm", input, mat2, "mat2")
+        raise
+    if input._array.dtype is not mat2._array.dtype:
+        _same_types(bmm_op, input, mat2)
+    result = bmm_op.call(input, mat2)
+    return result if out is None else write_out(out, result)
 
 
 def check_batches(batch1, batch2) -> None:
     """RuntimeError unless two tensors are lists of matrices that can be multiplied one by one."""
     a, b = batch1._array.shape, batch2._array.shape
-    for k, s in (("batch1", a), ("batch2", b)):
-        if len(s) != 3:
-            raise RuntimeError(f"{k} must be a 3D tensor")
-    if (b[0], b[1]) != (a[0], a[2]):
+    if len(a) != 3 or len(b) != 3:
+        raise RuntimeError(f"batch{1 if len(a) != 3 else 2} must be a 3D tensor")
+    if b[0] != a[0] or b[1] != a[2]:
         raise RuntimeError(
-            f"Expected size for first two dimensions of batch2 tensor to be: [{a[0]}, {a[2]}] but got: [{b[0]}, {b[1]}]."
+            f"Expected size for first two dimensions of batch2 tensor to be: [{a[0]}, {a[2]}] but got: [{b[0]}, "
+            f"{b[1]}]."
         )
 
 
 @function("mv", method=True)
 def mv(input, vec, *, out=None):
     """The product of a matrix (n, m) and a vector (m): (n)."""
-    _both("mv", input, vec, "vec")
-    a, b = input._array.shape, vec._array.shape
+    try:
+        a, b = input._array.shape, vec._array.shape
+    except AttributeError:
+        _both("mv", input, vec, "vec")
+        raise
     if len(a) != 2 or len(b) != 1:
         raise RuntimeError(f"vector + matrix @ vector expected, got 1, {len(a)}, {len(b)}")
     if a[1] != b[0]:
         raise RuntimeError(f"size mismatch, got input ({a[0]}), mat ({a[0]}x{a[1]}), vec ({b[0]})")
-    if input._array.dtype != vec._array.dtype:
+    if input._array.dtype is not vec._array.dtype and input._array.dtype != vec._array.dtype:
         v = _type(vec)
-        raise RuntimeError(f"addmv input tensors must have the same dtype, but got {v}, {_type(input)}, and {v}")
-    return write_out(out, mv_op.call(input, vec))
+        raise RuntimeError(
+            f"addmv input tensors must have the same dtype, but got {v}, {_type(input)}, and {v}"
+        )
+    result = mv_op.call(input, vec)
+    return result if out is None else write_out(out, result)
 
 
 def _vectors(name: str, a, b, second: str) -> None:
-    _both(name, a, b, second)
-    x, y = a._array, b._array
+    try:
+        x, y = a._array, b._array
+    except AttributeError:
+        _both(name, a, b, second)
+        raise
     if x.ndim != 1 or y.ndim != 1:
         raise RuntimeError(f"1D tensors expected, but got {x.ndim}D and {y.ndim}D tensors")
     if x.dtype != y.dtype:
-        raise RuntimeError(f"dot : expected both vectors to have same dtype, but found {_type(a)} and {_type(b)}")
+        raise RuntimeError(
+            f"dot : expected both vectors to have same dtype, but found {_type(a)} and {_type(b)}"
+        )
     if x.shape != y.shape:
         raise RuntimeError(
-            f"inconsistent tensor size, expected tensor {size(x.shape)} and src {size(y.shape)} to have the same number "
+            f"inconsistent tensor size, expected tensor {size(x.shape)} and src {size(y.shape)} to have the same "
+            "number "
             f"of elements, but got {x.size} and {y.size} elements respectively"
         )
 
@@ -329,7 +373,8 @@ def _vectors(name: str, a, b, second: str) -> None:
 def dot(input, tensor, *, out=None):
     """The sum of products of two vectors of the same length (complex: nothing is conjugated)."""
     _vectors("dot", input, tensor, "tensor")
-    return write_out(out, dot_op.call(input, tensor))
+    result = dot_op.call(input, tensor)
+    return result if out is None else write_out(out, result)
 
 
 @function("vdot", method=True)
@@ -352,15 +397,18 @@ def inner(input, other, *, out=None):
         )
     if len(a) == 1 and len(b) == 1:
         return write_out(out, dot(input, other))
-    rows, columns = input.reshape((math.prod(a[:-1]), a[-1])), other.reshape((math.prod(b[:-1]), b[-1]))
+    rows, columns = (
+        input.reshape((math.prod(a[:-1]), a[-1])),
+        other.reshape((math.prod(b[:-1]), b[-1])),
+    )
     return write_out(out, mm(rows, columns.t()).reshape(a[:-1] + b[:-1]))
 
 
 @method("__matmul__")
-def __matmul__(self, other):
+def _matmul_operator(self, other):
     return matmul(self, other) if isinstance(other, Tensor) else NotImplemented
 
 
 @method("__rmatmul__")
-def __rmatmul__(self, other):
+def _matmul_reflected(self, other):
     return matmul(other, self) if isinstance(other, Tensor) else NotImplemented

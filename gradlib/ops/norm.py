@@ -22,14 +22,25 @@ def _vector_norm(xp, self, *, ord, dim, keepdim):
             flat = wide.reshape(-1)
             out = xp.sqrt(flat.dot(flat))
         else:
-            square = wide * wide if wide.dtype.kind == "f" else wide.real * wide.real + wide.imag * wide.imag
+            square = (
+                wide * wide
+                if wide.dtype.kind == "f"
+                else wide.real * wide.real + wide.imag * wide.imag
+            )
             out = xp.sqrt(xp.add.reduce(square, axis, None, None, keepdim))
     elif ord in (math.inf, -math.inf):
         size = xp.absolute(wide)
         if not size.size and not count(self.shape, dim):
             if ord < 0:
-                raise RuntimeError("linalg.vector_norm of an empty tensor has no identity for order -inf")
-            return xp.zeros(kept(self.shape, dim) if keepdim else [n for i, n in enumerate(self.shape) if dim and i not in dim], size.dtype).astype(self.dtype if self.dtype.kind != "c" else size.dtype)
+                raise RuntimeError(
+                    "linalg.vector_norm of an empty tensor has no identity for order -inf"
+                )
+            return xp.zeros(
+                kept(self.shape, dim)
+                if keepdim
+                else [n for i, n in enumerate(self.shape) if dim and i not in dim],
+                size.dtype,
+            ).astype(self.dtype if self.dtype.kind != "c" else size.dtype)
         out = (size.max if ord > 0 else size.min)(axis, None, keepdim)
     elif ord == 0:
         out = xp.add.reduce(wide != 0, axis, wide.real.dtype, None, keepdim)
@@ -99,7 +110,7 @@ def vector_norm(input, ord=2, dim=None, keepdim=False, *, dtype=None, out=None):
 
 @function("norm")
 def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
-    """The vector norm of order `p` over `dim` (all by default); "fro" is the 2-norm, "nuc" the sum of singular values."""
+    """The norm of order `p` over `dim` (all by default); "fro" is the 2-norm, "nuc" the sum of singular values."""
     if p is None or p == "fro":
         return vector_norm(input, 2, dim, keepdim, dtype=dtype, out=out)
     if p == "nuc":
@@ -137,7 +148,9 @@ def cdist(x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
         bad, k = (x1, "X1") if x1.ndim < 2 else (x2, "X2")
         raise RuntimeError(f"cdist only supports at least 2D tensors, {k} got: {bad.ndim}D")
     if x1.shape[-1] != x2.shape[-1]:
-        raise RuntimeError(f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}")
+        raise RuntimeError(
+            f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}"
+        )
     if p < 0:
         raise RuntimeError("cdist only supports non-negative p values")
     return cdist_op.call(x1, x2, float(p))
@@ -145,7 +158,9 @@ def cdist(x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
 
 def _rows(xp, x1, x2, p):
     """Blocks of rows of x1, so that the differences to x2 stay within about a million elements."""
-    per_row = max(1, math.prod(x2.shape[-2:]) * math.prod(xp.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])))
+    per_row = max(
+        1, math.prod(x2.shape[-2:]) * math.prod(xp.broadcast_shapes(x1.shape[:-2], x2.shape[:-2]))
+    )
     return max(1, (1 << 20) // per_row)
 
 
@@ -157,8 +172,10 @@ def _cdist(xp, x1, x2, *, p):
     else:
         step = _rows(xp, x1, x2, p)
         parts = [
-            _vector_norm(xp, wide1[..., i : i + step, None, :] - wide2[..., None, :, :], ord=p, dim=(-1,), keepdim=False)
-            if d else xp.zeros((*xp.broadcast_shapes(x1.shape[:-2], x2.shape[:-2]), min(step, n - i), x2.shape[-2]), wide1.dtype)
+            _vector_norm(xp, wide1[..., i : i + step, None, :] - wide2[..., None, :, :], ord=p, dim=(-1,),
+            keepdim=False)
+            if d else xp.zeros((*xp.broadcast_shapes(x1.shape[:-2], x2.shape[:-2]), min(step, n - i), x2.shape[-2]),
+            wide1.dtype)
             for i in range(0, max(n, 1), step)
         ]  # fmt: skip
         out = parts[0] if len(parts) == 1 else xp.concatenate(parts, -2)
@@ -197,7 +214,8 @@ cdist_op = declare(
     x1=lambda F, g, x1, x2, result, p: F.cdist_gradient(g, x1, x2, result, p),
     x2=lambda F, g, x1, x2, result, p: F.cdist_gradient(F.mT(g), x2, x1, F.mT(result), p),
     samples=lambda t: [
-        (t(3, 4), t(2, 4), 2.0), (t(2, 3, 4), t(2, 2, 4), 1.0), (t(2, 1, 3, 2), t(4, 2, 2), 3.0), (t(3, 4), t(2, 4), math.inf),
+        (t(3, 4), t(2, 4), 2.0), (t(2, 3, 4), t(2, 2, 4), 1.0), (t(2, 1, 3, 2), t(4, 2, 2), 3.0), (t(3, 4), t(2, 4),
+        math.inf),
         (t(30, 2), t(3, 2), 2.0), (t(0, 4), t(2, 4), 2.0),
     ],
 )  # fmt: skip
@@ -227,7 +245,9 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     """
     common = dtypes.promote(x1.dtype, x2.dtype)
     if common.category < dtypes.FLOATING:
-        raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {common.name}")
+        raise RuntimeError(
+            f"expected common dtype to be floating point, yet common dtype is {common.name}"
+        )
     x1, x2 = x1.to(common), x2.to(common)
     d = wrap_dim(dim, max(x1.ndim, x2.ndim)) - max(x1.ndim, x2.ndim)
     n1, n2 = (vector_norm(x, 2, d, True).clamp_min(eps) for x in (x1, x2))
@@ -238,7 +258,9 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
 def renorm(input, p, dim, maxnorm, *, out=None):
     """Each slice of `input` along `dim` scaled down so that its p-norm is at most `maxnorm`."""
     if input.ndim < 2:
-        raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
+        raise RuntimeError(
+            f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions"
+        )
     d = wrap_dim(dim, input.ndim)
     norms = vector_norm(input, p, tuple(i for i in range(input.ndim) if i != d), True)
     scale = (maxnorm / (norms + 1e-7)).where(norms > maxnorm, 1.0)

@@ -32,7 +32,11 @@ def _ranked(name: str):
         rank = xp.full(shape, (n - 1) // 2)
         if self.dtype.kind in "fV":
             nan = xp.add.reduce(self != self, dim, "i8", None, True)
-            rank = xp.where(nan > 0, n - nan, rank) if name == "median" else xp.maximum(n - nan - 1, 0) // 2
+            rank = (
+                xp.where(nan > 0, n - nan, rank)
+                if name == "median"
+                else xp.maximum(n - nan - 1, 0) // 2
+            )
         return _at(xp, order, rank, dim)
 
     return forward
@@ -46,7 +50,9 @@ def _mode_index(xp, self, *, dim):
     order = xp.argsort(self, dim, kind="stable")
     values = xp.moveaxis(self[grid(xp, order, dim)], dim, -1)
     places = xp.arange(n)
-    new = xp.concatenate([xp.ones((*values.shape[:-1], 1), bool), values[..., 1:] != values[..., :-1]], -1)
+    new = xp.concatenate(
+        [xp.ones((*values.shape[:-1], 1), bool), values[..., 1:] != values[..., :-1]], -1
+    )
     start = xp.maximum.accumulate(xp.where(new, places, 0), -1)
     end = (places - start).argmax(-1)
     return _at(xp, order, xp.expand_dims(end, dim), dim)
@@ -93,7 +99,9 @@ def _median(name, all_op, dim_op, input, dim, keepdim, out):
         return write_out(out, all_op.call(input))
     d = wrap_dim(operator.index(dim), input.ndim)
     _check(name, input, d)
-    return _pair(dim_op, index_ops[name].call(input, d), getattr(return_types, name), input, d, keepdim, out)
+    return _pair(
+        dim_op, index_ops[name].call(input, d), getattr(return_types, name), input, d, keepdim, out
+    )
 
 
 def _pair(op, index, result_type, input, dim, keepdim, out):
@@ -163,7 +171,13 @@ def _quantile(name: str, input, q, dim, keepdim, interpolation, out):
     else:
         count = nan.logical_not().sum(-1, keepdim=True).to(input.dtype)
         rank = (q * (count - 1)).clamp_min(0)
-    rank = rank.round() if interpolation == "nearest" else rank.floor() if interpolation == "lower" else rank
+    rank = (
+        rank.round()
+        if interpolation == "nearest"
+        else rank.floor()
+        if interpolation == "lower"
+        else rank
+    )
     rank = rank.ceil() if interpolation == "higher" else rank
     low = rank.floor()
     result = values.take_along_dim(low.to(dtypes.int64).detach(), -1)
@@ -206,7 +220,9 @@ def cov(input, *, correction=1, fweights=None, aweights=None):
     fweights: how often each observation counts (integers); aweights: their importance.
     """
     if input.ndim > 2:
-        raise RuntimeError(f"cov(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions")
+        raise RuntimeError(
+            f"cov(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions"
+        )
     x = input.reshape((1, -1)) if input.ndim < 2 else input
     weights = None
     for w in (fweights, aweights):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import builtins
 import math
 import operator
-from typing import NamedTuple
+
+import numpy as np
 
 from ..core import dtypes
 from ..core.formulas import formula_function
@@ -57,7 +58,7 @@ def count(shape, dim: tuple) -> int:
 
 @formula_function()
 def keep_dims(F, x, shape, dim, keepdim):
-    """A value of reduced shape with the reduced dimensions of `shape` put back as ones (a 0-dim one broadcasts as it is)."""
+    """A reduced value with the reduced dimensions of `shape` put back as ones (a 0-dim one broadcasts as it is)."""
     return x if keepdim or not dim else F.reshape(x, kept(shape, dim))
 
 
@@ -75,28 +76,80 @@ def result_dtype(input: Tensor, dtype) -> Tensor:
 # -- sum and mean ------------------------------------------------------------------------------------------------
 
 
+_LARGE = 4096
+_ones: dict = {}
+
+
+def _row_sums(array, n: int):
+    """The sums of rows of length n of a contiguous array, as one product with a vector of ones."""
+    key = (n, array.dtype)
+    ones = _ones.get(key)
+    if ones is None:
+        if len(_ones) > 256:
+            _ones.clear()
+        ones = _ones[key] = np.ones(n, array.dtype)
+    return array.reshape(-1, n).dot(ones)
+
+
+def _sum_floats(xp, self, dim, keepdim: bool):
+    """The sum of a float32 or float64 array; trailing dimensions of large arrays are summed by BLAS, in short rows.
+
+    Rows are at most 1024 long and their sums are added pairwise, so the error stays that of NumPy's own sum.
+    """
+    if self.size < _LARGE or xp.name != "numpy" or not self.flags.c_contiguous:
+        return xp.add.reduce(self, dim or None, None, None, keepdim)
+    shape, ndim = self.shape, self.ndim
+    first = ndim
+    while first and (not dim or first - 1 in dim):
+        first -= 1
+    inner = math.prod(shape[first:])
+    row = inner if inner <= 1024 else math.gcd(inner, 1024)
+    if inner == 1 or row < 32 < inner:
+        return xp.add.reduce(self, dim or None, None, None, keepdim)
+    parts = _row_sums(self, row).reshape((*shape[:first], inner // row))
+    left = tuple([d for d in dim if d < first])
+    out = (
+        xp.add.reduce(parts, (*left, first))
+        if inner != row or left
+        else parts.reshape(shape[:first])
+    )
+    return out.reshape(kept(shape, dim)) if keepdim else out
+
+
 def _sum(xp, self, *, dim, keepdim):
     d = self.dtype
-    if d is F4 or d is F8 or d.kind == "c":
-        return xp.add.reduce(self, dim or None, None, None, keepdim)
+    if d is F4 or d is F8:
+        return _sum_floats(xp, self, dim, keepdim)
     if d.kind in "iub":
         return xp.add.reduce(self, dim or None, I8, None, keepdim)
-    return xp.add.reduce(xp.wide(self), dim or None, None, None, keepdim).astype(d)
+    wide = xp.wide(self)
+    if wide is self:
+        return xp.add.reduce(self, dim or None, None, None, keepdim)
+    return _sum_floats(xp, wide, dim, keepdim).astype(d)
 
 
 def _sum_all(xp, self):
-    d = self.dtype
-    if d is F4 or d is F8:
+    if self.size < _LARGE and (self.dtype is F4 or self.dtype is F8):
         return xp.add.reduce(self, None)
     return _sum(xp, self, dim=(), keepdim=False)
 
 
 def _mean(xp, self, *, dim, keepdim):
     d, n = self.dtype, count(self.shape, dim)
-    wide = self if d is F4 or d is F8 else xp.wide(self)
+    if d is F4 or d is F8:
+        total = _sum_floats(xp, self, dim, keepdim)
+        return total / n if n else total * math.nan
+    wide = xp.wide(self)
     total = xp.add.reduce(wide, dim or None, None, None, keepdim)
-    total = total * math.nan if n == 0 else total / n
+    total = total / n if n else total * math.nan
     return total if wide is self else total.astype(d)
+
+
+def _mean_all(xp, self):
+    n = self.size
+    if 0 < n < _LARGE and (self.dtype is F4 or self.dtype is F8):
+        return xp.add.reduce(self, None) / n
+    return _mean(xp, self, dim=(), keepdim=False)
 
 
 sum_all = declare(
@@ -108,11 +161,12 @@ sum_dim = declare(
     "sum", _sum, node="SumBackward1", jvp="linear", complex=True,
     self=lambda F, g, self_shape, dim, keepdim: F.spread(g, self_shape, dim, keepdim),
     samples=lambda t: [
-        (t(3, 4), (1,), False), (t(3, 4), (0,), True), (t(2, 3, 4), (0, 2), False), (t(), (), True), (t(0, 3), (0,), False),
+        (t(3, 4), (1,), False), (t(3, 4), (0,), True), (t(2, 3, 4), (0, 2), False), (t(), (), True), (t(0, 3), (0,),
+        False),
     ],
 )  # fmt: skip
 mean_all = declare(
-    "mean_all", lambda xp, self: _mean(xp, self, dim=(), keepdim=False), node="MeanBackward0", jvp="linear", complex=True,
+    "mean_all", _mean_all, node="MeanBackward0", jvp="linear", complex=True,
     self=lambda F, g, self_shape: F.expand(g / (math.prod(self_shape) or 1), self_shape),
     samples=lambda t: [(t(3, 4),), (t(),)],
 )  # fmt: skip
@@ -120,7 +174,8 @@ mean_dim = declare(
     "mean", _mean, node="MeanBackward1", jvp="linear", complex=True,
     self=lambda F, g, self_shape, dim, keepdim: F.spread(g / (count(self_shape, dim) or 1), self_shape, dim, keepdim),
     samples=lambda t: [
-        (t(3, 4), (1,), False), (t(3, 4), (0,), True), (t(2, 3, 4), (0, 2), False), (t(), (), True), (t(3, 0), (0,), False),
+        (t(3, 4), (1,), False), (t(3, 4), (0,), True), (t(2, 3, 4), (0, 2), False), (t(), (), True), (t(3, 0), (0,),
+        False),
     ],
 )  # fmt: skip
 
@@ -149,7 +204,9 @@ def mean(input, dim=None, keepdim=False, *, dtype=None, out=None, axis=None, kee
     x = input if dtype is None else input.to(dtype)
     if x._array.dtype not in dtypes.DIFFERENTIABLE:
         what = "could not infer output dtype. Input dtype" if dtype is None else "optional dtype"
-        raise RuntimeError(f"mean(): {what} must be either a floating point or complex dtype. Got: {_legacy(x.dtype)}")
+        raise RuntimeError(
+            f"mean(): {what} must be either a floating point or complex dtype. Got: {_legacy(x.dtype)}"
+        )
     if dim is None and out is None and axis is None and not (keepdim or keepdims):
         return mean_all.call(x)
     result = mean_dim.call(x, dims_of(axis if dim is None else dim, x.ndim), keepdim or keepdims)
@@ -164,7 +221,11 @@ def _legacy(dtype: dtypes.dtype) -> str:
 
 
 def _nansum(xp, self, *, dim, keepdim):
-    kept_values = self if self.dtype.kind in "iub" else xp.where(xp.isnan(self), xp.zeros((), self.dtype), self)
+    kept_values = (
+        self
+        if self.dtype.kind in "iub"
+        else xp.where(xp.isnan(self), xp.zeros((), self.dtype), self)
+    )
     return _sum(xp, kept_values, dim=dim, keepdim=keepdim)
 
 
@@ -192,12 +253,25 @@ def nansum(input, dim=None, keepdim=False, *, dtype=None, out=None):
 def nanmean(input, dim=None, keepdim=False, *, dtype=None, out=None):
     """The mean of the elements that are not nan."""
     if input._array.dtype not in dtypes.DIFFERENTIABLE:
-        raise RuntimeError(f"nanmean(): expected input to have floating point or complex dtype but got {_legacy(input.dtype)}")
+        raise RuntimeError(
+            f"nanmean(): expected input to have floating point or complex dtype but got {_legacy(input.dtype)}"
+        )
     valid = sum(input.isnan().logical_not(), dim, keepdim)
     return write_out(out, nansum(input, dim, keepdim, dtype=dtype) / valid)
 
 
 # -- products ----------------------------------------------------------------------------------------------------
+
+
+def _others(xp, x, dim: int):
+    """For each element the product of the others along `dim`: products of what is before and what is after it."""
+    n, lead = x.shape[dim], (slice(None),) * dim
+    out = xp.ones_like(x)
+    if n > 1:
+        xp.multiply.accumulate(x[(*lead, slice(0, n - 1))], dim, None, out[(*lead, slice(1, n))])
+        after = xp.multiply.accumulate(x[(*lead, slice(n - 1, 0, -1))], dim)
+        out[(*lead, slice(0, n - 1))] *= after[(*lead, slice(None, None, -1))]
+    return out
 
 
 @formula_function()
@@ -207,6 +281,8 @@ def prod_gradient(F, g, x, dim):
     A tree of pairwise products down and back up: exact where elements are zero, and differentiable again.
     """
     levels, n = [], x.shape[dim]
+    if not hasattr(x, "_array"):
+        return g * _others(F.backend, x, dim)
     if n == 0:
         return F.expand(g, x.shape)
     while n > 1:
@@ -251,7 +327,8 @@ prod_all = declare(
 )  # fmt: skip
 prod_dim = declare(
     "prod", _prod, node="ProdBackward1", complex=True, self=_prod_self,
-    samples=lambda t: [(t(3, 4), (1,), False), (t(2, 3, 2), (1,), True), (t(), (), False), (t(2, 0), (1,), False), (t(3, 1), (1,), False)],
+    samples=lambda t: [(t(3, 4), (1,), False), (t(2, 3, 2), (1,), True), (t(), (), False), (t(2, 0), (1,), False),
+    (t(3, 1), (1,), False)],
 )  # fmt: skip
 
 
@@ -259,7 +336,11 @@ prod_dim = declare(
 def prod(input, dim=None, keepdim=False, *, dtype=None, out=None):
     """The product of all elements, or over the dimension `dim` (an int). Exact gradients where elements are zero."""
     x = result_dtype(input, dtype)
-    result = prod_all.call(x) if dim is None else prod_dim.call(x, dims_of(operator.index(dim), x.ndim), keepdim)
+    result = (
+        prod_all.call(x)
+        if dim is None
+        else prod_dim.call(x, dims_of(operator.index(dim), x.ndim), keepdim)
+    )
     if dtype is not None and dtype is not result.dtype:
         result = result.to(dtype)
     return write_out(out, result)
@@ -275,14 +356,20 @@ def _freedom(n: int, correction):
 
 def _moments(xp, self, dim, correction, keepdim):
     """(variance, mean), the mean with its dimensions kept; in the wide type."""
-    wide = xp.wide(self)
-    n = count(self.shape, dim)
-    mean = xp.add.reduce(wide, dim or None, None, None, True)
+    real = self.dtype is F4 or self.dtype is F8
+    wide = self if real else xp.wide(self)
+    n, axis = count(self.shape, dim), dim or None
+    mean = _sum_floats(xp, self, dim, True) if real else xp.add.reduce(wide, axis, None, None, True)
     mean = mean / n if n else mean * math.nan
     d = wide - mean
-    d = d.real * d.real + d.imag * d.imag if d.dtype.kind == "c" else xp.multiply(d, d, out=d) if d.ndim else d * d
-    free = builtins.max(_freedom(n, correction), 0)
-    total = xp.add.reduce(d, dim or None, None, None, keepdim)
+    if real and d.ndim:
+        d = xp.multiply(d, d, out=d)
+        total = _sum_floats(xp, d, dim, keepdim)
+    else:
+        d = d.real * d.real + d.imag * d.imag
+        total = xp.add.reduce(d, axis, None, None, keepdim)
+    free = n - correction if correction.__class__ is int else _freedom(n, correction)
+    free = free if free > 0 else 0
     return total / (free or xp.zeros((), total.dtype)), mean
 
 
@@ -304,7 +391,9 @@ def _with_mean(root: bool):
         if not keepdim:
             mean = mean.reshape(var.shape)
         half = self.dtype.itemsize == 2
-        return (var.astype(self.dtype), mean.astype(self.dtype)) if half else (xp.asarray(var), mean)
+        return (
+            (var.astype(self.dtype), mean.astype(self.dtype)) if half else (xp.asarray(var), mean)
+        )
 
     return forward
 
@@ -327,8 +416,10 @@ def _with_mean_self(root: bool):
     def both(F, gs, self, result0, dim, correction, keepdim):
         total = None
         if gs[0] is not None:
-            total = _std_self(F, gs[0], result0, self, dim, correction, keepdim) if root else _var_self(
-                F, gs[0], self, dim, correction, keepdim
+            total = (
+                _std_self(F, gs[0], result0, self, dim, correction, keepdim)
+                if root
+                else _var_self(F, gs[0], self, dim, correction, keepdim)
             )
         if gs[1] is None:
             return total
@@ -337,22 +428,35 @@ def _with_mean_self(root: bool):
 
     if root:
         return both
-    return lambda F, gs, self, dim, correction, keepdim: both(F, gs, self, None, dim, correction, keepdim)
+    return lambda F, gs, self, dim, correction, keepdim: both(
+        F, gs, self, None, dim, correction, keepdim
+    )
 
 
 def _moment_samples(t):
     return [
-        (t(3, 4), (1,), 1, False), (t(2, 3, 4), (0, 2), 0, True), (t(5), (), 1, False), (t(2, 3, 2), (), 2, True), (t(0, 3), (1,), 1, False),
+        (t(3, 4), (1,), 1, False), (t(2, 3, 4), (0, 2), 0, True), (t(5), (), 1, False), (t(2, 3, 2), (), 2, True),
+        (t(0, 3), (1,), 1, False),
     ]  # fmt: skip
 
 
 var_op = declare("var", _var, self=_var_self, complex=True, samples=_moment_samples)
 std_op = declare("std", _std, self=_std_self, complex=True, samples=_moment_samples)
 var_mean_op = declare(
-    "var_mean", _with_mean(False), n_out=2, self=_with_mean_self(False), complex=True, samples=_moment_samples
+    "var_mean",
+    _with_mean(False),
+    n_out=2,
+    self=_with_mean_self(False),
+    complex=True,
+    samples=_moment_samples,
 )
 std_mean_op = declare(
-    "std_mean", _with_mean(True), n_out=2, self=_with_mean_self(True), complex=True, samples=_moment_samples
+    "std_mean",
+    _with_mean(True),
+    n_out=2,
+    self=_with_mean_self(True),
+    complex=True,
+    samples=_moment_samples,
 )
 
 
@@ -370,7 +474,9 @@ def _moment(op, input, dim, unbiased, keepdim, correction, out, axis=None):
 
 
 def _publish_moment(op, text: str):
-    def moment(input, dim=None, unbiased=None, keepdim=False, *, correction=None, out=None, axis=None):
+    def moment(
+        input, dim=None, unbiased=None, keepdim=False, *, correction=None, out=None, axis=None
+    ):
         return _moment(op, input, dim, unbiased, keepdim, correction, out, axis)
 
     moment.__name__ = moment.__qualname__ = op.name
@@ -393,7 +499,9 @@ std_mean = _publish_moment(std_mean_op, "standard deviation and the mean, as a t
 
 def _logical(method: str):
     def forward(xp, self, *, dim, keepdim):
-        out = getattr(self if self.dtype.kind != "V" else self != 0, method)(dim or None, keepdims=keepdim)
+        out = getattr(self if self.dtype.kind != "V" else self != 0, method)(
+            dim or None, keepdims=keepdim
+        )
         return out.astype(self.dtype) if self.dtype == "u1" else out
 
     return forward
@@ -402,21 +510,28 @@ def _logical(method: str):
 all_op = declare("all", _logical("all"))
 any_op = declare("any", _logical("any"))
 count_nonzero_op = declare(
-    "count_nonzero", lambda xp, self, *, dim: xp.asarray(xp.count_nonzero(self != 0 if self.dtype.kind == "V" else self, dim or None), I8)
+    "count_nonzero",
+    lambda xp, self, *, dim: xp.asarray(
+        xp.count_nonzero(self != 0 if self.dtype.kind == "V" else self, dim or None), I8
+    ),
 )
 
 
 @function("all", method=True)
 def all(input, dim=None, keepdim=False, *, out=None, axis=None, keepdims=False):
     """Whether all elements (along `dim`) are true; bool, uint8 for uint8 tensors."""
-    result = all_op.call(input, dims_of(dim if axis is None else axis, input.ndim), keepdim or keepdims)
+    result = all_op.call(
+        input, dims_of(dim if axis is None else axis, input.ndim), keepdim or keepdims
+    )
     return result if out is None else write_out(out, result)
 
 
 @function("any", method=True)
 def any(input, dim=None, keepdim=False, *, out=None, axis=None, keepdims=False):
     """Whether any element (along `dim`) is true; bool, uint8 for uint8 tensors."""
-    result = any_op.call(input, dims_of(dim if axis is None else axis, input.ndim), keepdim or keepdims)
+    result = any_op.call(
+        input, dims_of(dim if axis is None else axis, input.ndim), keepdim or keepdims
+    )
     return result if out is None else write_out(out, result)
 
 
@@ -436,7 +551,11 @@ def _logsumexp(xp, self, *, dim, keepdim):
     top = wide.real.max(dim or None, None, True)
     top = xp.where(xp.isfinite(top), top, xp.zeros((), top.dtype))
     total = xp.log(xp.add.reduce(xp.exp(wide - top), dim or None, None, None, True)) + top
-    result = total if keepdim else total.reshape([n for i, n in enumerate(self.shape) if dim and i not in dim])
+    result = (
+        total
+        if keepdim
+        else total.reshape([n for i, n in enumerate(self.shape) if dim and i not in dim])
+    )
     return result if wide is self else result.astype(self.dtype)
 
 

@@ -43,7 +43,14 @@ def _cumsum_back(xp, self, *, dim):
     return accumulate(xp, "add", self[flip], dim)[flip]
 
 
-_SAMPLES = lambda t: [(t(3, 4), 1), (t(3, 4), 0), (t(5), 0), (t(), 0), (t(0, 3), 0), (t(2, 3, 1), 2)]  # noqa: E731
+_SAMPLES = lambda t: [
+    (t(3, 4), 1),
+    (t(3, 4), 0),
+    (t(5), 0),
+    (t(), 0),
+    (t(0, 3), 0),
+    (t(2, 3, 1), 2),
+]
 cumsum_op = declare(
     "cumsum", lambda xp, self, *, dim: accumulate(xp, "add", self, dim), jvp="linear", complex=True, samples=_SAMPLES,
     self=lambda F, g, dim: F.cumsum_back(g, dim),

@@ -19,7 +19,7 @@ from ..core.node import edge
 from ..core.op import Op, declare
 from ..core.storage import bump, share
 from ..core.tensor import Size, Tensor, wrap_dim
-from .cast import clone_op
+from .cast import clone_op, contiguous
 from .expose import function, method, prop
 
 # -- arguments ---------------------------------------------------------------------------------------------------
@@ -50,7 +50,9 @@ def infer(size: tuple, numel: int) -> tuple[int, ...]:
                 raise RuntimeError("only one dimension can be inferred")
             hole = i
         elif n < 0:
-            raise RuntimeError(f"invalid shape dimension {n}")
+            raise RuntimeError(
+                f"invalid shape dimension {n} at index {i} of shape {errors.size(size)}"
+            )
         else:
             known *= n
     if hole >= 0 and known:
@@ -218,7 +220,7 @@ def flatten(input, start_dim=0, end_dim=-1):
 @function("ravel", method=True)
 def ravel(input):
     """All elements in one dimension."""
-    return reshape_to(input, (input._array.size,))
+    return view_op.call(contiguous(input), (input._array.size,))
 
 
 @function("unflatten", method=True)
@@ -342,6 +344,7 @@ def conjugate_transpose(self):
     if self._array.ndim != 2:
         raise RuntimeError(
             f"tensor.H is only supported on matrices (2-D tensors). Got {self._array.ndim}-D tensor."
+            + (" For batches of matrices, consider using tensor.mH" if self._array.ndim > 2 else "")
         )
     return adjoint(self)
 
@@ -569,12 +572,14 @@ def broadcast_tensors(*tensors):
 @method("sum_to_size")
 def sum_to_size(self, *size):
     """Summed over dimensions until the shape is `size`; itself if it is so already."""
-    from .reduce import sum_dim
+    from .reduce import sum_all, sum_dim
 
     size = size_of(size)
     shape = self._array.shape
     if shape == size:
         return self
+    if not size:
+        return sum_all.call(self)
     extra = len(shape) - len(size)
     if extra < 0 or any(n != m and n != 1 for n, m in zip(size, shape[extra:])):
         raise RuntimeError(

@@ -10,7 +10,7 @@ from ..core import errors
 from ..core.formulas import formula_function
 from ..core.op import REGISTRY, declare
 from ..core.tensor import Tensor, wrap_dim
-from .expose import function, method
+from .expose import function, method, write_out
 from .shape import size_of
 
 ALL = slice(None)
@@ -74,6 +74,13 @@ slice_backward_op = declare(
 )  # fmt: skip
 
 
+narrow_copy_op = declare(
+    "narrow_copy", lambda xp, self, *, dim, start, end: self[at(dim, slice(start, end))].copy(), jvp="linear", complex=True,
+    self=lambda F, g, self_shape, dim, start, end: F.slice_backward(g, self_shape, dim, start, end, 1),
+    samples=lambda t: [(t(5, 4), 0, 1, 4), (t(3), 0, 1, 1), (t(2, 0), 1, 0, 0)],
+)  # fmt: skip
+
+
 @function("select", method=True)
 def select(input, dim, index):
     """A view of the entries at `index` of dimension `dim`, which goes away."""
@@ -112,9 +119,10 @@ def narrow(input, dim, start, length):
 @function("narrow_copy", method=True)
 def narrow_copy(input, dim, start, length, *, out=None):
     """A copy of ``narrow``."""
-    from .expose import write_out
-
-    return write_out(out, narrow(input, dim, start, length).clone())
+    part = narrow(input.detach(), dim, start, length)
+    dim = wrap_dim(dim, part._array.ndim)
+    start = start + input._array.shape[dim] if start < 0 else start
+    return write_out(out, narrow_copy_op.call(input, dim, start, start + length))
 
 
 # -- diagonals ---------------------------------------------------------------------------------------------------

@@ -85,7 +85,7 @@ def unbind(input, dim=0):
     """All entries of `dim`, as a tuple of views without that dimension."""
     n = input._array.ndim
     if not n:
-        raise RuntimeError("Dimension specified as 0 but tensor has no dimensions")
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     return REGISTRY["unbind"].call(input, wrap_dim(dim, n))
 
 
@@ -199,7 +199,7 @@ def _directed(name: str, least: int, dim_of) -> None:
         n = input._array.ndim
         if n < least:
             raise RuntimeError(
-                f"torch.{name} requires a tensor with at least {least} dimension{'s' if least > 1 else ''}, but got a "
+                f"torch.{name} requires a tensor with at least {least} dimension, but got a "
                 f"tensor with {n} dimensions!"
             )
         dim = dim_of(n)

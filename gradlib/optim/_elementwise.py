@@ -50,9 +50,9 @@ class ElementwiseOptimizer(Optimizer):
         return gradlib.zeros_like(p)
 
     def advance(
-        self, group: dict[str, Any], scalars: dict[str, float]
+        self, group: dict[str, Any], scalars: dict[str, Any]
     ) -> tuple[dict[str, float], SimpleNamespace]:
-        """(new scalars, constants of this step's update)."""
+        """(new scalars, constants of this step's update); `scalars` are NumPy arrays []."""
         raise NotImplementedError
 
     @staticmethod
@@ -193,7 +193,7 @@ def scalar_tensor(value: float, like: Tensor | None = None) -> Tensor:
 
 
 def round_to_state(value: float) -> float:
-    """A number as a state tensor of shape [] would keep it."""
+    """A number as a new state tensor of shape [] would keep it."""
     wide = gradlib.get_default_dtype() == gradlib.float64
     return value if wide else float(np.float32(value))
 
@@ -272,7 +272,7 @@ class Batch:
     def constants(self, optimizer: ElementwiseOptimizer, group: dict[str, Any]) -> Any:
         """Count the step; the constants of `update`."""
         first = self.states[0]
-        scalars = {name: float(first[name]._array) for name in self.scalar_names}
+        scalars = {name: first[name]._array for name in self.scalar_names}
         new, h = optimizer.advance(group, scalars)
         self.set_scalars(new)
         h.added, h.subtracted = optimizer.decay(group)

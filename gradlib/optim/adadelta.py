@@ -68,11 +68,11 @@ class Adadelta(ElementwiseOptimizer):
         return ("square_avg", "acc_delta")
 
     def advance(
-        self, group: dict[str, Any], scalars: dict[str, float]
+        self, group: dict[str, Any], scalars: dict[str, Any]
     ) -> tuple[dict[str, float], SimpleNamespace]:
         """Count the step."""
         rho = float(group["rho"])
-        return {"step": scalars["step"] + 1}, SimpleNamespace(
+        return {"step": float(scalars["step"]) + 1}, SimpleNamespace(
             lr=float(group["lr"]), rho=rho, fresh=1 - rho, eps=float(group["eps"])
         )
 

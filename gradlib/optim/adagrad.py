@@ -81,10 +81,10 @@ class Adagrad(ElementwiseOptimizer):
         """Accepted for compatibility; state is not moved to shared memory."""
 
     def advance(
-        self, group: dict[str, Any], scalars: dict[str, float]
+        self, group: dict[str, Any], scalars: dict[str, Any]
     ) -> tuple[dict[str, float], SimpleNamespace]:
         """Count the step."""
-        step = scalars["step"] + 1
+        step = float(scalars["step"]) + 1
         lr = float(group["lr"]) / (1 + (step - 1) * float(group["lr_decay"]))
         return {"step": step}, SimpleNamespace(lr=lr, eps=float(group["eps"]))
 

@@ -97,10 +97,10 @@ class Adam(ElementwiseOptimizer):
         return _split_decay(group, group["weight_decay"], group["lr"])
 
     def advance(
-        self, group: dict[str, Any], scalars: dict[str, float]
+        self, group: dict[str, Any], scalars: dict[str, Any]
     ) -> tuple[dict[str, float], SimpleNamespace]:
         """Count the step; fold the bias corrections into eps and the step size."""
-        step = scalars["step"] + 1
+        step = float(scalars["step"]) + 1
         beta1, beta2 = (float(b) for b in group["betas"])
         root = (1 - beta2**step) ** 0.5
         return {"step": step}, SimpleNamespace(

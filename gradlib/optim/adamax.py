@@ -66,10 +66,10 @@ class Adamax(ElementwiseOptimizer):
         return ("exp_avg", "exp_inf")
 
     def advance(
-        self, group: dict[str, Any], scalars: dict[str, float]
+        self, group: dict[str, Any], scalars: dict[str, Any]
     ) -> tuple[dict[str, float], SimpleNamespace]:
         """Count the step."""
-        step = scalars["step"] + 1
+        step = float(scalars["step"]) + 1
         beta1, beta2 = (float(b) for b in group["betas"])
         return {"step": step}, SimpleNamespace(
             fresh=1 - beta1,

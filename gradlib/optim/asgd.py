@@ -8,7 +8,7 @@ from typing import Any
 import gradlib
 from gradlib.core.tensor import Tensor
 from gradlib.optim._checks import check_flags, check_lr, check_nonnegative
-from gradlib.optim._elementwise import ElementwiseOptimizer
+from gradlib.optim._elementwise import ElementwiseOptimizer, round_to_state
 
 __all__ = ["ASGD"]
 
@@ -75,18 +75,18 @@ class ASGD(ElementwiseOptimizer):
         return {"step": 0.0, "eta": float(group["lr"]), "mu": 1.0}
 
     def advance(
-        self, group: dict[str, Any], scalars: dict[str, float]
+        self, group: dict[str, Any], scalars: dict[str, Any]
     ) -> tuple[dict[str, float], SimpleNamespace]:
         """Count the step; this step uses eta and mu of the step before."""
-        step = scalars["step"] + 1
+        step = float(scalars["step"]) + 1
         lr, lambd = float(group["lr"]), float(group["lambd"])
         new = {
             "step": step,
-            "eta": lr / (1 + lambd * lr * step) ** group["alpha"],
-            "mu": 1 / max(1, step - group["t0"]),
+            "eta": round_to_state(lr / (1 + lambd * lr * step) ** group["alpha"]),
+            "mu": round_to_state(1 / max(1, step - group["t0"])),
         }
-        eta = scalars["eta"]
-        return new, SimpleNamespace(eta=eta, shrink=lambd * eta, mu=scalars["mu"])
+        eta = float(scalars["eta"])
+        return new, SimpleNamespace(eta=eta, shrink=lambd * eta, mu=float(scalars["mu"]))
 
     @staticmethod
     def update(xp: Any, h: Any, p: Any, g: Any, slots: list[Any], out: Any, tmp: Any) -> None:

@@ -141,7 +141,8 @@ class LBFGS(Optimizer):
                     old_steps.append(s)
                     ro.append(1.0 / ys)
                     scale = ys / float(y.dot(y))
-                d = _two_loops(grad, old_dirs, old_steps, ro, scale)
+                alphas = state.setdefault("al", [None] * group["history_size"])
+                d = _two_loops(grad, old_dirs, old_steps, ro, scale, alphas)
             previous, previous_loss = grad.clone(), loss
             t = min(1.0, 1.0 / float(grad.abs().sum())) * lr if state["n_iter"] == 1 else lr
             slope = float(grad.dot(d))
@@ -206,11 +207,15 @@ def _largest(x: Tensor) -> float:
 
 
 def _two_loops(
-    grad: Tensor, dirs: list[Tensor], steps: list[Tensor], ro: list[float], scale: Any
+    grad: Tensor,
+    dirs: list[Tensor],
+    steps: list[Tensor],
+    ro: list[float],
+    scale: Any,
+    alphas: list[Any],
 ) -> Tensor:
     """Minus the inverse Hessian approximation times the gradient."""
     q = -grad
-    alphas = [0.0] * len(dirs)
     for i in reversed(range(len(dirs))):
         alphas[i] = float(steps[i].dot(q)) * ro[i]
         q = q - dirs[i] * alphas[i]

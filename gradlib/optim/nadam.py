@@ -7,7 +7,7 @@ from typing import Any
 
 from gradlib.core.tensor import Tensor
 from gradlib.optim._checks import check_betas, check_flags, check_lr, check_nonnegative
-from gradlib.optim._elementwise import ElementwiseOptimizer, round_to_state
+from gradlib.optim._elementwise import ElementwiseOptimizer
 from gradlib.optim.adam import _split_decay
 
 __all__ = ["NAdam"]
@@ -89,14 +89,15 @@ class NAdam(ElementwiseOptimizer):
         return _split_decay(group, group["weight_decay"], group["lr"])
 
     def advance(
-        self, group: dict[str, Any], scalars: dict[str, float]
+        self, group: dict[str, Any], scalars: dict[str, Any]
     ) -> tuple[dict[str, float], SimpleNamespace]:
         """Count the step; the product is rounded as its state tensor rounds it."""
-        step = scalars["step"] + 1
+        step = float(scalars["step"]) + 1
         beta1, beta2 = (float(b) for b in group["betas"])
         lr = float(group["lr"])
         mu, mu_next = _mu(beta1, step, group), _mu(beta1, step + 1, group)
-        product = round_to_state(scalars["mu_product"] * mu)
+        product = scalars["mu_product"]
+        product = float(product * product.dtype.type(mu))
         return {"step": step, "mu_product": product}, SimpleNamespace(
             fresh1=1 - beta1,
             beta2=beta2,

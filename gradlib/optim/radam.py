@@ -83,10 +83,10 @@ class RAdam(ElementwiseOptimizer):
         return _split_decay(group, group["weight_decay"], group["lr"])
 
     def advance(
-        self, group: dict[str, Any], scalars: dict[str, float]
+        self, group: dict[str, Any], scalars: dict[str, Any]
     ) -> tuple[dict[str, float], SimpleNamespace]:
         """Count the step; decide whether it is adaptive."""
-        step = scalars["step"] + 1
+        step = float(scalars["step"]) + 1
         beta1, beta2 = (float(b) for b in group["betas"])
         size = float(group["lr"]) / (1 - beta1**step)
         rho_inf, rho = _rho(beta2, step)

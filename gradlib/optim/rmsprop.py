@@ -78,11 +78,11 @@ class RMSprop(ElementwiseOptimizer):
         return names + ("grad_avg",) if group["centered"] else names
 
     def advance(
-        self, group: dict[str, Any], scalars: dict[str, float]
+        self, group: dict[str, Any], scalars: dict[str, Any]
     ) -> tuple[dict[str, float], SimpleNamespace]:
         """Count the step."""
         alpha = float(group["alpha"])
-        return {"step": scalars["step"] + 1}, SimpleNamespace(
+        return {"step": float(scalars["step"]) + 1}, SimpleNamespace(
             lr=float(group["lr"]),
             alpha=alpha,
             fresh=1 - alpha,

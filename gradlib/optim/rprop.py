@@ -80,12 +80,12 @@ class Rprop(ElementwiseOptimizer):
         return 0.0, 0.0
 
     def advance(
-        self, group: dict[str, Any], scalars: dict[str, float]
+        self, group: dict[str, Any], scalars: dict[str, Any]
     ) -> tuple[dict[str, float], SimpleNamespace]:
         """Count the step."""
         minus, plus = (float(e) for e in group["etas"])
         smallest, largest = (float(s) for s in group["step_sizes"])
-        return {"step": scalars["step"] + 1}, SimpleNamespace(
+        return {"step": float(scalars["step"]) + 1}, SimpleNamespace(
             minus=minus, plus=plus, smallest=smallest, largest=largest
         )
 

@@ -96,7 +96,7 @@ class SGD(ElementwiseOptimizer):
         return (g * (group["dampening"] / group["momentum"])).detach()
 
     def advance(
-        self, group: dict[str, Any], scalars: dict[str, float]
+        self, group: dict[str, Any], scalars: dict[str, Any]
     ) -> tuple[dict[str, float], SimpleNamespace]:
         """Constants of the step."""
         return {}, SimpleNamespace(

@@ -130,3 +130,22 @@ def test_mapped_by_pytorch(tmp_path):
 def test_class_of_pytorch_that_is_not_known_as_safe():
     with pytest.raises(gradlib.serialization.pickle.UnpicklingError, match=r"torch\.nn\.modules"):
         from_torch(torch.nn.Linear(1, 1))
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if n != "complex128"])
+def test_safetensors_in_both_directions(tmp_path, name):
+    package = pytest.importorskip("safetensors.torch")
+    from gradlib import safetensors
+
+    path = tmp_path / "x.safetensors"
+    theirs = {"a": torch.ones(2, 3, dtype=getattr(torch, name)), "b": torch.zeros(0)}
+    package.save_file(theirs, path, {"note": "text"})
+    ours = safetensors.load_file(path)
+    assert ours["a"].dtype is getattr(gradlib, name)
+    assert ours["a"].tolist() == theirs["a"].tolist()
+    assert safetensors.load_metadata(path) == {"note": "text"}
+    safetensors.save_file(ours, path)
+    back = package.load_file(path)
+    assert back["a"].dtype == theirs["a"].dtype
+    assert back["a"].tolist() == theirs["a"].tolist()
+    assert back["b"].shape == (0,)

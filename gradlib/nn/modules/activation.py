@@ -157,9 +157,7 @@ class Hardtanh(Module):
         self.max_val = max_val
         self.inplace = inplace
         if not max_val > min_val:
-            raise AssertionError(
-                f"max_val ({max_val}) must be greater than min_val ({min_val})"
-            )
+            raise AssertionError(f"max_val ({max_val}) must be greater than min_val ({min_val})")
 
     def forward(self, input: Tensor) -> Tensor:
         """input: [...] -> the same shape."""

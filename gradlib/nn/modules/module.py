@@ -195,7 +195,7 @@ class Module(Calling, StateDict, Conversion):
             extra = f", got: {name}" if kind == "module" else ""
             raise KeyError(f'{kind} name can\'t contain "."{extra}')
         if name == "":
-            raise KeyError(f"{kind} name can't be empty string \"\"")
+            raise KeyError(f'{kind} name can\'t be empty string ""')
         if hasattr(self, name) and name not in self.__dict__[registry]:
             raise KeyError(f"attribute '{name}' already exists")
 

@@ -1,7 +1,7 @@
 """Datasets, samplers and the DataLoader that turns them into batches."""
 
 from gradlib.utils.data._utils.collate import default_collate, default_convert
-from gradlib.utils.data._utils.worker import WorkerInfo, get_worker_info
+from gradlib.utils.data._utils.info import WorkerInfo, get_worker_info
 from gradlib.utils.data.dataloader import DataLoader
 from gradlib.utils.data.dataset import (
     ChainDataset,

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import itertools
-import multiprocessing
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from multiprocessing.context import BaseContext
 from typing import Any, Generic, TypeVar
 
 from gradlib.utils.data._utils.collate import default_collate, default_convert
+from gradlib.utils.data._utils.info import get_worker_info
 from gradlib.utils.data._utils.iterators import (
     BaseIterator,
     SingleProcessIterator,
     WorkersIterator,
 )
-from gradlib.utils.data._utils.worker import get_worker_info
 from gradlib.utils.data.dataset import Dataset, IterableDataset
 from gradlib.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
@@ -170,6 +168,9 @@ class DataLoader(Generic[T_co]):
     @multiprocessing_context.setter
     def multiprocessing_context(self, context: Any) -> None:
         if context is not None:
+            import multiprocessing  # here, since most programs never need it
+            from multiprocessing.context import BaseContext
+
             if self.num_workers == 0:
                 raise ValueError(
                     "multiprocessing_context can only be used with multi-process loading "

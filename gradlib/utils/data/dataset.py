@@ -93,7 +93,7 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
         return tuple(tensor[index] for tensor in self.tensors)
 
     def __len__(self) -> int:
-        return self.tensors[0].size(0)
+        return len(self.tensors[0])
 
     def _collated(self, indices: Sequence[int]) -> list[Tensor] | None:
         """The batch that the default collate function would make, or None to let it do so."""

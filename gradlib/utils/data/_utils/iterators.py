@@ -7,8 +7,6 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-from gradlib.utils.data._utils import pools, transport, worker
-from gradlib.utils.data._utils.errors import WorkerError
 from gradlib.utils.data._utils.fetch import create_fetcher
 from gradlib.utils.data._utils.pin_memory import pin_memory
 from gradlib.utils.data.sampler import draw_seed
@@ -104,7 +102,11 @@ class WorkersIterator(BaseIterator):
     """Asks workers for batches ahead of time, and gives them out in the order of the sampler."""
 
     def __init__(self, loader: Any) -> None:
+        # Here, since multiprocessing takes a while to import and most programs never need it.
+        from gradlib.utils.data._utils import errors, pools, transport, worker
+
         super().__init__(loader)
+        self.Ended, self.WorkerError = worker.Ended, errors.WorkerError
         threads = loader.worker_type == "thread"
         job = worker.Job(
             iterable=loader._iterable,
@@ -169,7 +171,7 @@ class WorkersIterator(BaseIterator):
             raise StopIteration
         batch = self.arrived.pop(number)
         self.send_task()
-        if isinstance(batch, WorkerError):
+        if isinstance(batch, self.WorkerError):
             batch.reraise()
         return batch
 
@@ -200,7 +202,7 @@ class WorkersIterator(BaseIterator):
             if epoch != self.epoch or number not in self.owner:
                 continue
             del self.owner[number]
-            if isinstance(batch, worker.Ended):
+            if isinstance(batch, self.Ended):
                 self._worker_ended(sender)
             else:
                 self.arrived[number] = batch

@@ -18,8 +18,8 @@ import uuid
 from multiprocessing import reduction
 from typing import Any
 
+from gradlib._checkpoint.copies import reduce_tensor
 from gradlib.core.tensor import Tensor
-from gradlib.serialization import reduce_tensor
 from gradlib.utils.data._utils.errors import WorkerError
 
 _MEMORY_FOLDER = "/dev/shm"

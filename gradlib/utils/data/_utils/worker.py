@@ -17,49 +17,13 @@ import numpy as np
 
 from gradlib import random as gradlib_random
 from gradlib.core.generator import Generator, set_thread_generator
-from gradlib.utils.data._utils import transport
+from gradlib.utils.data._utils import info, transport
 from gradlib.utils.data._utils.errors import WorkerError
 from gradlib.utils.data._utils.fetch import create_fetcher
-
-__all__ = ["WorkerInfo", "get_worker_info"]
 
 
 class Ended:
     """Stands for a batch that does not exist: the worker's part of a stream is over."""
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerInfo:
-    """What `get_worker_info` tells a worker about itself.
-
-    Attributes:
-        id: number of the worker, from 0.
-        num_workers: how many there are.
-        seed: the seed its random numbers were started with.
-        dataset: its dataset; in a process a copy of its own.
-    """
-
-    id: int
-    num_workers: int
-    seed: int
-    dataset: Any
-
-
-_process_info: WorkerInfo | None = None
-_thread = threading.local()
-
-
-def get_worker_info() -> WorkerInfo | None:
-    """Which DataLoader worker this code runs in; None outside of workers.
-
-    Example:
-        >>> class Numbers(IterableDataset):
-        ...     def __iter__(self):
-        ...         info = get_worker_info()
-        ...         start, step = (info.id, info.num_workers) if info else (0, 1)
-        ...         return iter(range(start, 100, step))
-    """
-    return getattr(_thread, "info", _process_info)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,12 +124,11 @@ def process_main(job: Job, number: int, tasks: Any, answers: Any, inherited: lis
         answers: connection that answers go to.
         inherited: connections of others, which a forked process must not keep open.
     """
-    global _process_info
     for connection in inherited:
         if not connection.closed:
             connection.close()
     seed = job.base_seed + number
-    _process_info = WorkerInfo(number, job.num_workers, seed, job.dataset)
+    info.process_info = info.WorkerInfo(number, job.num_workers, seed, job.dataset)
     random.seed(seed)
     gradlib_random.manual_seed(seed % 2**64)
     np.random.seed(np.random.SeedSequence([job.base_seed, number]).generate_state(4))
@@ -206,7 +169,7 @@ def _receive(tasks: Any, inbox: queue.SimpleQueue[Any], worker: Worker) -> None:
 def thread_main(job: Job, number: int, inbox: Any, outbox: Any) -> None:
     """The main function of a worker thread; `inbox` and `outbox` are queues."""
     seed = (job.base_seed + number) % 2**64
-    _thread.info = WorkerInfo(number, job.num_workers, seed, job.dataset)
+    info.thread.info = info.WorkerInfo(number, job.num_workers, seed, job.dataset)
     set_thread_generator(Generator().manual_seed(seed))
     worker = Worker(job, number, "thread", inbox.get, lambda answer: outbox.put((number, answer)))
     worker.run()

@@ -1,0 +1,100 @@
+"""``gradlib.nn.functional``: PyTorch's functional interface. Operations live in gradlib/ops; here they get their names."""
+
+from __future__ import annotations
+
+from gradlib.ops.activation import (
+    celu,
+    celu_,
+    elu,
+    elu_,
+    gelu,
+    glu,
+    hardshrink,
+    hardsigmoid,
+    hardswish,
+    hardtanh,
+    hardtanh_,
+    leaky_relu,
+    leaky_relu_,
+    logsigmoid,
+    mish,
+    prelu,
+    relu,
+    relu6,
+    rrelu,
+    rrelu_,
+    selu,
+    selu_,
+    silu,
+    softplus,
+    softshrink,
+    softsign,
+    tanhshrink,
+    threshold,
+    threshold_,
+)
+from gradlib.ops.attention import scaled_dot_product_attention
+from gradlib.ops.conv import (
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_tbc,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+)
+from gradlib.ops.cross_entropy import cross_entropy, nll_loss
+from gradlib.ops.dropout import (
+    alpha_dropout,
+    dropout,
+    dropout1d,
+    dropout2d,
+    dropout3d,
+    feature_alpha_dropout,
+)
+from gradlib.ops.embedding import embedding, embedding_bag, one_hot
+from gradlib.ops.expose import PUBLIC
+from gradlib.ops.loss import (
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
+    gaussian_nll_loss,
+    huber_loss,
+    kl_div,
+    l1_loss,
+    mse_loss,
+    poisson_nll_loss,
+    smooth_l1_loss,
+    soft_margin_loss,
+)
+from gradlib.ops.addmm import linear
+from gradlib.ops.norm import cosine_similarity, pairwise_distance, pdist
+from gradlib.ops.normalization import (
+    batch_norm,
+    group_norm,
+    instance_norm,
+    layer_norm,
+    local_response_norm,
+    normalize,
+    rms_norm,
+)
+from gradlib.ops.pad import pad
+from gradlib.ops.pool import (
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    lp_pool1d,
+    lp_pool2d,
+    lp_pool3d,
+    max_pool1d,
+    max_pool1d_with_indices,
+    max_pool2d,
+    max_pool2d_with_indices,
+    max_pool3d,
+    max_pool3d_with_indices,
+)
+from gradlib.ops.softmax import functional_log_softmax as log_softmax
+from gradlib.ops.softmax import functional_softmax as softmax
+from gradlib.ops.softmax import functional_softmin as softmin
+
+sigmoid, tanh = PUBLIC["sigmoid"], PUBLIC["tanh"]
+relu_ = PUBLIC["relu_"] if "relu_" in PUBLIC else lambda input: input.relu_()

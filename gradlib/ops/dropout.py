@@ -1,0 +1,213 @@
+"""The dropout family. Masks come from the default generator and are one byte an element."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..core.inplace import inplace as run_inplace
+from ..core.op import declare
+from ..core.tensor import Tensor
+from ._blocks import in_pieces
+from .expose import function
+from .random import rng_of
+
+ALPHA = 1.7580993408473766  # scale * alpha of selu: what a unit saturates at, with the sign changed
+
+
+def keep_mask(shape, p: float):
+    """Raw bool array: False with probability `p`."""
+    rng = rng_of(None)
+    if p < 1e-3:  # too rare for 16 bits
+        return rng.random(shape, dtype=np.float32) >= p
+    return rng.integers(0, 1 << 16, shape, dtype=np.uint16) >= np.uint16(min(round(p * 65536), 65535))
+
+
+def _masked(xp, self, *, mask, scale):
+    if self.shape != mask.shape:
+        return (self * mask) * scale
+
+    def piece(xp, x, m):
+        out = x * m
+        out *= scale
+        return out
+
+    return in_pieces(xp, piece, self, mask)
+
+
+dropout_op = declare(
+    "masked_scale", _masked, node="MulBackward0", jvp="linear", inplace=True, complex=True,
+    self=lambda F, g, mask, scale: F.masked_scale(g, mask, scale),
+    samples=lambda t: [(t(3, 4), np.arange(12).reshape(3, 4) % 3 > 0, 1.5), (t(2, 3), np.array([[True], [False]]), 2.0),
+                       (t(), np.array(True), 2.0), (t(0), np.zeros(0, bool), 2.0)],
+)  # fmt: skip
+
+
+def _check(p: float) -> None:
+    if p < 0.0 or p > 1.0:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+
+
+def _run(input: Tensor, shape, p: float, in_place: bool):  # noqa: A002
+    """Zero the elements (or the slices) of a random mask of `shape`; scale the rest."""
+    if p == 0.0 or input.numel() == 0:
+        return input if in_place else input * 1.0
+    array = input._array
+    if p == 1.0:
+        mask, scale = np.zeros(shape, bool), 1.0
+    else:
+        mask, scale = keep_mask(shape, p), 1.0 / (1.0 - p)
+    if array.__class__ is not np.ndarray:
+        from ..backends import backend_of
+
+        mask = backend_of(array).asarray(mask)
+    if in_place:
+        return run_inplace(dropout_op, input, (), (mask, scale))
+    return dropout_op.call(input, mask, scale)
+
+
+def dropout(input, p=0.5, training=True, inplace=False):  # noqa: A002
+    """In training: each element is zeroed with probability `p`, the others are divided by ``1 - p``. Else `input`."""
+    _check(p)
+    return _run(input, input._array.shape, p, inplace) if training else input
+
+
+@function("dropout")
+def _dropout_public(input, p, train):  # noqa: A002
+    return dropout(input, p, train)
+
+
+@function("dropout_")
+def dropout_(input, p, train):  # noqa: A002
+    """In-place version of ``dropout``."""
+    return dropout(input, p, train, True)
+
+
+def _by_channel(shape) -> tuple:
+    return shape[:2] + (1,) * (len(shape) - 2)
+
+
+@function("feature_dropout")
+def feature_dropout(input, p, train):  # noqa: A002
+    """Dropout of whole channels of `input` (N, C, ...)."""
+    _check(p)
+    if not train:
+        return input
+    if input.dim() < 2:
+        raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
+    return _run(input, _by_channel(input._array.shape), p, False)
+
+
+def _channels(n: int, input, p, training, inplace):  # noqa: A002
+    """dropoutNd: whole channels of (N, C, *n) or (C, *n) input."""
+    _check(p)
+    if not training:
+        return input
+    shape = input._array.shape
+    if len(shape) == n + 1 and n != 2:
+        mask = (shape[0],) + (1,) * n
+    else:
+        mask = _by_channel(shape)
+    return _run(input, mask, p, inplace)
+
+
+def dropout1d(input, p=0.5, training=True, inplace=False):  # noqa: A002
+    """Dropout of whole channels of (N, C, L) or (C, L)."""
+    _check(p)
+    if input.dim() not in (2, 3):
+        raise RuntimeError(
+            f"dropout1d: Expected 2D or 3D input, but received a {input.dim()}D input. Note that dropout1d exists to provide "
+            "channel-wise dropout on inputs with 1 spatial dimension, a channel dimension, and an optional batch dimension "
+            "(i.e. 2D or 3D inputs)."
+        )
+    return _channels(1, input, p, training, inplace)
+
+
+def dropout2d(input, p=0.5, training=True, inplace=False):  # noqa: A002
+    """Dropout of whole channels of (N, C, H, W)."""
+    import warnings
+
+    if input.dim() not in (3, 4):
+        warnings.warn(
+            f"dropout2d: Received a {input.dim()}-D input to dropout2d, which is deprecated and will result in an error in a "
+            "future release. To retain the behavior and silence this warning, please use dropout instead. Note that dropout2d "
+            "exists to provide channel-wise dropout on inputs with 2 spatial dimensions, a channel dimension, and an optional "
+            "batch dimension.",
+            stacklevel=2,
+        )
+    if input.dim() == 3:
+        warnings.warn(
+            "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is desired - input "
+            "is interpreted as shape (N, C, L), where C is the channel dim. This behavior will change in a future release to "
+            "interpret the input as one without a batch dimension, i.e. shape (C, H, W). To maintain the 1D channel-wise "
+            "dropout behavior, please switch to using dropout1d instead.",
+            stacklevel=2,
+        )
+    return _channels(2, input, p, training, inplace)
+
+
+def dropout3d(input, p=0.5, training=True, inplace=False):  # noqa: A002
+    """Dropout of whole channels of (N, C, D, H, W) or (C, D, H, W)."""
+    return _channels(3, input, p, training, inplace)
+
+
+def _alpha(input, shape, p: float, in_place: bool):  # noqa: A002
+    """Dropped elements go to -ALPHA; then scaled and shifted so that mean 0 and variance 1 are kept."""
+    if p == 0.0 or input.numel() == 0:
+        return input
+    if p == 1.0:
+        return input.mul_(0.0) if in_place else input * 0.0
+    scale = 1.0 / math.sqrt((ALPHA * ALPHA * p + 1.0) * (1.0 - p))
+    mask = keep_mask(shape, p)
+    from ..backends import backend_of
+
+    xp = backend_of(input._array)
+    noise = xp.asarray(mask)
+    dropped = (~noise).astype(input._array.dtype)
+    shift = Tensor._make(dropped * (-ALPHA * scale) + ALPHA * scale * p)
+    if in_place:
+        return run_inplace(dropout_op, input, (), (noise, scale)).add_(shift.expand(input.shape))
+    return dropout_op.call(input, noise, scale) + shift
+
+
+def alpha_dropout(input, p=0.5, training=False, inplace=False):  # noqa: A002
+    """Dropout for selu networks: dropped elements saturate, and mean and variance are kept."""
+    _check(p)
+    return _alpha(input, input._array.shape, p, inplace) if training else input
+
+
+def feature_alpha_dropout(input, p=0.5, training=False, inplace=False):  # noqa: A002
+    """``alpha_dropout`` of whole channels."""
+    _check(p)
+    if not training:
+        return input
+    if input.dim() < 2:
+        raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
+    return _alpha(input, _by_channel(input._array.shape), p, inplace)
+
+
+@function("alpha_dropout")
+def _alpha_dropout_public(input, p, train):  # noqa: A002
+    return alpha_dropout(input, p, train)
+
+
+@function("alpha_dropout_")
+def alpha_dropout_(input, p, train):  # noqa: A002
+    """In-place version of ``alpha_dropout``."""
+    return alpha_dropout(input, p, train, True)
+
+
+@function("feature_alpha_dropout")
+def _feature_alpha_dropout_public(input, p, train):  # noqa: A002
+    return feature_alpha_dropout(input, p, train)
+
+
+@function("native_dropout")
+def native_dropout(input, p, train):  # noqa: A002
+    """Dropout and its mask of kept elements: (output, mask)."""
+    array = input._array
+    if not train:
+        return input.clone(), Tensor._make(np.ones(array.shape, bool))
+    mask = keep_mask(array.shape, p) if p < 1 else np.zeros(array.shape, bool)
+    return dropout_op.call(input, mask, 1.0 / (1.0 - p) if p < 1 else 0.0), Tensor._make(mask)
