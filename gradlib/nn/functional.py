@@ -66,7 +66,7 @@ from gradlib.ops.loss import (
     smooth_l1_loss,
     soft_margin_loss,
 )
-from gradlib.ops.addmm import linear
+from gradlib.ops.matmul import linear_op
 from gradlib.ops.norm import cosine_similarity, pairwise_distance, pdist
 from gradlib.ops.normalization import (
     batch_norm,
@@ -95,6 +95,28 @@ from gradlib.ops.pool import (
 from gradlib.ops.softmax import functional_log_softmax as log_softmax
 from gradlib.ops.softmax import functional_softmax as softmax
 from gradlib.ops.softmax import functional_softmin as softmin
+
+
+
+def linear(input, weight, bias=None):
+    """``input @ weight.T + bias``: input (..., n), weight (m, n) or (n,), bias (m,); RuntimeError when they do not fit."""
+    try:
+        x, w = input._array.shape, weight._array.shape
+    except AttributeError:
+        name, bad = ("input", input) if not hasattr(input, "_array") else ("weight", weight)
+        raise TypeError(f"linear(): argument '{name}' must be Tensor, not {type(bad).__name__}") from None
+    if len(w) != 2:
+        out = input.matmul(weight if len(w) == 1 else weight.t())
+        return out if bias is None else out + bias
+    if not x or x[-1] != w[1]:
+        rows = 1
+        for n in x[:-1]:
+            rows *= n
+        raise RuntimeError(
+            f"mat1 and mat2 shapes cannot be multiplied ({rows}x{x[-1] if x else 1} and {w[1]}x{w[0]})"
+        )
+    return linear_op.call(input, weight, bias)
+
 
 sigmoid, tanh = PUBLIC["sigmoid"], PUBLIC["tanh"]
 relu_ = PUBLIC["relu_"] if "relu_" in PUBLIC else lambda input: input.relu_()

@@ -73,7 +73,7 @@ def _index_put_into(xp, out, values, *, indices, accumulate):
 
 
 def _index_put(xp, self, values, *, indices, accumulate):
-    out = self.copy(order="C")
+    out = xp.array(self, order="C")
     _index_put_into(xp, out, values, indices=indices, accumulate=accumulate)
     return out
 

@@ -124,9 +124,9 @@ def _index_fill_tensor_into(xp, out, index, value, *, dim):
 
 
 def _on_copy(kernel):
-    def run(self, *args, **attrs):
-        out = self.copy(order="C")
-        kernel(*args[:1], out, *args[1:], **attrs)
+    def run(xp, self, *args, **attrs):
+        out = xp.array(self, order="C")
+        kernel(xp, out, *args, **attrs)
         return out
 
     return run
@@ -136,7 +136,7 @@ _add, _copied, _filled, _filled_tensor = map(
     _on_copy, (_index_add_into, _index_copy_into, _index_fill_into, _index_fill_tensor_into)
 )
 index_add_op = declare(
-    "index_add", lambda xp, self, index, source, *, dim, alpha: _add(self, xp, index, source, dim=dim, alpha=alpha),
+    "index_add", lambda xp, self, index, source, *, dim, alpha: _add(xp, self, index, source, dim=dim, alpha=alpha),
     promote="free", jvp="linear", complex=True, self=lambda g: g,
     source=lambda F, g, index, source_shape, dim, alpha: F.expand(F.index_select(g, dim, index), source_shape) * alpha
     if alpha != 1 else F.reshape(F.index_select(g, dim, index), source_shape),
@@ -146,7 +146,7 @@ index_add_op = declare(
     ],
 )  # fmt: skip
 index_copy_op = declare(
-    "index_copy", lambda xp, self, index, source, *, dim: _copied(self, xp, index, source, dim=dim),
+    "index_copy", lambda xp, self, index, source, *, dim: _copied(xp, self, index, source, dim=dim),
     promote="free", jvp="linear", complex=True, self=lambda F, g, index, dim: F.index_fill(g, index, dim, 0),
     source=lambda F, g, index, source_shape, dim: F.reshape(F.index_select(g, dim, index), source_shape),
     samples=lambda t: [
@@ -154,16 +154,16 @@ index_copy_op = declare(
     ],
 )  # fmt: skip
 index_fill_op = declare(
-    "index_fill", lambda xp, self, index, *, dim, value: _filled(self, xp, index, dim=dim, value=value),
+    "index_fill", lambda xp, self, index, *, dim, value: _filled(xp, self, index, dim=dim, value=value),
     promote="free", complex=True, self=lambda F, g, index, dim: F.index_fill(g, index, dim, 0),
     jvp=lambda F, self_t, index, dim: F.index_fill(self_t, index, dim, 0),
     samples=lambda t: [(t(3, 4), _sample(2, 0), 0, 1.5), (t(), _sample(0), 0, 2.0), (t(2, 3), _sample(), 0, 1.0)],
 )  # fmt: skip
 index_fill_tensor_op = declare(
-    "index_fill_tensor", lambda xp, self, index, value, *, dim: _filled_tensor(self, xp, index, value, dim=dim),
+    "index_fill_tensor", lambda xp, self, index, value, *, dim: _filled_tensor(xp, self, index, value, dim=dim),
     promote="free", complex=True, jvp="linear", node="IndexFillBackward1",
     self=lambda F, g, index, dim: F.index_fill(g, index, dim, 0),
-    value=lambda F, g, index, dim: F.sum_all(F.index_select(g, dim, index)),
+    value=lambda F, g, index, dim: F.sum_all(g - F.index_fill(g, index, dim, 0)),
     samples=lambda t: [(t(3, 4), _sample(2, 0), t(), 0), (t(), _sample(0), t(), 0), (t(2, 3), _sample(), t(), 0)],
 )  # fmt: skip
 _add_into = InPlace(index_add_op, _index_add_into)
@@ -363,7 +363,7 @@ def _put_into(xp, out, index, source, *, accumulate):
 
 
 def _put(xp, self, index, source, *, accumulate):
-    out = self.copy(order="C")
+    out = xp.array(self, order="C")
     _put_into(xp, out, index, source, accumulate=accumulate)
     return out
 

@@ -460,12 +460,12 @@ def _lu_self(F, gs, self, result0, result1):
 
 
 permutation_matrix = declare(
-    "permutation_matrix", lambda xp, pivots, like: _perm_matrix(xp, _permutation(xp, pivots, like.shape[-2]), "
-    "like.dtype), promote="free",
+    "permutation_matrix", lambda xp, pivots, like: _perm_matrix(xp, _permutation(xp, pivots, like.shape[-2]),
+    like.dtype), promote="free",
 )  # fmt: skip
 lu_factor_op = declare(
-    "linalg_lu_factor", _lu_factor, n_out=2, complex=True, self=_lu_self, nondifferentiable=(1,), "
-    "node="LinalgLuFactorExBackward0",
+    "linalg_lu_factor", _lu_factor, n_out=2, complex=True, self=_lu_self, nondifferentiable=(1,),
+    node="LinalgLuFactorExBackward0",
 )  # fmt: skip
 
 
@@ -545,4 +545,3 @@ def _lu_function(A, pivot=True, get_infos=False, out=None):
     """(LU, pivots), with info as third if asked for; see ``linalg.lu_factor``."""
     LU, pivots, info = lu_factor_ex(A, pivot=pivot)
     return write_out(out, (LU, pivots, info) if get_infos else (LU, pivots))
-

@@ -86,8 +86,8 @@ def _fill_diagonal(xp, self, *, value):
 
 
 fill_diagonal = declare(
-    "fill_diagonal", _fill_diagonal, complex=True, self=lambda F, g: F.fill_diagonal(g, 0.0), "
-    "node="FillDiagonalBackward0",
+    "fill_diagonal", _fill_diagonal, complex=True, self=lambda F, g: F.fill_diagonal(g, 0.0),
+    node="FillDiagonalBackward0",
     jvp=lambda F, self_t: F.fill_diagonal(self_t, 0.0), samples=lambda t: [(t(3, 3), 1.0), (t(2, 3, 2), 0.0)],
 )  # fmt: skip
 
@@ -100,14 +100,14 @@ def _diag_matrix(xp, self, *, rows, columns):
 
 
 diag_vector = declare(
-    "diag_vector", lambda xp, self: xp.diagonal(self, 0, -2, -1).copy(), jvp="linear", complex=True, "
-    "node="DiagonalBackward0",
+    "diag_vector", lambda xp, self: xp.diagonal(self, 0, -2, -1).copy(), jvp="linear", complex=True,
+    node="DiagonalBackward0",
     self=lambda F, g, self_shape: F.diag_matrix(g, self_shape[-2], self_shape[-1]), samples=lambda t: [(t(3, 4),),
     (t(2, 3, 3),)],
 )  # fmt: skip
 diag_matrix = declare(
-    "diag_matrix", _diag_matrix, jvp="linear", complex=True, self=lambda F, g: F.diag_vector(g), "
-    "node="DiagEmbedBackward0",
+    "diag_matrix", _diag_matrix, jvp="linear", complex=True, self=lambda F, g: F.diag_vector(g),
+    node="DiagEmbedBackward0",
     samples=lambda t: [(t(3), 3, 3), (t(2, 3), 4, 3)],
 )  # fmt: skip
 
@@ -290,8 +290,10 @@ def with_info(fn, where, check_errors: bool, A: Tensor, *others: Tensor):
 
 @linalg("inv_ex")
 def inv_ex(A, *, check_errors=False, out=None):
-    """(inverse, info): as ``inv``, but a singular matrix gives nan and the number of its zero pivot in info (int32)."""
-    return write_out(out, return_types.linalg_inv_ex(*with_info(inv, _pivot_or_zero, check_errors, A)))
+    """(inverse, info): as ``inv``, but a singular matrix gives nan and the number of its zero pivot in info."""
+    return write_out(
+        out, return_types.linalg_inv_ex(*with_info(inv, _pivot_or_zero, check_errors, A))
+    )
 
 
 def _pivot_or_zero(xp, one) -> int:
@@ -376,12 +378,14 @@ def solve(A, B, *, left=True, out=None):
 
 @linalg("solve_ex")
 def solve_ex(A, B, *, left=True, check_errors=False, out=None):
-    """(result, info): as ``solve``, but a singular matrix gives nan and the number of its zero pivot in info (int32)."""
+    """(result, info): as ``solve``, but a singular matrix gives nan and the number of its zero pivot in info."""
 
     def run(matrix, right):
         return solve(matrix, right, left=left)
 
-    return write_out(out, return_types.linalg_solve_ex(*with_info(run, _pivot_or_zero, check_errors, A, B)))
+    return write_out(
+        out, return_types.linalg_solve_ex(*with_info(run, _pivot_or_zero, check_errors, A, B))
+    )
 
 
 # -- triangular systems ------------------------------------------------------------------------------------------
@@ -482,7 +486,9 @@ def _not_positive(xp, A, name: str) -> LinAlgError:
         k = _minor(xp, one)
         if k:
             where = f"(Batch element {i}): " if A.ndim > 2 else ""
-            return LinAlgError(f"{name}: {where}{text} (the leading minor of order {k} is not positive-definite).")
+            return LinAlgError(
+                f"{name}: {where}{text} (the leading minor of order {k} is not positive-definite)."
+            )
     return LinAlgError(f"{name}: {text}.")
 
 

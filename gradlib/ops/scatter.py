@@ -158,7 +158,7 @@ def on_copy(kernel):
     """The out-of-place form of a kernel that writes into its first array."""
 
     def forward(xp, self, index, src, *, dim):
-        out = self.copy(order="C")
+        out = xp.array(self, order="C")
         kernel(xp, out, index, src, dim=dim)
         return out
 
@@ -189,7 +189,7 @@ scatter_op = declare(
 
 
 def _scatter_value(xp, self, index, *, dim, value):
-    out = self.copy(order="C")
+    out = xp.array(self, order="C")
     _scatter_value_into(xp, out, index, dim=dim, value=value)
     return out
 
@@ -263,7 +263,7 @@ def _scatter_reduce_into(xp, out, index, src, *, dim, reduce, include_self):
 
 
 def _scatter_reduce(xp, self, index, src, *, dim, reduce, include_self):
-    out = self.copy(order="C")
+    out = xp.array(self, order="C")
     _scatter_reduce_into(xp, out, index, src, dim=dim, reduce=reduce, include_self=include_self)
     return out
 

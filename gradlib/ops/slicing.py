@@ -312,7 +312,7 @@ def _declare_scatter(op, samples) -> None:
     name = op.name + "_scatter"
 
     def written(xp, self, src, kwargs):
-        out = self.copy(order="C")
+        out = xp.array(self, order="C")
         op.forward(xp, out, **kwargs)[...] = src
         return out
 
