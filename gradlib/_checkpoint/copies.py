@@ -19,8 +19,8 @@ def _attributes(tensor: Tensor) -> dict[str, Any]:
 
 
 def _owned_root(array: Any) -> Any:
-    """The root of a CPU array, if it owns dense memory in C or Fortran order; else None."""
-    if not isinstance(array, np.ndarray) or span(array) is None:
+    """The root of an array, if it owns dense memory in C or Fortran order; else None."""
+    if span(array) is None:
         return None
     root = root_of(array)
     if root.base is not None or not (root.flags.c_contiguous or root.flags.f_contiguous):
@@ -43,7 +43,7 @@ def reduce_tensor(t: Tensor, protocol: int) -> tuple[Any, ...]:
     """
     array = t._array
     strides, offset = strides_of(array), 0
-    root = _owned_root(array)
+    root = _owned_root(array) if isinstance(array, np.ndarray) else None
     if root is not None:
         offset = (address(array) - address(root)) // array.itemsize
         memory = root
@@ -111,8 +111,10 @@ def deepcopy_tensor(t: Tensor, memo: dict[int, Any]) -> Tensor:
     if root is None:
         duplicate = array.copy("K")
     else:
-        # copy.deepcopy notes the new root in the memo, for other views of this one
-        raw = flat_bytes(copy.deepcopy(root, memo))
+        if id(root) not in memo:
+            memo[id(root)] = root.copy("K")
+            memo.setdefault(id(memo), []).append(root)  # keeps it, and its id, alive meanwhile
+        raw = flat_bytes(memo[id(root)])
         offset = (address(array) - address(root)) // array.itemsize
         duplicate = view_of(raw, t.dtype, offset, array.shape, strides_of(array))
     made = _dressed(Tensor._make(duplicate), type(t), t.requires_grad, {})

@@ -1,6 +1,7 @@
 """Automatic differentiation: ``backward``, ``grad`` and everything documented under torch.autograd."""
 
-from . import anomaly_mode, forward_ad, function, grad_mode, graph
+from ..core.saved import SavedTensor
+from . import anomaly_mode, forward_ad, function, functional, grad_mode, graph, variable
 from .anomaly_mode import detect_anomaly, set_detect_anomaly
 from .differentiate import backward, grad
 from .function import Function, NestedIOFunction
@@ -12,10 +13,13 @@ from .grad_mode import (
     set_multithreading_enabled,
 )
 from .gradcheck import gradcheck, gradgradcheck  # the function takes the place of its module
+from .variable import Variable
 
 __all__ = [
     "Function",
     "NestedIOFunction",
+    "SavedTensor",
+    "Variable",
     "backward",
     "detect_anomaly",
     "enable_grad",

@@ -8,7 +8,9 @@ to the general path. Set GRADLIB_SHOW_CODE=<op> to read what is generated.
 from __future__ import annotations
 
 import sys
+import threading
 from textwrap import indent
+from types import FunctionType
 
 import numpy as np
 
@@ -20,12 +22,37 @@ from .source import LIBRARY, learn, user_frame
 from .storage import share, version_of
 
 
+def prepare(op) -> None:
+    """Give `op` a `call` that writes its own code the first time it is called.
+
+    Writing out all ops would make importing gradlib slow. The function object stays the same: what has been
+    published under many names (function, method, operator) gets the code in one place.
+    """
+    op.call = FunctionType(_first_call.__code__, {"build": build, "op": op}, op.name)
+
+
+def _first_call(*args, **kwargs):
+    """The body of every op's call until it is first called; `build` and `op` are globals of that function."""
+    build(op)  # noqa: F821
+    return op.call(*args, **kwargs)  # noqa: F821
+
+
 def build(op) -> None:
-    """Give `op` its node class and its `call`."""
-    op.node_class = node_class(op)
-    op.call = _call_variadic(op) if op.variadic else _call(op)
+    """Write the node class of `op` and the code of its `call`."""
+    with _building:
+        if op.built is not None:
+            return
+        names = _names(op, node_class(op))
+        made = _call_variadic(op, names) if op.variadic else _call(op, names)
+        call = op.call
+        call.__globals__.update(names)
+        call.__defaults__, call.__kwdefaults__ = made.__defaults__, made.__kwdefaults__
+        op.number_first = names.get("number_first")
+        op.built = names["node_class"]
+        call.__code__ = made.__code__
 
 
+_building = threading.RLock()
 _NUMBERS: dict = {dtypes.float32.np: {}, dtypes.float64.np: {}}
 
 
@@ -61,7 +88,7 @@ _PLACE = [
 _NEW = "out_ = new(Tensor); out_._array = r_; out_._nr = 0; out_._grad = None; out_._ver = 0; out_._view = None"
 
 
-def _names(op) -> dict:
+def _names(op, made_class: type) -> dict:
     from ..ops.expose import write_out
     from . import dispatch, views
     from .tensor import Tensor
@@ -69,7 +96,7 @@ def _names(op) -> dict:
     xp = formulas.numpy_backend()
     return {
         "op": op, "general": dispatch.general, "state": state, "shared": shared, "ndarray": np.ndarray,
-        "asarray": np.asarray, "new": object.__new__, "Tensor": Tensor, "node_class": op.node_class, "edge": edge, "unrecorded_edge": unrecorded_edge,
+        "asarray": np.asarray, "new": object.__new__, "Tensor": Tensor, "node_class": made_class, "edge": edge, "unrecorded_edge": unrecorded_edge,
         "share": share, "version_of": version_of, "next_seq": next_seq, "getframe": sys._getframe,
         "LIBRARY": LIBRARY, "user_frame": user_frame, "learn": learn, "xp": xp, "attach": views.attach, "write_out": write_out,
         "kernel_error": dispatch.kernel_error, "floating": dtypes.NP_FLOATING, "differentiable": dtypes.DIFFERENTIABLE,
@@ -284,8 +311,7 @@ def _mode(general: str) -> list[str]:
     ]
 
 
-def _call(op):
-    names = _names(op)
+def _call(op, names: dict):
     parameters = ", ".join((*op.tensors, *op.attrs))
     if op.optional and not op.attrs:
         parameters = ", ".join(f"{t}=None" if t in op.optional else t for t in op.tensors)
@@ -302,17 +328,17 @@ def _call(op):
         parameters = ", ".join(("input", *op.tensors[1:], "*", "out=None"))
         start = f"    self = input\n    if out is not None: return write_out(out, op.call(input, {rest}))\n"
     text += f"def {op.name}({parameters}):\n{start}{_Writer(op).body()}\n"
-    names = compile_code(op, "forward", text, names)
-    op.number_first = names.get("number_first")
-    return names[op.name]
+    return compile_code(op, "forward", text, names)[op.name]
 
 
-def _call_variadic(op):
+def _call_variadic(op, names: dict):
     """call(list of tensors, *attrs) for ops with one output that save no tensor; the others go the general way."""
     from . import dispatch
 
     if op.n_out != 1 or op.saved_tensors or op.saved_results or op.hidden or op.view:
-        return dispatch.general_call(op)
+        names |= {"general": dispatch.general, "n": len(op.tensors)}
+        text = f"def {op.name}(*args):\n    return general(op, args[:n], args[n:])\n"
+        return compile_code(op, "forward", text, names)[op.name]
     attrs = "".join(a + ", " for a in op.attrs)
     general = f"return general(op, (tensors,), ({attrs}))"
     record = ["node_ = new(node_class); node_.edge_list = tuple([edge(t_) for t_ in tensors])"]
@@ -344,4 +370,4 @@ def _call_variadic(op):
         "return out_",
     ]
     text = f"def {op.name}(tensors, {attrs}):\n" + indent("\n".join(lines), "    ")
-    return compile_code(op, "forward", text, _names(op))[op.name]
+    return compile_code(op, "forward", text, names)[op.name]

@@ -32,13 +32,27 @@ from typing import Any
 REGISTRY: dict[str, Op] = {}
 
 
+def _plain(fn: Callable) -> bool:
+    """Whether the code object tells the parameters: a function without decorator, *args and **kwargs."""
+    code = getattr(fn, "__code__", None)
+    return code is not None and not code.co_flags & 0x0C and not hasattr(fn, "__wrapped__")
+
+
+def parameters(fn: Callable) -> tuple[str, ...]:
+    """The parameter names of a formula; of plain functions without inspect, which would slow importing down."""
+    if not _plain(fn):
+        return tuple(inspect.signature(fn).parameters)
+    code = fn.__code__
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
 class Formula:
     """A gradient formula and the names of what it needs."""
 
     __slots__ = ("fn", "wants")
 
     def __init__(self, fn: Callable):
-        self.fn, self.wants = fn, tuple(inspect.signature(fn).parameters)
+        self.fn, self.wants = fn, parameters(fn)
 
 
 class Op:
@@ -98,18 +112,26 @@ class Op:
         self.jvp = jvp if jvp is not None else "elementwise" if elementwise else None
         if isinstance(self.jvp, str) and self.jvp not in ("linear", "multilinear", "elementwise"):
             raise TypeError(f"op {name}: unknown jvp {self.jvp!r}")
-        self.jvp_wants = tuple(inspect.signature(self.jvp).parameters) if callable(self.jvp) else ()
+        self.jvp_wants = parameters(self.jvp) if callable(self.jvp) else ()
         self._plan()
-        from .codegen import build
+        self.built: type | None = None  # the node class, once the op's code is written
+        self.number_first: Callable | None = None
+        from .codegen import prepare
 
-        build(self)
+        prepare(self)
 
     def _read_signature(self, forward: Callable) -> None:
-        parameters = list(inspect.signature(forward).parameters.values())[1:]
-        plain = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
-        self.tensors = tuple(p.name for p in plain)
-        self.optional = tuple(p.name for p in plain if p.default is None)
-        self.attrs = tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
+        if _plain(forward):
+            code = forward.__code__
+            names, n = code.co_varnames, code.co_argcount
+            self.tensors, self.attrs = names[1:n], names[n : n + code.co_kwonlyargcount]
+            self.optional = names[n - len(forward.__defaults__ or ()) : n]
+        else:
+            given = list(inspect.signature(forward).parameters.values())[1:]
+            plain = [p for p in given if p.kind is p.POSITIONAL_OR_KEYWORD]
+            self.tensors = tuple(p.name for p in plain)
+            self.optional = tuple(p.name for p in plain if p.default is None)
+            self.attrs = tuple(p.name for p in given if p.kind is p.KEYWORD_ONLY)
         self.variadic = self.tensors == ("tensors",)
 
     def _plan(self) -> None:
@@ -142,7 +164,7 @@ class Op:
         # a hidden value is recomputed from saved values on the way to second derivatives
         for key in list(users):
             recompute = self.hidden.get(key)
-            for want in inspect.signature(recompute).parameters if recompute else ():
+            for want in parameters(recompute) if recompute else ():
                 users.setdefault(want, set()).update(users[key])
         self.users = users
         self.saved_tensors = tuple(t for t in self.tensors if t in users)
@@ -159,7 +181,16 @@ class Op:
         return f"<op {self.name}({', '.join((*self.tensors, *self.attrs))})>"
 
     call: Callable[..., Any]
-    node_class: Any
+
+    @property
+    def node_class(self) -> type:
+        """The Node subclass of this op."""
+        if self.built is None:
+            from .codegen import build
+
+            build(self)
+        assert self.built is not None
+        return self.built
 
 
 def declare(name: str, forward: str | Callable, /, **spec: Any) -> Op:

@@ -15,6 +15,7 @@ from . import (
     fill,
     index,
     index_dim,
+    interpolate,
     join,
     linalg,
     loss,
@@ -24,6 +25,7 @@ from . import (
     order,
     pad,
     pool,
+    pool_adaptive,
     reduce,
     scan,
     scatter,
@@ -33,4 +35,5 @@ from . import (
     sort,
     special,
     split,
+    vision,
 )

@@ -375,7 +375,7 @@ trace_op = declare(
 )  # fmt: skip
 scaled_eye_op = declare(
     "scaled_eye", lambda xp, self, *, shape: xp.where(xp.eye(*shape, dtype=bool), self, xp.zeros((), self.dtype)),
-    jvp="linear", complex=True, self=lambda F, g: F.trace(g),
+    jvp="linear", complex=True, self=lambda F, g: F.trace(g), samples=lambda t: [(t(), (3, 3)), (t(), (2, 4))],
 )  # fmt: skip
 
 

@@ -720,10 +720,12 @@ for _name, _fn, _op in (
 
 def _reflected(op: Op):
     """``number <op> tensor``."""
-    first = op.number_first
 
     def reflected(self, other):
-        return first(other, self) if other.__class__ in (float, int) else op.call(other, self)
+        first = op.number_first
+        if first is not None and other.__class__ in (float, int):
+            return first(other, self)
+        return op.call(other, self)
 
     reflected.__name__ = f"__r{op.name}__"
     return reflected

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .. import return_types
+from ..core import dtypes
 from ..core.formulas import formula_function
 from ..core.op import declare
 from ..core.tensor import Tensor, wrap_dim
@@ -40,12 +41,24 @@ def _put_one(xp, self, indices, *, shape, dim, keepdim):
     return out
 
 
-def taken(name: str, kernel=_take_one, **spec):
+def index_samples(t):
+    """A tensor, indices along a dimension of it, the dimension and keepdim."""
+
+    def index(*shape, n):
+        return t(*shape, low=0, high=n, dtype=dtypes.int64)
+
+    return [
+        (t(3, 4), index(3, n=4), 1, False), (t(2, 3, 4), index(2, 1, 4, n=3), 1, True), (t(), index(n=1), 0, False),
+    ]  # fmt: skip
+
+
+def taken(name: str, kernel=_take_one, samples=index_samples, **spec):
     """Declare an op that takes one element along `dim`, the one that `indices` says."""
     return declare(
         name, kernel, promote="free", complex=True,
         self=lambda F, g, indices, self_shape, dim, keepdim: F.put_one(g, indices, tuple(self_shape), dim, keepdim),
-        jvp=lambda F, self_t, indices, dim, keepdim: F.take_one(self_t, indices, dim, keepdim), **spec,
+        jvp=lambda F, self_t, indices, dim, keepdim: F.take_one(self_t, indices, dim, keepdim), samples=samples,
+        **spec,
     )  # fmt: skip
 
 
@@ -54,6 +67,7 @@ put_one = declare(
     "put_one", _put_one, promote="free", complex=True,
     self=lambda F, g, indices, dim, keepdim: F.take_one(g, indices, dim, keepdim),
     jvp=lambda F, self_t, indices, shape, dim, keepdim: F.put_one(self_t, indices, shape, dim, keepdim),
+    samples=lambda t: [(t(3), t(3, low=0, high=4, dtype=dtypes.int64), (3, 4), 1, False)],
 )  # fmt: skip
 
 
@@ -68,7 +82,10 @@ def _even_share(xp, self, like, *, dim):
 
 
 # a mask over its number of true elements, in the dtype of `like`: what each of the tied elements gets
-even_share = declare("even_share", _even_share, promote="free")
+even_share = declare(
+    "even_share", _even_share, promote="free",
+    samples=lambda t: [(t(3, 4, low=0, high=2, dtype=dtypes.bool_), t(3), (1,)), (t(3, low=1, dtype=dtypes.bool_), t(), ())],
+)  # fmt: skip
 
 
 @formula_function()
@@ -206,8 +223,14 @@ def _arg(method: str):
     return forward
 
 
-argmax_op = declare("argmax", _arg("argmax"))
-argmin_op = declare("argmin", _arg("argmin"))
+argmax_op, argmin_op = (
+    declare(
+        name,
+        _arg(name),
+        samples=lambda t: [(t(3, 4), 1, False), (t(3, 4), None, True), (t(), None, False)],
+    )
+    for name in ("argmax", "argmin")
+)
 
 
 def _index(op, input, dim, keepdim, out):
@@ -241,8 +264,20 @@ def _values(method: str):
     return forward
 
 
-max_dim = taken("max", _values("max"), node="MaxBackward0")
-min_dim = taken("min", _values("min"), node="MinBackward0")
+def _extremum_samples(op):
+    def samples(t):
+        x, y = t(3, 4), t(2, 3, 4)
+        return [
+            (x, op.call(x, 1, False), 1, False),
+            (y, op.call(y, 0, True), 0, True),
+            (t(), op.call(t(), None, False), 0, False),
+        ]
+
+    return samples
+
+
+max_dim = taken("max", _values("max"), _extremum_samples(argmax_op), node="MaxBackward0")
+min_dim = taken("min", _values("min"), _extremum_samples(argmin_op), node="MinBackward0")
 
 
 def _along(op, arg_op, result_type, input, dim, keepdim, out):

@@ -68,7 +68,8 @@ def _fill_tensor_into(xp, out, value):
 
 
 fill_op = declare(
-    "fill", lambda xp, self, *, value: xp.full_like(self, value), jvp=lambda F, self_t: F.zeros_like(self_t), complex=True,
+    "fill", lambda xp, self, *, value: xp.full_like(self, value), jvp=lambda F, self_t: F.zeros_like(self_t),
+        complex=True,
     self=lambda F, g: F.zeros_like(g), samples=lambda t: [(t(3, 4), 2.0), (t(), 1.0), (t(0, 2), 0.0)], inplace=True,
 )  # fmt: skip
 fill_tensor_op = declare(
@@ -189,15 +190,21 @@ def _check_broadcast(shape: tuple, other: tuple) -> None:
 # -- masks -------------------------------------------------------------------------------------------------------
 
 
-def _mask(mask, name: str = "masked_fill", what: str = "mask"):
+_C_TYPES = {
+    "int64": "long int", "int32": "int", "int16": "short", "int8": "signed char", "uint8": "unsigned char",
+    "float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
+}  # fmt: skip
+
+
+def _mask(mask):
     if not isinstance(mask, Tensor):
         raise TypeError(
-            f"{name}(): argument 'mask' (position 1) must be Tensor, not {type(mask).__name__}"
+            f"masked_fill_(): argument 'mask' (position 1) must be Tensor, not {type(mask).__name__}"
         )
     if mask._array.dtype.kind != "b":
+        name = _C_TYPES.get(mask.dtype.name, mask.dtype.name)
         raise RuntimeError(
-            f"{name}{'_' * (name == 'masked_fill')} only supports boolean masks, but got mask with dtype "
-            f"{mask.dtype.name if name == 'masked_fill' else mask.dtype}"
+            f"masked_fill_ only supports boolean masks, but got mask with dtype {name}"
         )
     return mask
 
@@ -221,7 +228,8 @@ masked_fill_op = declare(
     "masked_fill", _masked_fill, promote="free", complex=True,
     self=lambda F, g, mask, self_shape: F.sum_to_size(F.masked_fill(g, mask, 0), self_shape),
     jvp=lambda F, self_t, mask: F.masked_fill(self_t, mask, 0),
-    samples=lambda t: [(t(3, 4), _bools(t, 3, 4), 2.0), (t(3, 1), _bools(t, 4), 2.0), (t(), _bools(t), 1.0), (t(0, 2), _bools(t, 2), 1.0)],
+    samples=lambda t: [(t(3, 4), _bools(t, 3, 4), 2.0), (t(3, 1), _bools(t, 4), 2.0), (t(), _bools(t), 1.0),
+        (t(0, 2), _bools(t, 2), 1.0)],
 )  # fmt: skip
 masked_fill_tensor_op = declare(
     "masked_fill_tensor", lambda xp, self, mask, value: xp.where(mask, value.astype(self.dtype), self), promote="free",
@@ -334,7 +342,8 @@ def _to_source(F, g, mask, source_shape):
 masked_scatter_op = declare(
     "masked_scatter", _masked_scatter, promote="free", jvp="linear", complex=True,
     self=lambda F, g, mask, self_shape: F.sum_to_size(F.masked_fill(g, mask, 0), self_shape), source=_to_source,
-    samples=lambda t: [(t(3, 4), _bools(t, 3, 4), t(6)), (t(3, 4), _bools(t, 4), t(2, 3)), (t(0, 2), _bools(t, 2), t(1))],
+    samples=lambda t: [(t(3, 4), _bools(t, 3, 4), t(6)), (t(3, 4), _bools(t, 4), t(2, 3)),
+        (t(0, 2), _bools(t, 2), t(1))],
 )  # fmt: skip
 masked_scatter_into = InPlace(masked_scatter_op, _masked_scatter_into)
 
@@ -352,10 +361,7 @@ def _check_scatter(x: Tensor, mask: Tensor, source: Tensor) -> None:
     wide = np.broadcast_shapes(x._array.shape, mask._array.shape)
     mask_size = mask._array.size or 1
     if int(mask._array.sum()) * (int(np.prod(wide)) // mask_size) > source._array.size:
-        raise RuntimeError(
-            "masked_scatter: expected the number of elements in source to be greater than or equal to the number of "
-            "ones in mask"
-        )
+        raise RuntimeError("Number of elements of source < number of ones in mask")
 
 
 @function("masked_scatter", method=True)

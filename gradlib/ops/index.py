@@ -61,7 +61,8 @@ index_op = declare(
 index_backward_op = declare(
     "index_backward", _index_backward, jvp="linear", complex=True, node="IndexPutBackward0",
     grad=lambda F, g, indices: F.index(g, indices),
-    samples=lambda t: [(t(3, 4), (3, 4), (np.array([0, 2, 0]),)), (t(3), (3, 4), (np.array([0, 2, 0]), np.array([1, 1, 1])))],
+    samples=lambda t: [(t(3, 4), (3, 4), (np.array([0, 2, 0]),)), (t(3), (3, 4),
+        (np.array([0, 2, 0]), np.array([1, 1, 1])))],
 )  # fmt: skip
 
 
@@ -100,7 +101,8 @@ index_put_into = InPlace(index_put_op, _index_put_into)
 def _sequence_is_tuple(key) -> bool:
     """A short list with anything but numbers in it is read as a tuple of indices."""
     return len(key) < 32 and any(
-        [item is None or item is Ellipsis or isinstance(item, (slice, Tensor, list, tuple, ndarray, range)) for item in key]
+        [item is None or item is Ellipsis or isinstance(item, (slice, Tensor, list, tuple, ndarray,
+        range)) for item in key]
     )  # fmt: skip
 
 
@@ -166,10 +168,11 @@ def _bounds(part: slice, n: int) -> tuple[int, int, int]:
     return start, end if end > start else start, step
 
 
-def _pick(x: Tensor, dim: int, index: int) -> Tensor:
+def _pick(x: Tensor, dim: int, index: int, place: int) -> Tensor:
+    """One entry of `dim`, which was dimension `place` of the tensor that is indexed."""
     n = x._array.shape[dim]
     if not -n <= index < n:
-        raise IndexError(f"index {index} is out of bounds for dimension {dim} with size {n}")
+        raise IndexError(f"index {index} is out of bounds for dimension {place} with size {n}")
     return select_op.call(x, dim, index + n if index < 0 else index)
 
 
@@ -184,11 +187,12 @@ def _apply(x: Tensor, key) -> tuple[Tensor, tuple]:
     ndim = x._array.ndim
     if total > ndim:
         raise IndexError(f"too many indices for tensor of dimension {ndim}")
-    out, dim, rest, found = x, 0, ndim - total, []
+    out, dim, rest, place, found = x, 0, ndim - total, 0, []
     for item in items:
         kind = item.__class__
         if kind is int:
-            out = _pick(out, dim, item)
+            out = _pick(out, dim, item, place)
+            place += 1
             continue
         if kind is slice:
             n = out._array.shape[dim]
@@ -196,7 +200,7 @@ def _apply(x: Tensor, key) -> tuple[Tensor, tuple]:
             if start or end != n or step != 1:
                 out = slice_op.call(out, dim, start, end, step)
             found.append(None)
-            dim += 1
+            dim, place = dim + 1, place + 1
         elif item is None or kind is bool:
             out = unsqueeze_op.call(out, dim)
             found.append(
@@ -205,12 +209,12 @@ def _apply(x: Tensor, key) -> tuple[Tensor, tuple]:
             dim += 1
         elif item is Ellipsis:
             found += [None] * rest
-            dim, rest = dim + rest, 0
+            dim, place, rest = dim + rest, place + rest, 0
         else:
             if item.dtype.kind == "b":
                 _check_mask(item, out._array.shape, dim)
             found.append(item)
-            dim += _width(item)
+            dim, place = dim + _width(item), place + _width(item)
     while found and found[-1] is None:
         found.pop()
     return out, tuple(found)
@@ -354,13 +358,17 @@ def _copy_to(view: Tensor, value) -> None:
         copy_(view, _without_ones(value, view._array.shape))
 
 
-def _put(x: Tensor, indices: tuple, values: Tensor, accumulate: bool) -> Tensor:
+def _check_put(x: Tensor, values: Tensor) -> None:
     if values._array.dtype != x._array.dtype:
         names = [d.dtype.tensor_type.removesuffix("Tensor") for d in (x, values)]
         raise RuntimeError(
             f"Index put requires the source and destination dtypes match, got {names[0]} for the destination and "
             f"{names[1]} for the source."
         )
+
+
+def _put(x: Tensor, indices: tuple, values: Tensor, accumulate: bool) -> Tensor:
+    _check_put(x, values)
     if values.device != x.device and not values._array.ndim:
         values = values.to(x.device)
     try:
@@ -400,6 +408,7 @@ def index_put(input, indices, values, accumulate=False):
     indices: a tuple of index tensors or masks, None for a whole dimension.
     """
     found = _given(input, indices)
+    _check_put(input, values)
     try:
         return index_put_op.call(input, values, found, bool(accumulate))
     except (IndexError, ValueError) as exc:

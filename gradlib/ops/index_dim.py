@@ -52,7 +52,8 @@ index_select_op = declare(
     ],
 )  # fmt: skip
 declare(
-    "index_select_backward", _index_select_backward, promote="free", jvp="linear", complex=True, node="IndexAddBackward0",
+    "index_select_backward", _index_select_backward, promote="free", jvp="linear", complex=True,
+        node="IndexAddBackward0",
     grad=lambda F, g, index, dim: F.index_select(g, dim, index),
     samples=lambda t: [(t(3, 4), _sample(2, 0, 2), (3, 4), 0), (t(3, 1), _sample(1), (3, 4), 1)],
 )  # fmt: skip
@@ -141,7 +142,8 @@ index_add_op = declare(
     source=lambda F, g, index, source_shape, dim, alpha: F.expand(F.index_select(g, dim, index), source_shape) * alpha
     if alpha != 1 else F.reshape(F.index_select(g, dim, index), source_shape),
     samples=lambda t: [
-        (t(3, 4), _sample(2, 0, 2), t(3, 4), 0, 1), (t(3, 4), _sample(1), t(3, 1), 1, 2.5), (t(), _sample(0), t(), 0, 1),
+        (t(3, 4), _sample(2, 0, 2), t(3, 4), 0, 1), (t(3, 4), _sample(1), t(3, 1), 1, 2.5),
+        (t(), _sample(0), t(), 0, 1),
         (t(2, 3), _sample(), t(0, 3), 0, 1),
     ],
 )  # fmt: skip
@@ -150,7 +152,8 @@ index_copy_op = declare(
     promote="free", jvp="linear", complex=True, self=lambda F, g, index, dim: F.index_fill(g, index, dim, 0),
     source=lambda F, g, index, source_shape, dim: F.reshape(F.index_select(g, dim, index), source_shape),
     samples=lambda t: [
-        (t(3, 4), _sample(2, 0), t(2, 4), 0), (t(3, 4), _sample(1), t(3, 1), 1), (t(), _sample(0), t(), 0), (t(2, 3), _sample(), t(0, 3), 0),
+        (t(3, 4), _sample(2, 0), t(2, 4), 0), (t(3, 4), _sample(1), t(3, 1), 1), (t(), _sample(0), t(), 0),
+        (t(2, 3), _sample(), t(0, 3), 0),
     ],
 )  # fmt: skip
 index_fill_op = declare(
@@ -222,15 +225,17 @@ def _copy_plan(x: Tensor, dim: int, index: Tensor, source: Tensor) -> tuple:
     )
     a, b = list(x._array.shape), list(source._array.shape)
     if x._array.dtype != source._array.dtype:
+        kinds = [d.dtype.tensor_type.removesuffix("Tensor") for d in (x, source)]
         raise RuntimeError(
-            "index_copy_(): self and source expected to have the same dtype, but got (self) "
-            f"{x.dtype.tensor_type.removesuffix('Tensor')} and (source) {source.dtype.tensor_type.removesuffix('Tensor')}"
+            f"index_copy_(): self and source expected to have the same dtype, but got (self) {kinds[0]} and (source) "
+            f"{kinds[1]}"
         )
     own, given = a[:dim] + a[dim + 1 :], b[:dim] + b[dim + 1 :]
     if a and b and own != given:
         raise RuntimeError(
             "index_copy_(): Source/destination tensor must have same slice shapes. Destination slice shape: "
-            f"{' '.join(map(str, own))} at dimension {dim} and source slice shape: {' '.join(map(str, given))} at dimension 0."
+            f"{' '.join(map(str, own))} at dimension {dim} and source slice shape: {' '.join(map(str, given))} at "
+            "dimension 0."
         )
     if b and index._array.size != b[dim]:
         raise IndexError(
@@ -270,7 +275,8 @@ def _fill_plan(x: Tensor, dim: int, index: Tensor, value) -> tuple:
         return index_fill_op, _fill_into, (index,), (dim, plain_number(value, x.dtype))
     if value._array.ndim:
         raise RuntimeError(
-            f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value._array.ndim} dimension(s)."
+            f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value._array.ndim} "
+            "dimension(s)."
         )
     value = value.to(x.dtype) if value._array.dtype != x._array.dtype else value
     return index_fill_tensor_op, _fill_tensor_into, (index, value), (dim,)
@@ -372,7 +378,8 @@ put_op = declare(
     "put", _put, promote="free", jvp="linear", complex=True,
     self=lambda F, g, index, accumulate: g if accumulate else F.put(g, index, F.new_zeros(g, index.shape), False),
     source=lambda F, g, index, source_shape: F.reshape(F.take(g, index), source_shape),
-    samples=lambda t: [(t(3, 4), _sample(2, 5, -1), t(3), False), (t(3, 4), _sample(2, 2), t(2), True), (t(), _sample(0), t(1), False)],
+    samples=lambda t: [(t(3, 4), _sample(2, 5, -1), t(3), False), (t(3, 4), _sample(2, 2), t(2), True),
+        (t(), _sample(0), t(1), False)],
 )  # fmt: skip
 _put_in = InPlace(put_op, _put_into)
 

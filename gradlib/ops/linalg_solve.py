@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from numpy.linalg import LinAlgError as SingularError  # CuPy raises NumPy's too
+
 from .. import return_types
 from ..core import dtypes
 from ..core.formulas import formula_function
@@ -131,7 +133,7 @@ def _cofactor(xp, self):
             return xp.linalg.det(self)[..., None, None].astype(self.dtype) * xp.swapaxes(
                 inverse, -1, -2
             )
-    except xp.linalg.LinAlgError:
+    except SingularError:
         pass
     U, S, Vh = xp.linalg.svd(self)
     others = xp.stack([xp.prod(xp.delete(S, i, -1), -1) for i in range(n)], -1)
@@ -229,12 +231,12 @@ def _zero_pivot(xp, A) -> int:
 def _inv(xp, self):
     try:
         return xp.linalg.inv(self)
-    except xp.linalg.LinAlgError:
+    except SingularError:
         flat = self.reshape(-1, *self.shape[-2:])
         for i, one in enumerate(flat):
             try:
                 xp.linalg.inv(one)
-            except xp.linalg.LinAlgError:
+            except SingularError:
                 where = f"(Batch element {i}): " if self.ndim > 2 else ""
                 raise LinAlgError(
                     f"linalg.inv: {where}The diagonal element {_zero_pivot(xp, one)} is zero, the inversion could "
@@ -264,7 +266,7 @@ def _minor(xp, one) -> int:
     for k in range(1, one.shape[0] + 1):
         try:
             xp.linalg.cholesky(one[:k, :k])
-        except xp.linalg.LinAlgError:
+        except SingularError:
             return k
     return 0
 
@@ -299,7 +301,7 @@ def inv_ex(A, *, check_errors=False, out=None):
 def _pivot_or_zero(xp, one) -> int:
     try:
         xp.linalg.inv(one)
-    except xp.linalg.LinAlgError:
+    except SingularError:
         return _zero_pivot(xp, one)
     return 0
 
@@ -307,7 +309,7 @@ def _pivot_or_zero(xp, one) -> int:
 def _solve(xp, A, B):
     try:
         return xp.linalg.solve(A, B)
-    except xp.linalg.LinAlgError:
+    except SingularError:
         where = ""
         if A.ndim > 2:
             singular = xp.linalg.det(A) == 0
@@ -416,7 +418,7 @@ def _solve_triangular(xp, self, B, *, upper, unitriangular):
         return B.copy()
     try:
         return _substitute(xp, A, B, not upper)
-    except xp.linalg.LinAlgError:
+    except SingularError:
         # a zero on the diagonal: division by it gives inf or nan, as in back substitution
         return _divide_rows(xp, A, B, upper)
 
@@ -495,7 +497,7 @@ def _not_positive(xp, A, name: str) -> LinAlgError:
 def _cholesky(xp, self):
     try:
         return xp.linalg.cholesky(self)
-    except xp.linalg.LinAlgError:
+    except SingularError:
         raise _not_positive(xp, self, "linalg.cholesky") from None
 
 

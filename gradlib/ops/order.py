@@ -58,8 +58,15 @@ def _mode_index(xp, self, *, dim):
     return _at(xp, order, xp.expand_dims(end, dim), dim)
 
 
-index_ops = {name: declare(name + "_index", _ranked(name)) for name in ("median", "nanmedian")}
-mode_index = declare("mode_index", _mode_index)
+def _samples(t):
+    return [(t(3, 4), 1), (t(2, 3), 0), (t(), 0)]
+
+
+index_ops = {
+    name: declare(name + "_index", _ranked(name), samples=_samples)
+    for name in ("median", "nanmedian")
+}
+mode_index = declare("mode_index", _mode_index, samples=_samples)
 median_dim = taken("median", node="MedianBackward1")
 nanmedian_dim = taken("nanmedian", node="NanmedianBackward1")
 mode_op = taken("mode")

@@ -507,13 +507,26 @@ def _logical(method: str):
     return forward
 
 
-all_op = declare("all", _logical("all"))
-any_op = declare("any", _logical("any"))
+all_op, any_op = (
+    declare(
+        name,
+        _logical(name),
+        samples=lambda t: [(t(3, 4), (1,), False), (t(2, 3), (), True), (t(0, 3), (0,), False)],
+    )
+    for name in ("all", "any")
+)
+
+
+def _count_nonzero(xp, self, *, dim):
+    return xp.asarray(
+        xp.count_nonzero(self != 0 if self.dtype.kind == "V" else self, dim or None), I8
+    )
+
+
 count_nonzero_op = declare(
     "count_nonzero",
-    lambda xp, self, *, dim: xp.asarray(
-        xp.count_nonzero(self != 0 if self.dtype.kind == "V" else self, dim or None), I8
-    ),
+    _count_nonzero,
+    samples=lambda t: [(t(3, 4), (1,)), (t(2, 3), ()), (t(0, 3), (0,))],
 )
 
 

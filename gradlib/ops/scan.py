@@ -151,13 +151,19 @@ def _add_along(xp, self, indices, *, dim):
     return out
 
 
+def _same_samples(t):
+    return [
+        (t(3, 4), t(3, 4, low=0, high=4, dtype=dtypes.int64), 1), (t(), t(low=0, high=1, dtype=dtypes.int64), 0),
+    ]  # fmt: skip
+
+
 take_same = declare(
-    "take_same", _take_along, promote="free", complex=True, node="GatherBackward0",
+    "take_same", _take_along, promote="free", complex=True, node="GatherBackward0", samples=_same_samples,
     self=lambda F, g, indices, dim: F.add_same(g, indices, dim),
     jvp=lambda F, self_t, indices, dim: F.take_same(self_t, indices, dim),
 )  # fmt: skip
 add_same = declare(
-    "add_same", _add_along, promote="free", complex=True, node="ScatterAddBackward0",
+    "add_same", _add_along, promote="free", complex=True, node="ScatterAddBackward0", samples=_same_samples,
     self=lambda F, g, indices, dim: F.take_same(g, indices, dim),
     jvp=lambda F, self_t, indices, dim: F.add_same(self_t, indices, dim),
 )  # fmt: skip
@@ -178,9 +184,11 @@ def _running_index(ufunc: str):
 
 
 def _running(name: str, ufunc: str, result_type) -> None:
-    find = declare(name + "_index", _running_index(ufunc))
+    find = declare(
+        name + "_index", _running_index(ufunc), samples=lambda t: [(t(3, 4), 1), (t(), 0)]
+    )
     take = declare(
-        name, _take_along, promote="free",
+        name, _take_along, promote="free", samples=_same_samples,
         self=lambda F, g, indices, dim: F.add_same(g, indices, dim),
         jvp=lambda F, self_t, indices, dim: F.take_same(self_t, indices, dim),
     )  # fmt: skip

@@ -113,7 +113,8 @@ gather_op = declare(
     "gather", _gather, promote="free", jvp="linear", complex=True,
     self=lambda F, g, index, self_shape, dim: F.gather_backward(g, index, self_shape, dim),
     samples=lambda t: [
-        (t(3, 4), _sample_index(2, 3), 0), (t(3, 4), _sample_index(3, 2), 1), (t(), _sample_index(n=1), 0), (t(2, 3), _sample_index(0, 3), 0),
+        (t(3, 4), _sample_index(2, 3), 0), (t(3, 4), _sample_index(3, 2), 1), (t(), _sample_index(n=1), 0),
+        (t(2, 3), _sample_index(0, 3), 0),
     ],
 )  # fmt: skip
 gather_backward_op = declare(
@@ -167,7 +168,8 @@ def on_copy(kernel):
 
 def _scatter_samples(t):
     return [
-        (t(3, 4), _sample_index(2, 3), t(2, 3), 0), (t(3, 4), _sample_index(3, 1), t(3, 2), 1), (t(), _sample_index(n=1), t(), 0),
+        (t(3, 4), _sample_index(2, 3), t(2, 3), 0), (t(3, 4), _sample_index(3, 1), t(3, 2), 1),
+        (t(), _sample_index(n=1), t(), 0),
         (t(2, 3), _sample_index(0, 3), t(0, 3), 0),
     ]  # fmt: skip
 
@@ -198,7 +200,8 @@ scatter_value_op = declare(
     "scatter_value", _scatter_value, promote="free", complex=True, node="ScatterBackward1",
     self=lambda F, g, index, dim: F.scatter_value(g, index, dim, 0),
     jvp=lambda F, self_t, index, dim: F.scatter_value(self_t, index, dim, 0),
-    samples=lambda t: [(t(3, 4), _sample_index(2, 3), 0, 2.0), (t(), _sample_index(n=1), 0, 1.0), (t(2, 3), _sample_index(0, 3), 0, 1.0)],
+    samples=lambda t: [(t(3, 4), _sample_index(2, 3), 0, 2.0), (t(), _sample_index(n=1), 0, 1.0),
+        (t(2, 3), _sample_index(0, 3), 0, 1.0)],
 )  # fmt: skip
 scatter_add_op = declare(
     "scatter_add", on_copy(_scatter_add_into), promote="free", jvp="linear", complex=True, samples=_scatter_samples,
@@ -348,8 +351,8 @@ def _check_gather(x: Tensor, dim: int, index: Tensor) -> int:
         for d, (n, m) in enumerate(zip(have, shape)):
             if d != dim and n > m:
                 raise RuntimeError(
-                    f"Size does not match at dimension {d} expected index {errors.size(have)} to be no larger than self "
-                    f"{errors.size(shape)} apart from dimension {dim}"
+                    f"Size does not match at dimension {d} expected index {errors.size(have)} to be no larger than "
+                    f"self {errors.size(shape)} apart from dimension {dim}"
                 )
     check_index("gather", index, shape[dim] if shape else 1, dim)
     return dim
@@ -383,7 +386,8 @@ def _check_scatter(name: str, x: Tensor, dim: int, index: Tensor, src: Tensor | 
     wide_src = src is not None and any([n > m for n, m in zip(have, src._array.shape)])
     if wide or wide_src:
         raise RuntimeError(
-            f"Expected index {errors.size(have)} to be no larger than self {errors.size(shape)} apart from dimension {dim}"
+            f"Expected index {errors.size(have)} to be no larger than self {errors.size(shape)} apart from dimension "
+            f"{dim}"
             + (
                 f" and to be no larger size than src {errors.size(src._array.shape)}"
                 if src is not None
@@ -452,7 +456,13 @@ def scatter_add_(self, dim, index, src):
     return _Into.add(self, (index, src), (_check_scatter("scatter", self, dim, index, src),))
 
 
-def _check_reduce(reduce: str) -> str:
+def _check_reduce(reduce: str, x: Tensor) -> str:
+    kind = x._array.dtype.kind
+    if (kind == "b" and reduce == "mean") or (kind == "c" and reduce in ("amax", "amin")):
+        name = x.dtype.tensor_type.removesuffix("Tensor")
+        raise NotImplementedError(
+            f"\"scatter_gather_tensor_cpu_reduce_{reduce}\" not implemented for '{name}'"
+        )
     if reduce not in ("sum", "prod", "mean", "amax", "amin"):
         raise RuntimeError(
             f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}"
@@ -467,7 +477,7 @@ def scatter_reduce(input, dim, index, src, reduce, *, include_self=True, out=Non
     reduce: "sum", "prod", "mean", "amax" or "amin"; include_self: whether the value of `input` there takes part.
     """
     dim = _check_scatter("scatter_reduce", input, dim, index, src)
-    attrs = (dim, _check_reduce(reduce), include_self)
+    attrs = (dim, _check_reduce(reduce, input), include_self)
     return write_out(out, scatter_reduce_op.call(input, index, src, *attrs))
 
 
@@ -475,7 +485,7 @@ def scatter_reduce(input, dim, index, src, reduce, *, include_self=True, out=Non
 def scatter_reduce_(self, dim, index, src, reduce, *, include_self=True):
     """In-place version of ``scatter_reduce``."""
     dim = _check_scatter("scatter_reduce", self, dim, index, src)
-    return _Into.reduce(self, (index, src), (dim, _check_reduce(reduce), include_self))
+    return _Into.reduce(self, (index, src), (dim, _check_reduce(reduce, self), include_self))
 
 
 @function("take_along_dim", method=True)

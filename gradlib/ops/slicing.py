@@ -75,7 +75,8 @@ slice_backward_op = declare(
 
 
 narrow_copy_op = declare(
-    "narrow_copy", lambda xp, self, *, dim, start, end: self[at(dim, slice(start, end))].copy(), jvp="linear", complex=True,
+    "narrow_copy", lambda xp, self, *, dim, start, end: self[at(dim, slice(start, end))].copy(), jvp="linear",
+        complex=True,
     self=lambda F, g, self_shape, dim, start, end: F.slice_backward(g, self_shape, dim, start, end, 1),
     samples=lambda t: [(t(5, 4), 0, 1, 4), (t(3), 0, 1, 1), (t(2, 0), 1, 0, 0)],
 )  # fmt: skip
@@ -263,7 +264,8 @@ def _as_strided(xp, self, *, self_stride, size, stride, offset):
 as_strided_op = declare(
     "as_strided", _as_strided, view=True, complex=True, self=_as_strided_backward,
     samples=lambda t: [
-        (t(3, 4), (4, 1), (2, 2), (1, 4), 1), (t(6), (1,), (3, 2), (1, 1), 0), (t(), (), (3,), (0,), 0), (t(4), (1,), (0, 2), (1, 1), 1),
+        (t(3, 4), (4, 1), (2, 2), (1, 4), 1), (t(6), (1,), (3, 2), (1, 1), 0), (t(), (), (3,), (0,), 0), (t(4),
+        (1,), (0, 2), (1, 1), 1),
     ],
 )  # fmt: skip
 

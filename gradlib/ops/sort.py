@@ -84,7 +84,8 @@ argsort_op = declare(
 )  # fmt: skip
 topk_index_op = declare(
     "topk_index", _topk_index, nondifferentiable="indices",
-    samples=lambda t: [(t(3, 4), 2, 1, True, True), (t(3, 100), 3, 1, False, True), (t(), 1, 0, True, True), (t(0, 2), 1, 1, True, True)],
+    samples=lambda t: [(t(3, 4), 2, 1, True, True), (t(3, 100), 3, 1, False, True), (t(), 1, 0, True, True),
+        (t(0, 2), 1, 1, True, True)],
 )  # fmt: skip
 kth_index_op = declare(
     "kth_index", _kth_index, nondifferentiable="indices",
@@ -97,7 +98,8 @@ def _taking(name: str) -> Op:
     return declare(
         name, lambda xp, self, index, *, dim: self.reshape(-1).take(places(xp, index, self.shape, dim)), promote="free",
         jvp="linear", self=lambda F, g, index, self_shape, dim: F.gather_backward(g, index, self_shape, dim),
-        samples=lambda t: [(t(3, 4), Tensor._make(np.array([[2, 0, 1, 1]])), 0), (t(), Tensor._make(np.zeros((), I8)), 0)],
+        samples=lambda t: [(t(3, 4), Tensor._make(np.array([[2, 0, 1, 1]])), 0),
+            (t(), Tensor._make(np.zeros((), I8)), 0)],
     )  # fmt: skip
 
 
@@ -107,9 +109,15 @@ sort_op, topk_op, kthvalue_op = _taking("sort"), _taking("topk"), _taking("kthva
 # -- sort --------------------------------------------------------------------------------------------------------
 
 
+def _refuse(input: Tensor, name: str, kinds: str) -> None:
+    if input._array.dtype.kind in kinds:
+        kind = input.dtype.tensor_type.removesuffix("Tensor")
+        raise NotImplementedError(f"\"{name}\" not implemented for '{kind}'")
+
+
 def _refuse_complex(input: Tensor) -> None:
     if input._array.dtype.kind == "c":
-        raise RuntimeError("Sort currently does not support complex dtypes on CPU")
+        raise RuntimeError(" Sort does not support complex dtypes on CPU")
 
 
 @function("sort", method=True)
@@ -145,8 +153,9 @@ def topk(input, k, dim=-1, largest=True, sorted=True, *, out=None):
     k = int(k)
     if not 0 <= k <= (shape[dim] if shape else 1):
         raise RuntimeError("selected index k out of range")
-    if input._array.dtype.kind == "c":
-        raise RuntimeError("topk(): does not support complex dtypes on CPU")
+    if input._array.dtype.kind in "cb":
+        kind = "complex" if input._array.dtype.kind == "c" else "bool"
+        raise RuntimeError(f"topk does not support {kind} dtypes on CPU")
     index = topk_index_op.call(input, k, dim, bool(largest), bool(sorted))
     return write_out(out, topk_result(topk_op.call(input, index, dim), index))
 
@@ -158,6 +167,7 @@ def kthvalue(input, k, dim=-1, keepdim=False, *, out=None):
     dim = wrap_dim(dim, len(shape))
     if not 1 <= k <= (shape[dim] if shape else 1):
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {dim}")
+    _refuse(input, "kthvalue_cpu", "cb")
     index = kth_index_op.call(input, k, dim)
     if not keepdim and shape:
         place = index.squeeze(dim)
@@ -179,7 +189,8 @@ def _take_flat(xp, self, index, *, dim):
 
 kthvalue_flat_op = declare(
     "kthvalue_flat", _take_flat, promote="free", jvp="linear", node="KthvalueBackward0",
-    self=lambda F, g, index, self_shape, dim: F.gather_backward(F.reshape(g, tuple(index.shape)), index, self_shape, dim),
+    self=lambda F, g, index, self_shape, dim: F.gather_backward(F.reshape(g, tuple(index.shape)), index, self_shape,
+        dim),
     samples=lambda t: [(t(3, 4), Tensor._make(np.array([[2, 0, 1, 1]])), 0)],
 )  # fmt: skip
 
@@ -237,7 +248,9 @@ unique_consecutive_op = declare(
 )
 
 
-def _chosen(outs, return_inverse, return_counts):
+def _chosen(op: Op, input: Tensor, dim, return_inverse, return_counts):
+    _refuse(input, "unique", "c")
+    outs = op.call(input, None if dim is None else wrap_dim(dim, input._array.ndim))
     values, inverse, counts = outs
     kept = (values, *((inverse,) if return_inverse else ()), *((counts,) if return_counts else ()))
     return kept if len(kept) > 1 else values
@@ -249,15 +262,13 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
 
     return_inverse: also where each element of `input` is among them; return_counts: also how often each occurs.
     """
-    dim = None if dim is None else wrap_dim(dim, input._array.ndim)
-    return _chosen(unique_op.call(input, dim), return_inverse, return_counts)
+    return _chosen(unique_op, input, dim, return_inverse, return_counts)
 
 
 @function("unique_consecutive", method=True)
 def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
     """The elements (or slices of `dim`) that differ from the one before them; results as of ``unique``."""
-    dim = None if dim is None else wrap_dim(dim, input._array.ndim)
-    return _chosen(unique_consecutive_op.call(input, dim), return_inverse, return_counts)
+    return _chosen(unique_consecutive_op, input, dim, return_inverse, return_counts)
 
 
 # -- counting ----------------------------------------------------------------------------------------------------
@@ -293,7 +304,10 @@ def _backend(array):
 
 @function("histc", method=True)
 def histc(input, bins=100, min=0, max=0, *, out=None):
-    """How many elements fall into each of `bins` equal intervals from `min` to `max` (of the data if both are equal)."""
+    """How many elements fall into each of `bins` equal intervals from `min` to `max`.
+
+    Where both are equal, they are the extremes of the data.
+    """
     array = input._array
     if array.dtype.kind not in "fV":
         kind = input.dtype.tensor_type.removesuffix("Tensor")
@@ -335,11 +349,15 @@ def searchsorted(
     right (or side="right"): after equal elements instead of before them; sorter: indices that sort the sequence.
     """
     rows = sorted_sequence
-    if side is not None and (side not in ("left", "right") or (right and side == "left")):
+    if side not in (None, "left", "right"):
         raise RuntimeError(
-            f"torch.searchsorted(): side and right can't be set to opposites, got side of {side} while right was "
-            f"{right}" if side in ("left", "right") else f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}"
-        )  # fmt: skip
+            f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}"
+        )
+    if right and side == "left":
+        raise RuntimeError(
+            "torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True"
+        )
+    _refuse(rows, "searchsorted_out_cpu", "cb")
     if sorter is not None:
         rows = rows.gather(-1, sorter)
     xp = _backend(rows._array)

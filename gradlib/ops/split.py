@@ -24,7 +24,8 @@ def filled(F, gs, shapes):
 unbind_op = declare(
     "unbind", lambda xp, self, *, dim: [self[at(dim, i)] for i in range(self.shape[dim])], n_out=None,
     view=lambda i, attrs, self, outs: (select_op, (attrs[0], i)), jvp="linear", complex=True,
-    self=lambda F, gs, self_shape, dim: F.stack(F.filled(gs, [self_shape[:dim] + self_shape[dim + 1 :]] * len(gs)), dim),
+    self=lambda F, gs, self_shape, dim: F.stack(F.filled(gs, [self_shape[:dim] + self_shape[dim + 1 :]] * len(gs)),
+        dim),
     samples=lambda t: [(t(3, 4), 0), (t(3, 4), 1), (t(2, 0), 0), (t(1), 0)],
 )  # fmt: skip
 

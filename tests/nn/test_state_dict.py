@@ -128,7 +128,7 @@ def test_extra_state():
 def test_hooks():
     net, seen = nn.Sequential(Affine()), []
     net.register_state_dict_pre_hook(lambda m, prefix, keep: seen.append((prefix, keep)))
-    net.register_state_dict_post_hook(lambda m, state, prefix, meta: state.pop("0.seen") and None)
+    net.register_state_dict_post_hook(lambda m, state, prefix, meta: state.__delitem__("0.seen"))
     state = net.state_dict()
     assert list(state) == ["0.weight"]
     assert seen == [("", False)]

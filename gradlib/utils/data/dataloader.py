@@ -21,6 +21,9 @@ from gradlib.utils.data.sampler import BatchSampler, RandomSampler, Sampler, Seq
 __all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"]
 
 T_co = TypeVar("T_co", covariant=True)
+_BaseDataLoaderIter = BaseIterator
+_SingleProcessDataLoaderIter = SingleProcessIterator
+_MultiProcessingDataLoaderIter = WorkersIterator
 _FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
 
 

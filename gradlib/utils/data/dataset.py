@@ -9,6 +9,8 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
+import numpy as np
+
 from gradlib.core.generator import Generator, default_generator
 from gradlib.core.tensor import Tensor
 
@@ -100,7 +102,7 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
         if type(self).__getitem__ is not TensorDataset.__getitem__ or not self.tensors:
             return None
         index = list(indices)
-        if not index or any(type(i) is not int for i in index):
+        if not index or not set(map(type, index)) <= {int, np.int32, np.int64}:
             return None
         return [tensor[index] for tensor in self.tensors]
 

@@ -1,0 +1,27 @@
+"""Variable: the old name of Tensor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.tensor import Tensor
+
+__all__ = ["Variable"]
+
+
+class _VariableMeta(type):
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, Tensor)
+
+
+class Variable(metaclass=_VariableMeta):
+    """``Variable(tensor, requires_grad)`` gives a Tensor on the same memory; every tensor is a Variable. Deprecated."""
+
+    def __new__(cls, data: Tensor | None = None, requires_grad: bool = False):
+        if data is None:
+            from ..ops.create import empty
+
+            data = empty(0)
+        elif not isinstance(data, Tensor):
+            raise TypeError(f"Variable data has to be a tensor, but got {type(data).__name__}")
+        return data.detach().requires_grad_(requires_grad)

@@ -1,0 +1,294 @@
+"""Resizing by matrices, one for each spatial dimension: interpolation in all modes, adaptive average pooling.
+
+A resizing is linear and separable: along each dimension the new line is a matrix times the old one. Nearest neighbours
+are gathers instead; their transposes are sums over runs.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from functools import lru_cache
+
+import numpy as np
+
+from ..core.op import declare
+from ..core.tensor import Tensor
+from .expose import function
+from .pad import take_along_op
+
+# -- the operation -----------------------------------------------------------------------------------------------------
+
+
+class Resize:
+    """A resizing of the last dimensions: a matrix (new, old) for each; equal ones are one object."""
+
+    def __init__(self, matrices: tuple):
+        self.matrices = matrices
+        self.back: Resize | None = None
+
+    @property
+    def transposed(self) -> Resize:
+        if self.back is None:
+            self.back = Resize(tuple(m.T for m in self.matrices))
+            self.back.back = self
+        return self.back
+
+    def __repr__(self) -> str:
+        return f"Resize({' x '.join(f'{m.shape[1]}->{m.shape[0]}' for m in self.matrices)})"
+
+
+def _resize(xp, self, *, how):
+    x = xp.wide(self)
+    first = x.ndim - len(how.matrices)
+    for dim, matrix in enumerate(how.matrices, first):
+        m = xp.asarray(matrix, dtype=x.dtype)
+        if dim == x.ndim - 1:
+            x = x.reshape(math.prod(x.shape[:-1]), x.shape[-1]).dot(m.T).reshape(*x.shape[:-1], m.shape[0])
+        else:
+            flat = x.reshape(math.prod(x.shape[:dim]), x.shape[dim], math.prod(x.shape[dim + 1 :]))
+            x = xp.matmul(m, flat).reshape(*x.shape[:dim], m.shape[0], *x.shape[dim + 1 :])
+    return x.astype(self.dtype, copy=False)
+
+
+def _some(n: int) -> Resize:
+    rng = np.random.default_rng(n)
+    return Resize(tuple(rng.normal(size=(3 + i, 2 + i)) for i in range(n)))
+
+
+def declare_resize(name: str, node: str):
+    return declare(
+        name, _resize, jvp="linear", node=node, self=lambda F, g, how: getattr(F, name)(g, how.transposed),
+        samples=lambda t: [(t(2, 3, 2), _some(1)), (t(2, 3, 2, 3), _some(2)), (t(1, 1, 2, 3, 4), _some(3)), (t(0, 3, 2), _some(1))],
+    )  # fmt: skip
+
+
+_OPS = {
+    name: declare_resize("upsample_" + name, node)
+    for name, node in (
+        ("linear", "UpsampleLinear1DBackward0"), ("bilinear", "UpsampleBilinear2DBackward0"),
+        ("trilinear", "UpsampleTrilinear3DBackward0"), ("bicubic", "UpsampleBicubic2DBackward0"),
+        ("bilinear_aa", "UpsampleBilinear2DAaBackward0"), ("bicubic_aa", "UpsampleBicubic2DAaBackward0"),
+    )
+}  # fmt: skip
+ADAPTIVE = {n: declare_resize(f"adaptive_avg_pool{n}d_op", f"AdaptiveAvgPool{n}DBackward0") for n in (2, 3)}
+ADAPTIVE[1] = ADAPTIVE[2]
+
+
+# -- matrices ----------------------------------------------------------------------------------------------------------
+
+
+def _centres(new: int, old: int, scale, align_corners: bool):
+    """Where in the old line each position of the new one lies."""
+    at = np.arange(new, dtype=np.float64)
+    if align_corners:
+        return at * ((old - 1) / (new - 1) if new > 1 else 0.0)
+    return (at + 0.5) * (1.0 / scale if scale else old / new) - 0.5
+
+
+def _cubic(t, a: float):
+    """Keys' cubic kernel."""
+    t = np.abs(t)
+    near = ((a + 2) * t - (a + 3)) * t * t + 1
+    far = ((a * t - 5 * a) * t + 8 * a) * t - 4 * a
+    return np.where(t <= 1, near, np.where(t < 2, far, 0.0))
+
+
+@lru_cache(maxsize=128)
+def line_matrix(kind: str, new: int, old: int, scale, align_corners: bool):
+    """The matrix (new, old) of an interpolation along one dimension."""
+    out = np.zeros((new, old))
+    rows = np.arange(new)
+    if kind == "area":
+        for i in range(new):
+            start, stop = i * old // new, -(-(i + 1) * old // new)
+            out[i, start:stop] = 1.0 / (stop - start)
+        return out
+    at = _centres(new, old, scale, align_corners)
+    if kind == "linear":
+        at = np.maximum(at, 0.0)
+        low = np.minimum(np.floor(at).astype(int), old - 1)
+        part = np.clip(at - low, 0.0, 1.0)
+        np.add.at(out, (rows, low), 1 - part)
+        np.add.at(out, (rows, np.minimum(low + 1, old - 1)), part)
+        return out
+    low = np.floor(at).astype(int)
+    for k in range(-1, 3):
+        np.add.at(out, (rows, np.clip(low + k, 0, old - 1)), _cubic(at - low - k, -0.75))
+    return out
+
+
+@lru_cache(maxsize=128)
+def smooth_matrix(kind: str, new: int, old: int, scale, align_corners: bool):
+    """The same with antialiasing: the kernel is widened when the line gets shorter."""
+    if align_corners:
+        ratio = (old - 1) / (new - 1) if new > 1 else 0.0
+    else:
+        ratio = 1.0 / scale if scale else old / new
+    width = max(ratio, 1.0)
+    support = (1.0 if kind == "linear" else 2.0) * width
+    out = np.zeros((new, old))
+    for i in range(new):
+        centre = ratio * (i + 0.5)
+        start, stop = max(int(centre - support + 0.5), 0), min(int(centre + support + 0.5), old)
+        t = (np.arange(start, stop) - centre + 0.5) / width
+        weights = np.maximum(1 - np.abs(t), 0) if kind == "linear" else _cubic(t, -0.5)
+        total = weights.sum()
+        out[i, start:stop] = weights / total if total else weights
+    return out
+
+
+@lru_cache(maxsize=128)
+def _resize_for(kind: str, news: tuple, olds: tuple, scales: tuple, align_corners: bool, smooth: bool) -> Resize:
+    make = smooth_matrix if smooth else line_matrix
+    return Resize(tuple(make(kind, n, o, s, align_corners) for n, o, s in zip(news, olds, scales, strict=True)))
+
+
+# -- public ------------------------------------------------------------------------------------------------------------
+
+MODES = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2}
+
+
+def _sizes(input: Tensor, size, scale_factor, recompute: bool):  # noqa: A002
+    """New spatial sizes, and the scale of each dimension that positions are computed with (None: from the sizes)."""
+    space = tuple(input.shape[2:])
+    n = len(space)
+    if size is not None and scale_factor is not None:
+        raise ValueError("only one of size or scale_factor should be defined")
+    if size is not None:
+        sizes = tuple(int(s) for s in size) if isinstance(size, (tuple, list)) else (int(size),) * n
+        if len(sizes) != n:
+            raise ValueError(
+                "Input and output must have the same number of spatial dimensions, but got input with spatial dimensions of "
+                f"{list(space)} and output size of {size}. Please provide input tensor in (N, C, d1, d2, ...,dK) format and "
+                "output size in (o1, o2, ...,oK) format."
+            )
+        if min(sizes) <= 0:
+            raise RuntimeError(
+                f"Input and output sizes should be greater than 0, but got input {list(space)} output {list(sizes)}"
+            )
+        return sizes, (None,) * n
+    if scale_factor is None:
+        raise ValueError("either size or scale_factor should be defined")
+    scales = tuple(float(s) for s in scale_factor) if isinstance(scale_factor, (tuple, list)) else (float(scale_factor),) * n
+    if len(scales) != n:
+        raise ValueError(
+            "Input and scale_factor must have the same number of spatial dimensions, but got input with spatial dimensions of "
+            f"{list(space)} and scale_factor of shape {scale_factor}. Please provide input tensor in (N, C, d1, d2, ...,dK) "
+            "format and scale_factor in (s1, s2, ...,sK) format."
+        )
+    sizes = tuple(math.floor(o * s) for o, s in zip(space, scales, strict=True))
+    return sizes, (None,) * n if recompute else scales
+
+
+def _nearest(input, sizes, scales, exact: bool):  # noqa: A002
+    out = input
+    for dim, (new, scale) in enumerate(zip(sizes, scales, strict=True), 2):
+        old = input._array.shape[dim]
+        step = 1.0 / scale if scale else old / new
+        at = np.floor((np.arange(new) + 0.5 if exact else np.arange(new)) * np.float32(step)).astype(int)
+        out = take_along_op.call(out, np.minimum(at, old - 1), dim)
+    return out
+
+
+def interpolate(
+    input, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None, antialias=False,  # noqa: A002
+):  # fmt: skip
+    """Resize the spatial dimensions of `input` (N, C, 1 to 3 dimensions) to `size`, or by `scale_factor`.
+
+    mode: "nearest", "nearest-exact", "area", "linear" (1 dimension), "bilinear", "bicubic" (2), "trilinear" (3).
+    align_corners: whether the corner elements keep their values. antialias: for bilinear and bicubic, average when the
+    image gets smaller. recompute_scale_factor: use the ratio of the sizes instead of the given factor.
+    """
+    if mode in ("nearest", "area", "nearest-exact"):
+        if align_corners is not None:
+            raise ValueError(
+                "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear"
+            )
+    elif align_corners is None:
+        align_corners = False
+    if antialias and mode not in ("bilinear", "bicubic"):
+        raise ValueError("Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input")
+    if recompute_scale_factor and size is not None:
+        raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
+    n = input.dim() - 2
+    sizes, scales = _sizes(input, size, scale_factor, bool(recompute_scale_factor))
+    if mode in ("nearest", "nearest-exact") and n in (1, 2, 3):
+        return _nearest(input, sizes, scales, mode == "nearest-exact")
+    olds = tuple(input.shape[2:])
+    if mode == "area" and n in (1, 2, 3):
+        return ADAPTIVE[n].call(input, _resize_for("area", sizes, olds, (None,) * n, False, False))
+    if MODES.get(mode) != n:
+        if mode not in MODES or n not in (1, 2, 3):
+            raise NotImplementedError(
+                "Input Error: Only 3D, 4D and 5D input Tensors supported (got "
+                f"{input.dim()}D) for the modes: nearest | linear | bilinear | bicubic | trilinear | area | nearest-exact (got {mode})"
+            )
+        raise NotImplementedError(f"Got {input.dim()}D input, but {mode} mode needs {MODES[mode] + 2}D input")
+    kind = "cubic" if mode == "bicubic" else "linear"
+    how = _resize_for(kind, sizes, olds, scales, bool(align_corners), bool(antialias))
+    return _OPS[mode + "_aa" if antialias else mode].call(input, how)
+
+
+def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):  # noqa: A002
+    """``interpolate``."""
+    warnings.warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
+    return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+def upsample_nearest(input, size=None, scale_factor=None):  # noqa: A002
+    """``interpolate`` in mode "nearest"."""
+    warnings.warn("`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
+    return interpolate(input, size, scale_factor, "nearest")
+
+
+def upsample_bilinear(input, size=None, scale_factor=None):  # noqa: A002
+    """``interpolate`` in mode "bilinear" with aligned corners."""
+    warnings.warn("`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
+    return interpolate(input, size, scale_factor, "bilinear", True)
+
+
+# -- adaptive average pooling ------------------------------------------------------------------------------------------
+
+
+def adaptive_size(n: int, output_size, space) -> tuple:
+    """The output size of an adaptive pooling: None keeps that of the input."""
+    given = output_size if isinstance(output_size, (tuple, list)) else (output_size,) * n
+    if len(given) != n:
+        raise RuntimeError(f"adaptive pooling: output_size must be {n}")
+    return tuple(o if s is None else int(s) for s, o in zip(given, space, strict=True))
+
+
+def _adaptive_avg(n: int, input, output_size):  # noqa: A002
+    if input.dim() not in (n + 1, n + 2):
+        raise RuntimeError(
+            f"adaptive_avg_pool{n}d(): Expected {n + 1}D or {n + 2}D tensor, but got {list(input.shape)}"
+            if n > 1
+            else f"Expected 2 to 3 dimensions, but got {input.dim()}-dimensional tensor for argument #1 'self' (while checking "
+            "arguments for adaptive_avg_pool1d)"
+        )
+    space = tuple(input.shape[-n:])
+    news = adaptive_size(n, output_size, space)
+    if min(news, default=0) < 0:
+        raise RuntimeError("adaptive_avg_pool: elements of output_size must be greater than or equal to 0")
+    if n > 1 and all(s == 1 for s in news):
+        return input.mean(tuple(range(-n, 0)), keepdim=True)
+    return ADAPTIVE[n].call(input, _resize_for("area", news, space, (None,) * n, False, False))
+
+
+@function("adaptive_avg_pool1d")
+def adaptive_avg_pool1d(input, output_size):  # noqa: A002
+    """Averages over windows chosen so that (N, C, L) becomes (N, C, output_size)."""
+    return _adaptive_avg(1, input, output_size)
+
+
+def adaptive_avg_pool2d(input, output_size):  # noqa: A002
+    """Averages over windows chosen so that the last two dimensions become `output_size`; None keeps a size."""
+    return _adaptive_avg(2, input, output_size)
+
+
+def adaptive_avg_pool3d(input, output_size):  # noqa: A002
+    """Averages over windows chosen so that the last three dimensions become `output_size`; None keeps a size."""
+    return _adaptive_avg(3, input, output_size)
+
+

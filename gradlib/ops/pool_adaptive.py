@@ -1,0 +1,229 @@
+"""Poolings whose windows follow from the output size or from chance, and the inverse of max pooling."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import numpy as np
+
+from ..backends import backend_of
+from ..core.op import declare
+from ..core.tensor import Tensor
+from .expose import function
+from .interpolate import adaptive_size
+from .pool import gather_plane_op, pool_tuple
+
+# -- maxima of given windows -------------------------------------------------------------------------------------------
+
+
+def _argmax_windows(array, bounds: list) -> np.ndarray:
+    """Flat positions of the maxima of windows: `bounds` has for each dimension a list of (start, stop)."""
+    n = len(bounds)
+    xp = backend_of(array)
+    space = array.shape[array.ndim - n :]
+    lead = array.shape[: array.ndim - n]
+    wide = xp.wide(array)
+    out = xp.empty((*lead, *map(len, bounds)), np.int64)
+    for cell in product(*[range(len(b)) for b in bounds]):
+        limits = [b[i] for b, i in zip(bounds, cell, strict=True)]
+        part = wide[(..., *[slice(*limit) for limit in limits])]
+        shape = part.shape[part.ndim - n :]
+        best = part.reshape(*lead, -1).argmax(axis=-1)
+        flat, scale = 0, 1
+        for (start, _), size, whole in zip(reversed(limits), reversed(shape), reversed(space), strict=True):
+            flat = flat + (best % size + start) * scale
+            best, scale = best // size, scale * whole
+        out[(..., *cell)] = flat
+    return out
+
+
+def _take_maxima(input, bounds):  # noqa: A002
+    where = Tensor._make(_argmax_windows(input._array, bounds))
+    return gather_plane_op.call(input, where, len(bounds)), where
+
+
+def _adaptive_max(n: int, input, output_size, return_indices: bool):  # noqa: A002
+    if input.dim() not in (n + 1, n + 2):
+        raise RuntimeError(f"adaptive_max_pool{n}d(): Expected {n + 1}D or {n + 2}D tensor, but got {list(input.shape)}")
+    space = tuple(input.shape[-n:])
+    news = adaptive_size(n, output_size, space)
+    bounds = [[(i * old // new, -(-(i + 1) * old // new)) for i in range(new)] for new, old in zip(news, space, strict=True)]
+    out, where = _take_maxima(input, bounds)
+    return (out, where) if return_indices else out
+
+
+def adaptive_max_pool1d(input, output_size, return_indices=False):  # noqa: A002
+    """Maxima of windows chosen so that (N, C, L) becomes (N, C, output_size); with return_indices also where they are."""
+    return _adaptive_max(1, input, output_size, return_indices)
+
+
+def adaptive_max_pool2d(input, output_size, return_indices=False):  # noqa: A002
+    """Maxima of windows chosen so that the last two dimensions become `output_size`; None keeps a size."""
+    return _adaptive_max(2, input, output_size, return_indices)
+
+
+def adaptive_max_pool3d(input, output_size, return_indices=False):  # noqa: A002
+    """Maxima of windows chosen so that the last three dimensions become `output_size`; None keeps a size."""
+    return _adaptive_max(3, input, output_size, return_indices)
+
+
+def adaptive_max_pool1d_with_indices(input, output_size, return_indices=False):  # noqa: A002
+    """``adaptive_max_pool1d`` with positions."""
+    return _adaptive_max(1, input, output_size, True)
+
+
+def adaptive_max_pool2d_with_indices(input, output_size, return_indices=False):  # noqa: A002
+    """``adaptive_max_pool2d`` with positions."""
+    return _adaptive_max(2, input, output_size, True)
+
+
+def adaptive_max_pool3d_with_indices(input, output_size, return_indices=False):  # noqa: A002
+    """``adaptive_max_pool3d`` with positions."""
+    return _adaptive_max(3, input, output_size, True)
+
+
+@function("adaptive_max_pool1d")
+def _adaptive_max_pool1d_public(input, output_size):  # noqa: A002
+    return _adaptive_max(1, input, output_size, True)
+
+
+# -- fractional max pooling --------------------------------------------------------------------------------------------
+
+
+def _fractional_starts(sample: float, old: int, new: int, k: int) -> list:
+    """Start of each window along one dimension: steps of one size or the next, the last window at the end."""
+    if new == 1:
+        return [old - k]
+    alpha = (old - k) / (new - 1)
+    return [int((i + sample) * alpha) - int(sample * alpha) for i in range(new - 1)] + [old - k]
+
+
+def _fractional(n, input, kernel_size, output_size, output_ratio, return_indices, random_samples):  # noqa: A002
+    name = f"fractional_max_pool{n}d"
+    if output_size is None and output_ratio is None:
+        raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
+    alone = input.dim() == n + 1
+    x = input.unsqueeze(0) if alone else input
+    kernel, space = pool_tuple(kernel_size, n, "kernel_size", name), tuple(x.shape[-n:])
+    if output_size is None:
+        ratios = output_ratio if isinstance(output_ratio, (tuple, list)) else (output_ratio,) * n
+        output_size = [int(s * r) for s, r in zip(space, ratios, strict=True)]
+    news = pool_tuple(output_size, n, "output_size", name)
+    for old, new, k in zip(space, news, kernel, strict=True):
+        if new + k - 1 > old:
+            raise RuntimeError(f"{name}(): pool size {k} too large relative to input size {old}")
+    if random_samples is None:
+        from .expose import PUBLIC
+
+        random_samples = PUBLIC["rand"](*x.shape[:2], n, dtype=x.dtype)
+    samples = random_samples._array
+    where = np.empty((*x.shape[:2], *news), np.int64)
+    for b, c in np.ndindex(*x.shape[:2]):
+        # the last sample belongs to the first dimension, as in PyTorch
+        starts = [
+            _fractional_starts(float(samples[b, c, n - 1 - d]), space[d], news[d], kernel[d]) for d in range(n)
+        ]
+        bounds = [[(s, s + k) for s in line] for line, k in zip(starts, kernel, strict=True)]
+        where[b, c] = _argmax_windows(x._array[b, c], bounds)
+    index = Tensor._make(backend_of(x._array).asarray(where))
+    out = gather_plane_op.call(x, index, n)
+    if alone:
+        out, index = out.squeeze(0), index.squeeze(0)
+    return (out, index) if return_indices else out
+
+
+def fractional_max_pool2d(
+    input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None,  # noqa: A002
+):  # fmt: skip
+    """Maxima of windows of `kernel_size` at random steps, so many that the output has `output_size` (or that ratio)."""
+    return _fractional(2, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
+
+
+def fractional_max_pool3d(
+    input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None,  # noqa: A002
+):  # fmt: skip
+    """``fractional_max_pool2d`` over three dimensions."""
+    return _fractional(3, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
+
+
+def fractional_max_pool2d_with_indices(
+    input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None,  # noqa: A002
+):  # fmt: skip
+    """``fractional_max_pool2d`` with positions."""
+    return _fractional(2, input, kernel_size, output_size, output_ratio, True, _random_samples)
+
+
+def fractional_max_pool3d_with_indices(
+    input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None,  # noqa: A002
+):  # fmt: skip
+    """``fractional_max_pool3d`` with positions."""
+    return _fractional(3, input, kernel_size, output_size, output_ratio, True, _random_samples)
+
+
+# -- max_unpool --------------------------------------------------------------------------------------------------------
+
+
+def _unpool(xp, self, indices, *, shape):
+    k = len(shape)
+    lead = self.shape[: self.ndim - k]
+    values = self.reshape(math.prod(lead), -1)
+    out = xp.zeros((len(values), math.prod(shape)), self.dtype)
+    xp.put_along_axis(out, indices.reshape(len(values), -1), values, 1)
+    return out.reshape(*lead, *shape)
+
+
+def _unpool_samples(t):
+    index = Tensor._make(np.array([[[0, 3], [2, 4]]]))
+    return [(t(1, 2, 2), index, (5,))]
+
+
+max_unpool_op = declare(
+    "max_unpool", _unpool, promote="free", node="MaxUnpool2DBackward0", samples=_unpool_samples,
+    self=lambda F, g, indices, shape: F.gather_plane(g, indices, len(shape)),
+    jvp=lambda F, self_t, indices, shape: F.max_unpool(self_t, indices, shape),
+)  # fmt: skip
+
+
+def _max_unpool(n: int, input, indices, kernel_size, stride, padding, output_size):  # noqa: A002
+    name = f"max_unpool{n}d"
+    kernel = pool_tuple(kernel_size, n, "kernel_size", name)
+    stride = kernel if stride is None else pool_tuple(stride, n, "stride", name)
+    padding = pool_tuple(padding, n, "padding", name)
+    if input.shape != indices.shape:
+        raise RuntimeError(
+            f"Expected shape of indices to be same as that of the input tensor ({list(input.shape)}) but got indices tensor with "
+            f"shape: {list(indices.shape)}"
+        )
+    space = tuple(input.shape[-n:])
+    default = tuple((s - 1) * st + k - 2 * p for s, st, k, p in zip(space, stride, kernel, padding, strict=True))
+    if output_size is None:
+        shape = default
+    else:
+        shape = tuple(int(s) for s in output_size)[-n:]
+        if len(shape) != n:
+            raise ValueError(f"output_size should be a sequence containing {n} or {n + 2} elements, but it has a length of '{len(output_size)}'")
+        for s, d, st in zip(shape, default, stride, strict=True):
+            if not d - st < s < d + st:
+                raise ValueError(f"invalid output_size {list(shape)} (dim 0 must be between {d - st} and {d + st})")
+    where = indices._array
+    if where.size and (where.min() < 0 or where.max() >= math.prod(shape)):
+        raise RuntimeError(
+            f"Found an invalid max index: {int(where.max())} (output volumes are of size {'x'.join(map(str, shape))}"
+        )
+    return max_unpool_op.call(input, indices, shape)
+
+
+def max_unpool1d(input, indices, kernel_size, stride=None, padding=0, output_size=None):  # noqa: A002
+    """The values of `input` at the positions `indices` that ``max_pool1d`` returned, zeros elsewhere."""
+    return _max_unpool(1, input, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool2d(input, indices, kernel_size, stride=None, padding=0, output_size=None):  # noqa: A002
+    """The values of `input` at the positions `indices` that ``max_pool2d`` returned, zeros elsewhere."""
+    return _max_unpool(2, input, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool3d(input, indices, kernel_size, stride=None, padding=0, output_size=None):  # noqa: A002
+    """The values of `input` at the positions `indices` that ``max_pool3d`` returned, zeros elsewhere."""
+    return _max_unpool(3, input, indices, kernel_size, stride, padding, output_size)
