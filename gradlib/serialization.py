@@ -40,7 +40,6 @@ __all__ = [
 ]
 
 MapLocation = Callable[[Storage, str], Any] | device | str | dict[str, Any] | None
-_DAMAGE = (EOFError, KeyError, IndexError, ValueError, TypeError, AttributeError, OverflowError)
 
 
 # --------------------------------------------------------------------------------------------
@@ -188,7 +187,7 @@ def _pickle_loader(
             raise passed.error from None
         except pickle.UnpicklingError as error:
             raise pickle.UnpicklingError(f"{name}: {error}") from None
-        except _DAMAGE as error:
+        except Exception as error:  # damage shows in many ways
             if not weights_only and not isinstance(error, EOFError):
                 error.add_note(f"while loading {name}")  # it may come from the user's own class
                 raise
@@ -270,7 +269,13 @@ def _restorer(map_location: Any) -> Callable[[Storage, str], Storage]:
 
 def _at_location(storage: Storage, location: str) -> Storage:
     """The storage on the device that `location` names."""
-    target = device(location)
+    try:
+        target = device(location)
+    except (RuntimeError, NotImplementedError):
+        raise RuntimeError(
+            f"don't know how to restore data location of a storage (tagged with {location}); "
+            "pass map_location='cpu' to put it on the CPU"
+        ) from None
     if target.type == "cpu":
         return storage
     from gradlib import cuda

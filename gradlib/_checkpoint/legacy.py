@@ -33,21 +33,33 @@ def read(file: IO[bytes], name: str, load: Load, restore: Callable[[Storage, str
         CheckpointError: the file is damaged.
     """
     magic, version, system = (load(file, _no_storage) for _ in range(3))
-    if magic != MAGIC or version != 1001 or not system.get("little_endian", True):
+    known = magic == MAGIC and version == 1001 and isinstance(system, dict)
+    if not known or not system.get("little_endian", True):
         raise CheckpointError(f"{name}: not a checkpoint in the format before PyTorch 1.6")
     start = file.tell()
     kinds: dict[str, tuple[Any, str, int]] = {}  # dtype, location and bytes by key
     load(file, lambda pid: _blank(pid, kinds))  # the storages come after what refers to them
     storages: dict[str, Storage] = {}
-    for key in load(file, _no_storage):
+    keys = load(file, _no_storage)
+    if not isinstance(keys, list) or set(keys) != set(kinds):
+        raise CheckpointError(f"{name}: the list of storages is damaged")
+    for key in keys:
         dtype, location, nbytes = kinds[key]
-        (count,) = struct.unpack("<q", file.read(8))
-        data = np.frombuffer(bytearray(file.read(count * dtype.itemsize)), np.uint8)
-        if count * dtype.itemsize != nbytes or data.nbytes != nbytes:
+        length = file.read(8)
+        if length != struct.pack("<q", nbytes // dtype.itemsize) or nbytes > _left(file):
             raise CheckpointError(f"{name}: storage {key} is damaged or incomplete")
+        data = np.frombuffer(bytearray(file.read(nbytes)), np.uint8)
         storages[key] = restore(Storage(data), location)
     file.seek(start)
     return load(file, lambda pid: TypedStorage(storages[pid[2]], pid[1].dtype))
+
+
+def _left(file: IO[bytes]) -> int:
+    """Bytes from here to the end of the file."""
+    here = file.tell()
+    end = file.seek(0, 2)
+    file.seek(here)
+    return end - here
 
 
 def _blank(pid: Any, kinds: dict[str, tuple[Any, str, int]]) -> TypedStorage:

@@ -6,7 +6,6 @@ the recording ops themselves. One formula serves both.
 
 from __future__ import annotations
 
-import inspect
 from functools import partial
 from typing import Any
 
@@ -178,7 +177,9 @@ class Values:
             from .tensor import Tensor
 
             return Tensor._make(value) if hasattr(value, "dtype") else value
-        return recompute(*(self.get(w) for w in inspect.signature(recompute).parameters))
+        from .op import parameters
+
+        return recompute(*(self.get(w) for w in parameters(recompute)))
 
 
 def gradients(node, grads: tuple, traced: bool) -> tuple:

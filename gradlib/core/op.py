@@ -25,7 +25,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -41,6 +40,8 @@ def _plain(fn: Callable) -> bool:
 def parameters(fn: Callable) -> tuple[str, ...]:
     """The parameter names of a formula; of plain functions without inspect, which would slow importing down."""
     if not _plain(fn):
+        import inspect
+
         return tuple(inspect.signature(fn).parameters)
     code = fn.__code__
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
@@ -127,6 +128,8 @@ class Op:
             self.tensors, self.attrs = names[1:n], names[n : n + code.co_kwonlyargcount]
             self.optional = names[n - len(forward.__defaults__ or ()) : n]
         else:
+            import inspect
+
             given = list(inspect.signature(forward).parameters.values())[1:]
             plain = [p for p in given if p.kind is p.POSITIONAL_OR_KEYWORD]
             self.tensors = tuple(p.name for p in plain)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
 from typing import Any
 
 from . import modes, saved, views
 from .formulas import traced_ops
+from .op import parameters
 from .modes import FORWARD_AD, state
 from .tensor import Tensor
 
@@ -224,7 +224,7 @@ class _Names:
     def get(self, name: str):
         if name not in self.known and self.hidden.get(name) is not None:
             rule = self.hidden[name]
-            self.known[name] = rule(*(self.get(w) for w in inspect.signature(rule).parameters))
+            self.known[name] = rule(*(self.get(w) for w in parameters(rule)))
         return self.known[name]
 
 

@@ -54,6 +54,16 @@ from gradlib.ops.dropout import (
 )
 from gradlib.ops.embedding import embedding, embedding_bag, one_hot
 from gradlib.ops.expose import PUBLIC
+from gradlib.ops.grid import affine_grid, grid_sample
+from gradlib.ops.interpolate import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+    interpolate,
+    upsample,
+    upsample_bilinear,
+    upsample_nearest,
+)
 from gradlib.ops.loss import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
@@ -66,7 +76,19 @@ from gradlib.ops.loss import (
     smooth_l1_loss,
     soft_margin_loss,
 )
+from gradlib.ops.margin_loss import (
+    cosine_embedding_loss,
+    ctc_loss,
+    hinge_embedding_loss,
+    margin_ranking_loss,
+    multi_margin_loss,
+    multilabel_margin_loss,
+    multilabel_soft_margin_loss,
+    triplet_margin_loss,
+    triplet_margin_with_distance_loss,
+)
 from gradlib.ops.matmul import linear_op
+from gradlib.ops.multihead import bilinear, gumbel_softmax, multi_head_attention_forward
 from gradlib.ops.norm import cosine_similarity, pairwise_distance, pdist
 from gradlib.ops.normalization import (
     batch_norm,
@@ -92,9 +114,31 @@ from gradlib.ops.pool import (
     max_pool3d,
     max_pool3d_with_indices,
 )
+from gradlib.ops.pool_adaptive import (
+    adaptive_max_pool1d,
+    adaptive_max_pool1d_with_indices,
+    adaptive_max_pool2d,
+    adaptive_max_pool2d_with_indices,
+    adaptive_max_pool3d,
+    adaptive_max_pool3d_with_indices,
+    fractional_max_pool2d,
+    fractional_max_pool2d_with_indices,
+    fractional_max_pool3d,
+    fractional_max_pool3d_with_indices,
+    max_unpool1d,
+    max_unpool2d,
+    max_unpool3d,
+)
 from gradlib.ops.softmax import functional_log_softmax as log_softmax
 from gradlib.ops.softmax import functional_softmax as softmax
 from gradlib.ops.softmax import functional_softmin as softmin
+from gradlib.ops.vision import (
+    channel_shuffle,
+    fold,
+    pixel_shuffle,
+    pixel_unshuffle,
+    unfold,
+)
 
 
 

@@ -62,10 +62,16 @@ def _move(array, target: device, non_blocking: bool):
     return backend_for(target.type).to_backend(array, target)
 
 
-@function("clone", method=True)
+@function("clone")
 def clone(input, *, memory_format=None):
     """A copy; the copy is recorded, so gradients flow to the original."""
     return clone_op.call(input, "C" if str(memory_format) == "torch.contiguous_format" else "K")
+
+
+@method("clone")
+def _clone(self, *, memory_format=None):
+    """A copy; the copy is recorded, so gradients flow to the original."""
+    return clone_op.call(self, "C" if memory_format == "torch.contiguous_format" else "K")
 
 
 def convert(tensor: Tensor, dtype=None, target=None, non_blocking=False, copy=False) -> Tensor:

@@ -84,7 +84,9 @@ def _even_share(xp, self, like, *, dim):
 # a mask over its number of true elements, in the dtype of `like`: what each of the tied elements gets
 even_share = declare(
     "even_share", _even_share, promote="free",
-    samples=lambda t: [(t(3, 4, low=0, high=2, dtype=dtypes.bool_), t(3), (1,)), (t(3, low=1, dtype=dtypes.bool_), t(), ())],
+    samples=lambda t: [
+        (t(3, 4, low=0, high=2, dtype=dtypes.bool_), t(3), (1,)), (t(3, low=1, dtype=dtypes.bool_), t(), ()),
+    ],
 )  # fmt: skip
 
 

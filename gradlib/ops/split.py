@@ -98,7 +98,13 @@ def iterate(self):
     return iter(REGISTRY["unbind"].call(self, 0)) if self._array.shape[0] else iter(())
 
 
-@function("split", method=True)
+@method("split")
+def _split_method(self, split_size, dim=0):
+    """``split`` as a method."""
+    return split(self, split_size, dim)
+
+
+@function("split")
 def split(tensor, split_size_or_sections=None, dim=0, *, split_size=None):
     """Pieces of `split_size` entries of `dim` (the last may be smaller), or of the given lengths."""
     sizes = split_size if split_size_or_sections is None else split_size_or_sections

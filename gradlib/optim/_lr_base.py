@@ -83,6 +83,7 @@ class LRScheduler:
                         "the optimizer state\n2. You're using last_epoch >= 0 for a fresh "
                         "training run (not recommended)"
                     )
+        optimizer.__dict__.setdefault("_opt_called", False)
         self.base_lrs = values_of(optimizer, "initial_lr")
         self.last_epoch = last_epoch
         self.optimizer = optimizer

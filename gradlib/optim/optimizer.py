@@ -63,7 +63,8 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(step)
     def wrapped(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
-        self._opt_called = True
+        if "_opt_called" in self.__dict__:  # a scheduler wants to know
+            self._opt_called = True
         if (
             self._optimizer_step_pre_hooks
             or self._optimizer_step_post_hooks

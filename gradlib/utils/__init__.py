@@ -1,5 +1,13 @@
-"""Tools around training: `gradlib.utils.data` and others."""
+"""Tools around training: ``gradlib.utils.data``, ``gradlib.utils.checkpoint`` and others, imported on first use."""
 
-from gradlib.utils import data
+from __future__ import annotations
 
-__all__ = ["data"]
+import importlib
+
+_MODULES = frozenset(("checkpoint", "data"))
+
+
+def __getattr__(name: str):
+    if name in _MODULES:
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
+from types import GeneratorType
 from typing import Any
 
 import gradlib
@@ -116,8 +117,9 @@ def clip_grad_norm_(
     if isinstance(parameters, Tensor):
         parameters = [parameters]
     else:
+        generated = isinstance(parameters, GeneratorType)
         parameters = list(parameters)
-        if not parameters:
+        if generated and not parameters:
             warnings.warn(
                 "`parameters` is an empty generator, no gradient clipping will occur.",
                 stacklevel=2,

@@ -223,20 +223,7 @@ def register_parametrization(
         known = module.parametrizations[tensor_name]
         if not unsafe:
             _check_appended(module, tensor_name, parametrization)
-        if hasattr(parametrization, "right_inverse"):
-            with gradlib.no_grad():
-                current = getattr(module, tensor_name)
-                previous = parametrization.right_inverse(current)
-                known.append(parametrization)
-                if all(hasattr(m, "right_inverse") for m in list(known)[:-1]):
-                    values: Any = previous
-                    for m in reversed(list(known)[:-1]):
-                        values = m.right_inverse(values)
-                    values = [values] if known.is_tensor else values
-                    for original, value in zip(known.originals(), values):
-                        _maybe_set(original, value)
-        else:
-            known.append(parametrization)
+        known.append(parametrization)
         known.unsafe |= unsafe
     elif tensor_name in module._buffers or tensor_name in module._parameters:
         original = getattr(module, tensor_name)

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-import gradlib
+import gradlib as _gradlib
 from gradlib.core.tensor import Tensor
 
 __all__ = ["collate", "default_collate", "default_collate_fn_map", "default_convert"]
 
+gradlib: Any = _gradlib  # its names are put together when it is imported
 CollateMap = dict[type | tuple[type, ...], Callable[..., Any]]
 
 

@@ -1,0 +1,296 @@
+"""Losses of margins and rankings, in terms of other operations; the connectionist temporal classification loss."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..core.op import declare
+from ..core.tensor import Tensor
+from ._blocks import floating
+from .activation import logsigmoid_op
+from .expose import function
+from .loss import MEAN, NONE, SUM, reduced, reduction_number
+from .norm import pairwise_distance
+
+# -- pairs and triples -------------------------------------------------------------------------------------------------
+
+
+def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
+    """``max(0, -target * (input1 - input2) + margin)`` for targets 1 and -1."""
+    number = reduction_number(reduction, size_average, reduce)
+    if input1.dim() != input2.dim() or input1.dim() != target.dim():
+        raise RuntimeError(
+            "margin_ranking_loss : All input tensors should have same dimension but got sizes: "
+            f"input1: {input1.size()}, input2: {input2.size()}, target: {target.size()} "
+        )
+    return reduced((-target * (input1 - input2) + margin).clamp_min(0), number)
+
+
+@function("margin_ranking_loss")
+def _margin_ranking_public(input1, input2, target, margin=0.0, reduction=MEAN):
+    return reduced((-target * (input1 - input2) + margin).clamp_min(0), reduction)
+
+
+def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"):  # noqa: A002
+    """`input` where the target is 1, ``max(0, margin - input)`` where it is -1."""
+    return _hinge_embedding_public(input, target, margin, reduction_number(reduction, size_average, reduce))
+
+
+@function("hinge_embedding_loss")
+def _hinge_embedding_public(input, target, margin=1.0, reduction=MEAN):  # noqa: A002
+    from .compare import where
+
+    zero = input.new_zeros(())
+    far = where(target != 1, (margin - input).clamp_min(0), zero)
+    return reduced(far + where(target != -1, input, zero), reduction)
+
+
+def cosine_embedding_loss(
+    input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"
+):
+    """``1 - cos`` of pairs with target 1, ``max(0, cos - margin)`` of those with target -1."""
+    number = reduction_number(reduction, size_average, reduce)
+    return _cosine_embedding_public(input1, input2, target, margin, number)
+
+
+@function("cosine_embedding_loss")
+def _cosine_embedding_public(input1, input2, target, margin=0.0, reduction=MEAN):
+    from .compare import where
+
+    if target.dim() == 0 and input1.dim() != 1 or target.dim() == 1 and input1.dim() != 2:
+        raise RuntimeError(
+            f"{target.dim()}D target tensor expects {target.dim() + 1}D input tensors, but found inputs with sizes "
+            f"{list(input1.shape)} and {list(input2.shape)}."
+        )
+    if target.dim() > 1:
+        raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+    tiny, dim = 1e-12, target.dim()
+    product = (input1 * input2).sum(dim)
+    cosine = product / ((input1.square().sum(dim) + tiny) * (input2.square().sum(dim) + tiny)).sqrt()
+    zero = cosine.new_zeros(())
+    losses = where(target == 1, 1 - cosine, zero) + where(target == -1, (cosine - margin).clamp_min(0), zero)
+    return reduced(losses, reduction)
+
+
+def triplet_margin_loss(
+    anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, size_average=None, reduce=None, reduction="mean",
+):  # fmt: skip
+    """``max(0, d(anchor, positive) - d(anchor, negative) + margin)`` for p-norm distances of the last dimension.
+
+    swap: the negative distance is the smaller one of those from the anchor and from the positive.
+    """
+    number = reduction_number(reduction, size_average, reduce)
+    if margin <= 0:
+        raise ValueError(f"margin must be greater than 0, got {margin}")
+    return _triplet_public(anchor, positive, negative, margin, p, eps, swap, number)
+
+
+@function("triplet_margin_loss")
+def _triplet_public(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6, swap=False, reduction=MEAN):
+    if not anchor.dim() == positive.dim() == negative.dim():
+        raise RuntimeError(
+            "The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: "
+            f"anchor {anchor.dim()}D, positive {positive.dim()}D, and negative {negative.dim()}D inputs"
+        )
+    near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
+    if swap:
+        far = far.minimum(pairwise_distance(positive, negative, p, eps))
+    return reduced((margin + near - far).clamp_min(0), reduction)
+
+
+def triplet_margin_with_distance_loss(
+    anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False, reduction="mean"
+):
+    """``triplet_margin_loss`` with a distance function of one's own (``pairwise_distance`` if None)."""
+    number = reduction_number(reduction)
+    if margin <= 0:
+        raise ValueError(f"margin must be greater than 0, got {margin}")
+    if not anchor.ndim == positive.ndim == negative.ndim:
+        raise RuntimeError(
+            "The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: "
+            f"anchor {anchor.ndim}D, positive {positive.ndim}D, and negative {negative.ndim}D inputs"
+        )
+    distance = distance_function or pairwise_distance
+    near, far = distance(anchor, positive), distance(anchor, negative)
+    if swap:
+        far = far.minimum(distance(positive, negative))
+    return reduced((margin + near - far).clamp_min(0), number)
+
+
+# -- several classes ---------------------------------------------------------------------------------------------------
+
+
+def multi_margin_loss(
+    input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean",  # noqa: A002
+):  # fmt: skip
+    """For each row the sum over wrong classes of ``max(0, margin - x[y] + x[i]) ** p``, divided by the number of classes."""
+    number = reduction_number(reduction, size_average, reduce)
+    if p not in (1, 2):
+        raise ValueError("only p == 1 and p == 2 supported")
+    if weight is not None and weight.dim() != 1:
+        raise ValueError("weight must be one-dimensional")
+    alone = input.dim() <= 1
+    x, y = (input.reshape(1, -1), target.reshape(1)) if alone else (input, target)
+    if x.dim() != 2 or y.dim() != 1 or y.shape[0] != x.shape[0]:
+        raise RuntimeError(f"inconsistent target size, expected {x.shape[0]} but got {list(target.shape)}")
+    rows, classes = x.shape
+    if y.numel() and not bool(((y >= 0) & (y < classes)).all()):
+        raise RuntimeError("target out of range")
+    column = y.unsqueeze(1)
+    losses = (margin - x.gather(1, column) + x).clamp_min(0)
+    if p == 2:
+        losses = losses * losses
+    if weight is not None:
+        losses = losses * weight[y].unsqueeze(1)
+    own = Tensor._make(np.arange(classes)) == column
+    losses = losses.masked_fill(own, 0).sum(1) / classes
+    return losses[0] if alone and number == NONE else reduced(losses, number)
+
+
+def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):  # noqa: A002
+    """Hinge of each pair (target class, other class); the targets of a row are its entries before the first -1."""
+    number = reduction_number(reduction, size_average, reduce)
+    if input.shape != target.shape:
+        raise RuntimeError(f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}")
+    alone = input.dim() <= 1
+    x, y = (input.reshape(1, -1), target.reshape(1, -1)) if alone else (input, target)
+    labels = y._array
+    classes = labels.shape[1]
+    live = np.cumprod(np.asarray(labels.tolist()).reshape(labels.shape) >= 0, axis=1).astype(bool)
+    safe = Tensor._make(np.where(live, np.asarray(labels.tolist()).reshape(labels.shape), 0))
+    is_target = np.zeros(labels.shape, bool)
+    for row in range(len(is_target)):
+        is_target[row, safe._array[row][live[row]]] = True
+    scores = x.gather(1, safe)  # of each target, in order
+    pairs = (1 - (scores.unsqueeze(2) - x.unsqueeze(1))).clamp_min(0)
+    off = Tensor._make(~(live[:, :, None] & ~is_target[:, None, :]))
+    losses = pairs.masked_fill(off, 0).sum((1, 2)) / classes
+    return losses[0] if alone and number == NONE else reduced(losses, number)
+
+
+def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):  # noqa: A002
+    """Binary cross entropy of scores, averaged over the classes (last dimension)."""
+    number = reduction_number(reduction, size_average, reduce)
+    losses = -(target * logsigmoid_op.call(input) + (1 - target) * logsigmoid_op.call(-input))
+    if weight is not None:
+        losses = losses * weight
+    losses = losses.sum(-1) / input.size(-1)
+    return reduced(losses, number)
+
+
+# -- connectionist temporal classification -----------------------------------------------------------------------------
+
+
+def _ctc_labels(target, blank: int):
+    """A target with blanks around its labels, and where a step may skip the blank in between."""
+    labels = np.full(2 * len(target) + 1, blank)
+    labels[1::2] = target
+    skip = np.zeros(len(labels), bool)
+    skip[3::2] = labels[3::2] != labels[1:-2:2]
+    return labels, skip
+
+
+def _shifted(row, by: int):
+    out = np.full_like(row, -np.inf)
+    if by < len(row):
+        out[by:] = row[: len(row) - by] if by else row
+    return out
+
+
+def _ctc_forward(log_probs, labels, skip):
+    """Logarithms of the forward variables (T, S)."""
+    alpha = np.full((len(log_probs), len(labels)), -np.inf)
+    alpha[0, :2] = log_probs[0, labels[:2]]
+    for t in range(1, len(log_probs)):
+        previous = alpha[t - 1]
+        total = np.logaddexp(previous, _shifted(previous, 1))
+        total = np.where(skip, np.logaddexp(total, _shifted(previous, 2)), total)
+        alpha[t] = total + log_probs[t, labels]
+    return alpha
+
+
+def _ctc_one(log_probs, target, blank: int):
+    """Negative log likelihood of one sequence, and the posterior counts of each class at each time (T, C)."""
+    labels, skip = _ctc_labels(target, blank)
+    counts = np.zeros(log_probs.shape)
+    if not len(log_probs):
+        return (0.0 if not len(target) else np.inf), counts
+    alpha = _ctc_forward(log_probs, labels, skip)
+    back_labels, back_skip = labels[::-1], np.zeros_like(skip)
+    back_skip[2:] = skip[::-1][:-2] if len(skip) > 2 else back_skip[2:]
+    beta = _ctc_forward(log_probs[::-1], back_labels, back_skip)[::-1, ::-1]
+    ends = alpha[-1, -2:] if len(labels) > 1 else alpha[-1, -1:]
+    total = np.logaddexp.reduce(ends)
+    if not np.isneginf(total):
+        paths = np.exp(alpha + beta - log_probs[:, labels] - total)
+        np.add.at(counts, (slice(None), labels), paths)
+    return -total, counts
+
+
+@floating
+def _ctc(xp, log_probs, *, targets, lengths, blank, zero_infinity):
+    """log_probs (T, N, C) to (N,) losses; the posterior counts (T, N, C) are the hidden value."""
+    host = log_probs if xp.name == "numpy" else log_probs.get()
+    losses, counts = np.zeros(host.shape[1]), np.zeros(host.shape)
+    for n, (target, length) in enumerate(zip(targets, lengths, strict=True)):
+        losses[n], counts[:length, n] = _ctc_one(host[:length, n].astype(np.float64), np.asarray(target, int), blank)
+    infinite = np.isinf(losses)
+    if zero_infinity:
+        losses[infinite] = 0
+    elif infinite.any():
+        counts[:, infinite] = np.nan
+    return xp.asarray(losses.astype(host.dtype)), xp.asarray(counts.astype(host.dtype))
+
+
+ctc_op = declare(
+    "ctc_loss_op", _ctc, node="CtcLossBackward0", hidden={"counts": None},
+    # only first derivatives: the counts are taken as constants, as in PyTorch
+    log_probs=lambda F, g, counts: -F.reshape(g, (1, -1, 1)) * counts,
+    samples=lambda t: [(t(4, 2, 3, requires_grad=False), ((1, 2), (1,)), (4, 3), 0, False)],
+)  # fmt: skip
+
+
+def ctc_loss(
+    log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False,
+):  # fmt: skip
+    """The negative log probability of label sequences, summed over all alignments with blanks.
+
+    log_probs: (T, N, C) or (T, C) log probabilities. targets: (N, S), or all in a row. lengths: one for each sequence.
+    reduction "mean" divides each loss by its target's length first. zero_infinity: impossible targets count 0.
+    The second derivative is not available.
+    """
+    number = reduction_number(reduction)
+    alone = log_probs.dim() == 2
+    x = log_probs.unsqueeze(1) if alone else log_probs
+    lengths = _whole(input_lengths)
+    sizes = _whole(target_lengths)
+    labels = np.asarray(targets.tolist(), int)
+    if not 0 <= blank < x.shape[2]:
+        raise RuntimeError("blank must be in label range")
+    if len(lengths) != x.shape[1] or len(sizes) != x.shape[1]:
+        raise RuntimeError("input_lengths must be of size batch_size")
+    for length in lengths:
+        if not 0 <= length <= x.shape[0]:
+            raise RuntimeError(f"Expected input_lengths to have value at most {x.shape[0]}, but got value {length}")
+    if labels.ndim == 1 and not (alone and targets.dim() == 1):
+        starts = np.cumsum([0, *sizes])
+        rows = [labels[a : a + n] for a, n in zip(starts, sizes, strict=False)]
+    else:
+        rows = [row[:n] for row, n in zip(np.atleast_2d(labels), sizes, strict=True)]
+    losses = ctc_op.call(x, tuple(tuple(map(int, r)) for r in rows), tuple(lengths), blank, zero_infinity)
+    if number == MEAN:
+        return (losses / Tensor._make(np.maximum(sizes, 1).astype(losses._array.dtype))).mean()
+    return losses.sum() if number == SUM else losses[0] if alone else losses
+
+
+def _whole(lengths) -> list[int]:
+    values = lengths.tolist() if isinstance(lengths, Tensor) else lengths
+    return [int(v) for v in values] if isinstance(values, (list, tuple)) else [int(values)]
+
+
+@function("ctc_loss")
+def _ctc_public(log_probs, targets, input_lengths, target_lengths, blank=0, reduction=MEAN, zero_infinity=False):
+    name = ("none", "mean", "sum")[reduction]
+    return ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, name, zero_infinity)
+
+
