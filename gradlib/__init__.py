@@ -54,7 +54,7 @@ from .core.dtypes import can_cast as can_cast
 from .core.dtypes import promote as promote_types
 from .core.generator import Generator, default_generator
 from .core.modes import is_grad_enabled
-from .core.printing import set_printoptions
+from .core.printing import printoptions, set_printoptions
 from .core.tensor import Size, Tensor
 from .ops.expose import PUBLIC as _PUBLIC
 from .random import get_rng_state, initial_seed, manual_seed, seed, set_rng_state

@@ -6,9 +6,12 @@ that case: positions in the flat output, in blocks whose index arrays stay in th
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 BLOCK = 1 << 15  # index entries at a time
+FEW = 256  # fewer are added one by one
 
 
 def add_flat(out, positions, values) -> None:
@@ -23,7 +26,7 @@ def add_flat(out, positions, values) -> None:
         add_flat(wide, positions, values.astype(np.float32))
         out[...] = wide.astype(out.dtype)
         return
-    if kind == "f" and positions.size * 4 > out.size:
+    if kind == "f" and positions.size > FEW and positions.size * 4 > out.size:
         out += np.bincount(positions, values, out.size).astype(out.dtype, copy=False)
         return
     if kind == "c":
@@ -35,6 +38,17 @@ def add_flat(out, positions, values) -> None:
     if values.dtype != out.dtype:
         values = values.astype(out.dtype)
     np.add.at(out, positions, values)
+
+
+def sum_at(shape: tuple, positions, values):
+    """A new array of `shape` where each of `values` is added at its flat position."""
+    size = math.prod(shape)
+    if values.dtype.kind == "f" and positions.size > FEW and positions.size * 4 > size:
+        sums = np.bincount(positions.reshape(-1), values.reshape(-1), size)
+        return sums.astype(values.dtype, copy=False).reshape(shape)
+    out = np.zeros(shape, values.dtype)
+    add_flat(out.reshape(-1), positions, values)
+    return out
 
 
 def add_rows(out, rows, values) -> None:

@@ -77,6 +77,12 @@ class CupyBackend:
         """``out[key] += values`` where entries that `key` names several times are added every time."""
         self.xp.add.at(out, key, values)
 
+    def sum_at(self, shape, positions, values):
+        """Zeros of `shape` with each of `values` added at its flat position."""
+        out = self.xp.zeros(shape, values.dtype)
+        self.add_flat(out, positions, values)
+        return out
+
     def add_flat(self, out, positions, values) -> None:
         """The same for integer positions in the contiguous array `out`, read as flat."""
         self.xp.add.at(out.reshape(-1), positions.reshape(-1), values.reshape(-1))

@@ -77,6 +77,10 @@ class NumpyBackend:
         """The same for integer positions in the contiguous array `out`, read as flat."""
         accumulate.add_flat(out.reshape(-1), positions, values)
 
+    def sum_at(self, shape, positions, values):
+        """Zeros of `shape` with each of `values` added at its flat position."""
+        return accumulate.sum_at(shape, positions, values)
+
     def empty_like_layout(self, array):
         """An uninitialised array with the shape and the order of strides of `array`, dense."""
         return np.empty_like(array, order="K")

@@ -6,6 +6,7 @@ import itertools
 from typing import Any
 
 from . import modes, saved, views
+from .dtypes import DIFFERENTIABLE
 from .formulas import traced_ops
 from .op import parameters
 from .modes import FORWARD_AD, state
@@ -180,12 +181,10 @@ def jvp(op, args, attrs: tuple, tangents: list, outs: tuple) -> list:
             ]
             out = op.call(given, *attrs)
         else:
-            kept = [t if (isinstance(a, Tensor) and name in op.formulas) or op.vjp else a
-                    for t, a, name in zip(tangents, args, op.tensors, strict=True)]  # fmt: skip
-            kept = [
-                zeros_like(a) if k is None and isinstance(a, Tensor) else k
-                for k, a in zip(kept, args, strict=True)
-            ]
+            kept = (
+                _linear_argument(a, t) if op.vjp or name in op.formulas else a
+                for t, a, name in zip(tangents, args, op.tensors, strict=True)
+            )
             out = op.call(*kept, *attrs)
         return list(out) if isinstance(out, tuple) else [out]
     if rule == "multilinear":
@@ -202,6 +201,15 @@ def jvp(op, args, attrs: tuple, tangents: list, outs: tuple) -> list:
     if rule == "elementwise":
         return [_elementwise(op, args, tangents, values, outs[0])]
     return _derived(op, args, attrs, tangents, outs)
+
+
+def _linear_argument(value, tangent: Tensor | None):
+    """What takes the place of an argument of a linear op: its tangent; zeros if it has none; itself if it is no number."""
+    if tangent is not None:
+        return tangent
+    if isinstance(value, Tensor):
+        return zeros_like(value) if value._array.dtype in DIFFERENTIABLE else value
+    return value if value is None else 0
 
 
 class _Names:
@@ -260,7 +268,7 @@ def _derived(op, args, attrs, tangents, outs) -> list:
         again = op.call(fresh, *attrs) if op.variadic else op.call(*fresh, *attrs)
         again = again if isinstance(again, tuple) else (again,)
         diff = [o for o in again if o._rg]
-        seeds = [(o.detach() * 0).requires_grad_() for o in diff]
+        seeds = [zeros_like(o).requires_grad_() for o in diff]
         inputs = [fresh[i] for i in live]
         pulled = grad(diff, inputs, seeds, create_graph=True, allow_unused=True)
         pairs = [
@@ -276,4 +284,6 @@ def _derived(op, args, attrs, tangents, outs) -> list:
 
 
 def zeros_like(tensor: Tensor) -> Tensor:
-    return tensor.detach() * 0
+    from ..ops import create
+
+    return create.zeros_like(tensor)

@@ -296,10 +296,10 @@ class Tensor:
     def __repr__(self, *, tensor_contents=None) -> str:
         from .printing import tensor_repr
 
-        return tensor_repr(self)
+        return tensor_repr(self, tensor_contents=tensor_contents)
 
     def __format__(self, spec: str) -> str:
-        if self._array.ndim == 0 and spec:
+        if self._array.ndim == 0:
             return self.item().__format__(spec)
         return object.__format__(self, spec)
 

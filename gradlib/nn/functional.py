@@ -141,14 +141,15 @@ from gradlib.ops.vision import (
 )
 
 
-
 def linear(input, weight, bias=None):
     """``input @ weight.T + bias``: input (..., n), weight (m, n) or (n,), bias (m,); RuntimeError when they do not fit."""
     try:
         x, w = input._array.shape, weight._array.shape
     except AttributeError:
         name, bad = ("input", input) if not hasattr(input, "_array") else ("weight", weight)
-        raise TypeError(f"linear(): argument '{name}' must be Tensor, not {type(bad).__name__}") from None
+        raise TypeError(
+            f"linear(): argument '{name}' must be Tensor, not {type(bad).__name__}"
+        ) from None
     if len(w) != 2:
         out = input.matmul(weight if len(w) == 1 else weight.t())
         return out if bias is None else out + bias

@@ -83,14 +83,16 @@ baddbmm_op = declare(
 )  # fmt: skip
 
 
-def _check_numbers(input: Tensor, beta, alpha) -> None:
-    if input.dtype.category < dtypes.FLOATING and (
-        isinstance(beta, float) or isinstance(alpha, float)
-    ):
+def _whole_numbers(op: Op, input: Tensor, beta, alpha):
+    """Factors of integer tensors: addr refuses fractions, the others cut them off."""
+    if input.dtype.category >= dtypes.FLOATING:
+        return beta, alpha
+    if op is addr_op:
         which = "beta" if isinstance(beta, float) else "alpha"
         raise RuntimeError(
             f"For integral input tensors, argument {which} must not be a floating point number."
         )
+    return int(beta), int(alpha)
 
 
 def _check_fits(input: Tensor, shape: tuple) -> None:
@@ -152,10 +154,10 @@ def _shape_baddbmm(a: Tensor, b: Tensor) -> tuple:
     return (a._array.shape[0], a._array.shape[1], b._array.shape[2])
 
 
-def _checked(op: Op, shape_of, input, a, b, beta, alpha) -> tuple:
+def _product_shape(op: Op, shape_of, input, a, b) -> tuple:
     """The shape of the product; TypeError or RuntimeError for arguments that do not fit."""
     try:
-        shape = shape_of(a, b)
+        return shape_of(a, b)
     except AttributeError:
         for t, name in zip((input, a, b), ("input", *op.tensors[1:])):
             if not isinstance(t, Tensor):
@@ -163,13 +165,12 @@ def _checked(op: Op, shape_of, input, a, b, beta, alpha) -> tuple:
                     f"{op.name}(): argument '{name}' must be Tensor, not {type(t).__name__}"
                 ) from None
         raise
-    if beta.__class__ is float or alpha.__class__ is float:
-        _check_numbers(input, beta, alpha)
-    return shape
 
 
 def _add(op: Op, shape_of, input, a, b, beta, alpha, out):
-    shape = _checked(op, shape_of, input, a, b, beta, alpha)
+    shape = _product_shape(op, shape_of, input, a, b)
+    if beta.__class__ is float or alpha.__class__ is float:
+        beta, alpha = _whole_numbers(op, input, beta, alpha)
     if input._array.shape != shape:
         _check_fits(input, shape)
     result = op.call(input, a, b, beta, alpha)
@@ -177,11 +178,12 @@ def _add(op: Op, shape_of, input, a, b, beta, alpha, out):
 
 
 def _add_inplace(op: Op, shape_of, self, a, b, beta, alpha):
-    shape = _checked(op, shape_of, self, a, b, beta, alpha)
+    shape = _product_shape(op, shape_of, self, a, b)
+    beta, alpha = _whole_numbers(op, self, beta, alpha) if isinstance(beta * alpha, float) else (beta, alpha)
     if self._array.shape != shape:
         raise RuntimeError(
-            f"Bad in-place call: input tensor size {size(self._array.shape)} and output tensor size {size(shape)} "
-            "should match"
+            f"Bad in-place call: input tensor size {size(self._array.shape)} and output tensor "
+            f"size {size(shape)} should match"
         )
     return inplace(op, self, (a, b), (beta, alpha))
 
@@ -325,21 +327,21 @@ def tensordot(a, b, dims=2, out=None):
             raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
         if dims > min(a.ndim, b.ndim):
             raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
-        of_a, of_b = list(range(a.ndim - dims, a.ndim)), list(range(dims))
+        of_a, of_b = list(range(-dims, 0)), list(range(dims))
     else:
         of_a, of_b = ([d] if isinstance(d, int) else list(d) for d in dims)
     if len(of_a) != len(of_b):
         raise RuntimeError("both dimension lists should have same length")
-    of_a, of_b = [wrap_dim(d, a.ndim) for d in of_a], [wrap_dim(d, b.ndim) for d in of_b]
     for i, j in zip(of_a, of_b):
-        n, m = a.shape[i], b.shape[j]
+        n, m = a.shape[wrap_dim(i, a.ndim)], b.shape[wrap_dim(j, b.ndim)]
         if n != m and n != 1 and m != 1:
             raise RuntimeError(
-                f"contracted dimensions need to match, but first has size {n} in dim {i} and second has size {m} in "
-                f"dim {j}"
+                f"contracted dimensions need to match, but first has size {n} in dim {i} and "
+                f"second has size {m} in dim {j}"
             )
         if n != m:
             a, b = (a.sum(i, True), b) if m == 1 else (a, b.sum(j, True))
+    of_a, of_b = [wrap_dim(d, a.ndim) for d in of_a], [wrap_dim(d, b.ndim) for d in of_b]
     free_a = [i for i in range(a.ndim) if i not in of_a]
     free_b = [j for j in range(b.ndim) if j not in of_b]
     inner = math.prod(a.shape[i] for i in of_a)

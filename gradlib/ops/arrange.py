@@ -9,7 +9,7 @@ from ..core.tensor import Tensor, wrap_dim
 from .cast import clone_op
 from .expose import function, inplace_method, method, write_out
 from .shape import dims_once, expand_op, reshape_to, size_of, unsqueeze_op, view_op
-from .slicing import diagonal_op
+from .slicing import at, diagonal_op
 
 # -- reversed and shifted ----------------------------------------------------------------------------------------
 
@@ -21,12 +21,24 @@ def _flip(xp, self, *, dims):
     ) if dims and self.ndim else self.copy()  # fmt: skip
 
 
+def _roll(xp, self, *, shifts, dims):
+    if not dims:
+        return _roll(xp, self.reshape(-1), shifts=shifts, dims=(0,)).reshape(self.shape)
+    out = self
+    for shift, dim in zip(shifts, dims):
+        n = self.shape[dim] if self.ndim else 0
+        cut = n - shift % n if n else 0
+        if cut != n:
+            out = xp.concatenate((out[at(dim, slice(cut, None))], out[at(dim, slice(0, cut))]), dim)
+    return out.copy() if out is self else out
+
+
 flip_op = declare(
     "flip", _flip, jvp="linear", complex=True, self=lambda F, g, dims: F.flip(g, dims),
     samples=lambda t: [(t(3, 4), (0, 1)), (t(3, 4), (1,)), (t(), ()), (t(0, 2), (0,))],
 )  # fmt: skip
 roll_op = declare(
-    "roll", lambda xp, self, *, shifts, dims: xp.roll(self, shifts, dims or None), jvp="linear", complex=True,
+    "roll", _roll, jvp="linear", complex=True,
     self=lambda F, g, shifts, dims: F.roll(g, tuple([-s for s in shifts]), dims),
     samples=lambda t: [(t(3, 4), (1,), (0,)), (t(3, 4), (2, -1), (0, 1)), (t(3, 4), (5,), ()), (t(0, 2), (1,), (0,))],
 )  # fmt: skip

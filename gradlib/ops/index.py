@@ -220,6 +220,26 @@ def _apply(x: Tensor, key) -> tuple[Tensor, tuple]:
     return out, tuple(found)
 
 
+def _basic(x: Tensor, key: tuple):
+    """What `_apply` gives, for the most usual keys: ints and slices; None for any other."""
+    if len(key) > x._array.ndim:
+        return None
+    out, dim = x, 0
+    for place, item in enumerate(key):  # each item stands for one dimension of x
+        kind = item.__class__
+        if kind is int:
+            out = _pick(out, dim, item, place)
+        elif kind is slice:
+            n = out._array.shape[dim]
+            start, end, step = _bounds(item, n)
+            if start or end != n or step != 1:
+                out = slice_op.call(out, dim, start, end, step)
+            dim += 1
+        else:
+            return None
+    return out, ()
+
+
 def _check_mask(mask, shape: tuple, dim: int) -> None:
     for i, n in enumerate(mask.shape):
         if n != shape[dim + i]:
@@ -280,13 +300,23 @@ def getitem(self, key):
         if not shape:
             raise IndexError("slice() cannot be applied to a 0-dim tensor.")
         return slice_op.call(self, 0, *_bounds(key, shape[0]))
-    view, indices = _apply(self, key)
+    view, indices = (_basic(self, key) if kind is tuple else None) or _apply(self, key)
     if not indices:
         return alias_op.call(self) if view is self else view
     try:
         return index_op.call(view, indices)
     except IndexError as exc:
         raise _say(exc) from None
+
+
+@method("__contains__")
+def contains(self, element):
+    """Whether any element equals `element`, a number or a tensor."""
+    if not isinstance(element, Tensor) and not is_number(element):
+        raise RuntimeError(
+            f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
+        )
+    return bool((element == self).any().item())
 
 
 _BASIC = frozenset({int, type(None), type(Ellipsis)})
@@ -322,6 +352,9 @@ def setitem(self, key, value):
             target[...] = value._array if tensor else value
             wrote(self, "copy_")
             return
+        if key.__class__ is Tensor and _raw_put(self._array, key._array, value):
+            wrote(self, "index_put_")
+            return
     view, indices = _apply(self, key)
     if not indices:
         _copy_to(view, value)
@@ -329,6 +362,21 @@ def setitem(self, key, value):
     if not tensor:
         value = Tensor._make(backend_of(self._array).asarray(value, self._array.dtype))
     _put(view, indices, _without_ones(value, ()), False)
+
+
+def _raw_put(array, index, value) -> bool:
+    """``array[index] = value`` if that is all there is to do; False if the general way must look at it."""
+    if index.__class__ is not array.__class__ or index.dtype.kind not in "ib" or not index.ndim:
+        return False
+    if isinstance(value, Tensor):
+        value = value._array
+        if value.__class__ is not array.__class__ or value.dtype != array.dtype:
+            return False
+    try:
+        array[index] = value
+    except (IndexError, ValueError):
+        return False
+    return True
 
 
 def _plainly_fits(target, array) -> bool:

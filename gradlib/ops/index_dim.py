@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ..core import errors
@@ -10,7 +12,7 @@ from ..core.op import declare
 from ..core.tensor import Tensor, wrap_dim
 from .expose import function, method, write_out
 from .fill import plain_number
-from .scatter import as_index, scatter_reduce
+from .scatter import as_index, outside, scatter_reduce
 from .slicing import ALL
 from .write import InPlace
 
@@ -76,11 +78,10 @@ def _check(name: str, x: Tensor, dim: int, index: Tensor, wrong: str) -> int:
     shape = x._array.shape
     dim = wrap_dim(dim, len(shape))
     n = shape[dim] if shape else 1
-    if array.__class__ is ndarray and array.size:
-        low, high = int(array.min()), int(array.max())
-        if low < 0 or high >= n:
-            text = wrong.format(index=low if low < 0 else high, dim=dim, n=n)
-            raise (RuntimeError if name == "index_add" else IndexError)(text)
+    found = outside(array, n)
+    if found is not None:
+        text = wrong.format(index=found, dim=dim, n=n)
+        raise (RuntimeError if name == "index_add" else IndexError)(text)
     return dim
 
 
@@ -340,9 +341,7 @@ def _positive(index, n: int):
 
 
 def _take_backward(xp, grad, index, *, shape):
-    out = xp.zeros(shape, grad.dtype)
-    xp.add_flat(out, _positive(index, out.size), grad)
-    return out
+    return xp.sum_at(shape, _positive(index, math.prod(shape)), grad)
 
 
 take_op = declare(

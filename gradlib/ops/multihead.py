@@ -127,9 +127,9 @@ def multi_head_attention_forward(
         k = _cat([k, bias_k.repeat(1, count, 1)])
         v = _cat([v, bias_v.repeat(1, count, 1)])
         extra += 1
-    q = q.view(length, count * num_heads, head).transpose(0, 1)
-    k = k.view(k.shape[0], count * num_heads, head).transpose(0, 1) if static_k is None else static_k
-    v = v.view(v.shape[0], count * num_heads, head).transpose(0, 1) if static_v is None else static_v
+    q = q.reshape(length, count * num_heads, head).transpose(0, 1)
+    k = k.reshape(k.shape[0], count * num_heads, head).transpose(0, 1) if static_k is None else static_k
+    v = v.reshape(v.shape[0], count * num_heads, head).transpose(0, 1) if static_v is None else static_v
     if add_zero_attn:
         zeros = (count * num_heads, 1, head)
         k, v = _cat([k, k.new_zeros(zeros)], 1), _cat([v, v.new_zeros(zeros)], 1)

@@ -270,7 +270,7 @@ def renorm(input, p, dim, maxnorm, *, out=None):
 @method("renorm_")
 def renorm_(self, p, dim, maxnorm):
     """In-place version of ``renorm``."""
-    return self.copy_(renorm(self, p, dim, maxnorm))
+    return self.copy_(renorm(self.clone(), p, dim, maxnorm))
 
 
 for _fn in (cosine_similarity, pairwise_distance, pdist):

@@ -163,7 +163,7 @@ def _quantile(name: str, input, q, dim, keepdim, interpolation, out):
 
     if not isinstance(q, Tensor):
         if not 0 <= q <= 1:
-            raise RuntimeError(f"{name}() q must be in the range [0, 1] but got {q}")
+            raise RuntimeError(f"{name}() q must be in the range [0, 1] but got {q:g}")
         q = tensor(q, dtype=input.dtype, device=input.device)
     _check_quantile(name, input, q, interpolation)
     ndim = input.ndim

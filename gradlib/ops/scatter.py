@@ -18,6 +18,7 @@ from .fill import is_number, plain_number
 from .write import InPlace
 
 ndarray = np.ndarray
+UNSIGNED = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
 
 # -- positions ---------------------------------------------------------------------------------------------------
 
@@ -32,7 +33,8 @@ def places(xp, index, shape: tuple, dim: int):
     grid = None
     for d, n in enumerate(index.shape):
         if d != dim and n > 1:
-            line = (xp.arange(n) * steps[d]).reshape((n,) + (1,) * (index.ndim - d - 1))
+            line = xp.arange(0, n * steps[d] or 1, steps[d] or 1)
+            line = line.reshape((n,) + (1,) * (index.ndim - d - 1)) if d + 1 < index.ndim else line
             grid = line if grid is None else grid + line
     spots = index if steps[dim] == 1 else index.astype("i8", copy=False) * steps[dim]
     return spots if grid is None else spots + grid
@@ -84,12 +86,20 @@ def check_index(name: str, index: Tensor, n: int, dim: int, kind: type = Runtime
     array = index._array
     if array.dtype.kind != "i" or array.dtype.itemsize < 4:
         raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
-    if array.__class__ is ndarray and array.size:
-        low, high = int(array.min()), int(array.max())
-        if low < 0 or high >= n:
-            raise kind(
-                f"index {low if low < 0 else high} is out of bounds for dimension {dim} with size {n}"
-            )
+    wrong = outside(array, n)
+    if wrong is not None:
+        raise kind(f"index {wrong} is out of bounds for dimension {dim} with size {n}")
+
+
+def outside(array, n: int):
+    """An index in `array` that is not in [0, n), or None (also when looking would mean waiting for a device)."""
+    if array.__class__ is not ndarray or not array.size:
+        return None
+    # as unsigned numbers negative ones are large: one pass finds both
+    if int(np.maximum.reduce(array.view(UNSIGNED[array.itemsize]), None)) < n:
+        return None
+    low = int(array.min())
+    return low if low < 0 else int(array.max())
 
 
 # -- ops ---------------------------------------------------------------------------------------------------------
@@ -100,9 +110,7 @@ def _gather(xp, self, index, *, dim):
 
 
 def _gather_backward(xp, grad, index, *, shape, dim):
-    out = xp.zeros(shape, grad.dtype)
-    xp.add_flat(out, places(xp, index, shape, dim), grad)
-    return out
+    return xp.sum_at(shape, places(xp, index, shape, dim), grad)
 
 
 def _sample_index(*shape, n=3):

@@ -27,8 +27,11 @@ from .expose import function, method, prop
 
 def size_of(size: tuple) -> tuple[int, ...]:
     """The ints of ``f(2, 3)`` or ``f((2, 3))``."""
-    if len(size) == 1 and size[0].__class__ is not int and not hasattr(size[0], "__index__"):
-        size = size[0]
+    if len(size) == 1:
+        if size[0].__class__ is int:
+            return size
+        if not hasattr(size[0], "__index__"):
+            size = size[0]
     return tuple([n if n.__class__ is int else operator.index(n) for n in size])
 
 
@@ -43,28 +46,26 @@ def dims_once(dims, ndim: int) -> tuple[int, ...]:
 
 def infer(size: tuple, numel: int) -> tuple[int, ...]:
     """`size` with its -1 filled in; RuntimeError if it cannot hold `numel` elements."""
-    known, hole = 1, -1
+    total = math.prod(size)
+    if total == numel and (not size or min(size) >= 0):
+        return size
+    holes = size.count(-1)
+    if holes > 1:
+        raise RuntimeError("only one dimension can be inferred")
     for i, n in enumerate(size):
-        if n == -1:
-            if hole >= 0:
-                raise RuntimeError("only one dimension can be inferred")
-            hole = i
-        elif n < 0:
+        if n < -1:
             raise RuntimeError(
                 f"invalid shape dimension {n} at index {i} of shape {errors.size(size)}"
             )
-        else:
-            known *= n
-    if hole >= 0 and known:
-        if numel % known == 0:
-            return (*size[:hole], numel // known, *size[hole + 1 :])
-    elif hole >= 0 and numel == 0:
+    if holes and total:
+        if numel % total == 0:
+            i = size.index(-1)
+            return (*size[:i], numel // -total, *size[i + 1 :])
+    elif holes and numel == 0:
         raise RuntimeError(
             f"cannot reshape tensor of 0 elements into shape {errors.size(size)} because the "
             "unspecified dimension size -1 can be any value and is ambiguous"
         )
-    elif known == numel and hole < 0:
-        return size
     raise RuntimeError(f"shape '{errors.size(size)}' is invalid for input of size {numel}")
 
 
@@ -426,7 +427,7 @@ def unsqueeze(input, dim):
     return unsqueeze_op.call(input, wrap_dim(dim, input._array.ndim + 1))
 
 
-def _relabel(op: Op, tensor: Tensor, *attrs) -> Tensor:
+def relabel(op: Op, tensor: Tensor, *attrs) -> Tensor:
     """Make `tensor` itself the view that `op` gives of it."""
     records = tensor._rg and not state.bits & NO_GRAD
     if records:
@@ -450,7 +451,7 @@ def _relabel(op: Op, tensor: Tensor, *attrs) -> Tensor:
 def transpose_(self, dim0, dim1):
     """In-place version of ``transpose``: the tensor itself gets the new order of dimensions."""
     n = self._array.ndim
-    return _relabel(transpose_op, self, wrap_dim(dim0, n), wrap_dim(dim1, n)) if n else self
+    return relabel(transpose_op, self, wrap_dim(dim0, n), wrap_dim(dim1, n)) if n else self
 
 
 @method("t_")
@@ -460,20 +461,20 @@ def t_(self):
         raise RuntimeError(
             f"t_() expects a tensor with <= 2 dimensions, but self is {self._array.ndim}D"
         )
-    return _relabel(t_op, self)
+    return relabel(t_op, self)
 
 
 @method("squeeze_")
 def squeeze_(self, dim=None):
     """In-place version of ``squeeze``."""
     op, attrs = _squeeze_plan(self, dim)
-    return _relabel(op, self, *attrs)
+    return relabel(op, self, *attrs)
 
 
 @method("unsqueeze_")
 def unsqueeze_(self, dim):
     """In-place version of ``unsqueeze``."""
-    return _relabel(unsqueeze_op, self, wrap_dim(dim, self._array.ndim + 1))
+    return relabel(unsqueeze_op, self, wrap_dim(dim, self._array.ndim + 1))
 
 
 # -- expansion ---------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from ..core.formulas import formula_function
 from ..core.op import REGISTRY, declare
 from ..core.tensor import Tensor, wrap_dim
 from .expose import function, method, write_out
-from .shape import size_of
+from .shape import relabel, size_of
 
 ALL = slice(None)
 
@@ -228,8 +228,10 @@ def _as_strided_backward(F, g, self_shape, self_stride, size, stride, offset):
         return F.new_zeros(g, self_shape)
     low = min(int(own.min()), int(read.min(initial=0)))
     length = max(int(own.max()), int(read.max(initial=0))) - low + 1
-    memory = F.index_backward(F.reshape(g, (read.size,)), (length,), (read - low,))
-    spread = F.index(memory, (own - low,))
+    memory = F.index_backward(
+        F.reshape(g, (read.size,)), (length,), (F.places_like(g, read - low),)
+    )
+    spread = F.index(memory, (F.places_like(g, own - low),))
     counts = np.bincount(own - low, minlength=length)
     if (counts > 1).any():
         shared = counts[own - low].astype(np.float32)
@@ -247,6 +249,14 @@ def constant(F, like, array):
     return Tensor._make(backend_of(like._array).asarray(array).astype(like._array.real.dtype))
 
 
+@formula_function()
+def places_like(F, like, array):
+    """A NumPy index array as a raw one where `like` is."""
+    from ..backends import backend_of
+
+    return backend_of(getattr(like, "_array", like)).asarray(array)
+
+
 def _as_strided(xp, self, *, self_stride, size, stride, offset):
     item = self.itemsize
     if any(
@@ -256,7 +266,7 @@ def _as_strided(xp, self, *, self_stride, size, stride, offset):
             self.shape, self_stride
         )  # another layout: as if it had the one asked for
         memory = xp.zeros(int(places.max(initial=0)) + 1, self.dtype)
-        memory[places] = self.reshape(-1)
+        memory[xp.asarray(places)] = self.reshape(-1)
         self = xp.as_strided(memory, self.shape, tuple([s * item for s in self_stride]))
     return xp.as_strided(self, size, tuple([s * item for s in stride]), offset * item)
 
@@ -270,31 +280,50 @@ as_strided_op = declare(
 )  # fmt: skip
 
 
+def _strided_attrs(x: Tensor, size, stride, storage_offset) -> tuple:
+    """The attributes of `as_strided`; RuntimeError for sizes and strides that make no sense."""
+    size, stride = size_of((size,)), size_of((stride,))
+    if len(size) != len(stride):
+        raise RuntimeError("mismatch in length of strides and shape")
+    if any([s < 0 for s in stride]):
+        raise RuntimeError(
+            f"as_strided: Negative strides are not supported at the moment, got strides: {errors.size(stride)}"
+        )
+    own = x.storage_offset()
+    return x.stride(), size, stride, (own if storage_offset is None else storage_offset) - own
+
+
+def _outside(x: Tensor, size, stride, offset: int) -> RuntimeError:
+    start = x.storage_offset() + offset
+    need = start + 1 + sum([(n - 1) * s for n, s in zip(size, stride)])
+    item = x._array.itemsize
+    return RuntimeError(
+        f"setStorage: sizes {errors.size(size)}, strides {errors.size(stride)}, storage offset {start}, and itemsize "
+        f"{item} requiring a storage size of {need * item} are out of bounds for storage of size {_storage_bytes(x)}"
+    )
+
+
 @function("as_strided", method=True)
 def as_strided(input, size, stride, storage_offset=None):
     """A view of the memory of `input` with any size and strides (in elements) from `storage_offset` on.
 
     Raises RuntimeError if it would leave the memory.
     """
-    size, stride = size_of((size,)), size_of((stride,))
-    if len(size) != len(stride):
-        raise RuntimeError("mismatch in length of strides and shape")
-    if any(s < 0 for s in stride):
-        raise RuntimeError(
-            f"as_strided: Negative strides are not supported at the moment, got strides: {errors.size(stride)}"
-        )
-    own = input.storage_offset()
-    start = own if storage_offset is None else storage_offset
+    attrs = _strided_attrs(input, size, stride, storage_offset)
     try:
-        return as_strided_op.call(input, input.stride(), size, stride, start - own)
+        return as_strided_op.call(input, *attrs)
     except (ValueError, TypeError):
-        need = start + 1 + sum([(n - 1) * s for n, s in zip(size, stride)])
-        item = input._array.itemsize
-        raise RuntimeError(
-            f"setStorage: sizes {errors.size(size)}, strides {errors.size(stride)}, storage offset {start}, and "
-            f"itemsize {item} requiring a storage size of {need * item} are out of bounds for storage of size "
-            f"{_storage_bytes(input)}"
-        ) from None
+        raise _outside(input, *attrs[1:]) from None
+
+
+@method("as_strided_")
+def as_strided_(self, size, stride, storage_offset=None):
+    """In-place version of ``as_strided``."""
+    attrs = _strided_attrs(self, size, stride, storage_offset)
+    try:
+        return relabel(as_strided_op, self, *attrs)
+    except (ValueError, TypeError):
+        raise _outside(self, *attrs[1:]) from None
 
 
 def _storage_bytes(x: Tensor) -> int:

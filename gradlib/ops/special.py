@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import math
 
+from ..core.inplace import inplace
+from ..core.op import declare
 from ._blocks import F4, floating, in_pieces
 from .elementwise import unary
+from .expose import function, method, write_out
+from .special_gamma import in_float64
 
 ROOT_PI = math.sqrt(math.pi)
 
@@ -137,3 +141,132 @@ erfc = unary(
     "erfc", lambda F, g, self: g * (-2.0 / ROOT_PI) * F.exp(-self * self), forward=erfc_kernel,
     doc="The complementary error function ``1 - erf(input)``.",
 )  # fmt: skip
+
+
+# -- inverses and relatives ------------------------------------------------------------------------------------------
+
+
+def _erfinv_start(xp, log_term):
+    """Winitzki's approximation from log(1 - y^2), two digits."""
+    half = 2 / (math.pi * 0.147) + log_term / 2
+    return xp.sqrt(xp.sqrt(half * half - log_term / 0.147) - half)
+
+
+def _tail_inverse(xp, log_q):
+    """x >= 0 with log(erfc(x)) = log_q, by Newton's method on the logarithm."""
+    q = xp.exp(log_q)
+    x = _erfinv_start(xp, log_q + xp.log1p(xp.maximum(1 - q, 0)))
+    for _ in range(5):
+        erfcx = _erfcx_positive(xp, x)
+        # log erfc(x) = log erfcx(x) - x^2, and its slope is -2 / (sqrt(pi) * erfcx(x))
+        x = xp.maximum(x + (xp.log(erfcx) - x * x - log_q) * (0.5 * ROOT_PI) * erfcx, 0)
+    return x
+
+
+def _erfcx_positive(xp, a):
+    """exp(a^2) * erfc(a) for a >= 0."""
+    small = xp.minimum(a, 0.46875)
+    square = small * small
+    near = xp.exp(square) * (1 - small * _ratio(_NEAR, square))
+    return xp.where(a <= 0.46875, near, _tail(xp, xp.maximum(a, 0.46875)))
+
+
+@in_float64
+def _erfinv(xp, y):
+    a = xp.absolute(y)
+    small = xp.minimum(a, 0.5)
+    x = _erfinv_start(xp, xp.log1p(-small * small))
+    for _ in range(3):  # near 0: Newton's method on erf itself
+        x = x - (erf_kernel(xp, x) - small) * (0.5 * ROOT_PI) * xp.exp(x * x)
+    far = _tail_inverse(xp, xp.log1p(-xp.clip(a, 0.5, 1 - 1e-16)))
+    out = xp.copysign(xp.where(a <= 0.5, xp.where(a == 0, 0.0, x), far), y)
+    out = xp.where(a == 1, xp.copysign(math.inf, y), out)
+    return xp.where(a > 1, math.nan, xp.where(a == a, out, y))
+
+
+@in_float64
+def _ndtri(xp, p):
+    q = xp.minimum(p, 1 - p)  # the smaller tail
+    safe = xp.where((q > 0) & (q <= 0.5), q, 0.25)
+    x = math.sqrt(2) * _tail_inverse(xp, xp.log(2 * safe))
+    out = xp.where(p < 0.5, -x, xp.where(p == 0.5, 0.0, x))
+    out = xp.where(p == 0, -math.inf, xp.where(p == 1, math.inf, out))
+    return xp.where((p < 0) | (p > 1) | (p != p), math.nan, out)
+
+
+@in_float64
+def _erfcx(xp, x):
+    positive = _erfcx_positive(xp, xp.maximum(x, 0))
+    out = xp.where(x < 0, 2 * xp.exp(x * x) - _erfcx_positive(xp, xp.maximum(-x, 0)), positive)
+    return xp.where(x == x, out, x)
+
+
+@in_float64
+def _log_ndtr(xp, x):
+    t = x * math.sqrt(0.5)
+    left = xp.log(0.5 * _erfcx_positive(xp, xp.maximum(-t, 0))) - t * t
+    out = xp.where(t < -1, left, xp.log1p(-0.5 * erfc_kernel(xp, t)))
+    return xp.where(x == x, out, x)
+
+
+erfinv = unary(
+    "erfinv", lambda F, g, result: g * (0.5 * ROOT_PI) * F.exp(result * result), forward=floating(lambda xp, self: _erfinv(xp, self)),
+    domain=(-0.9, 0.9), doc="The inverse of ``erf``.",
+)  # fmt: skip
+ndtri_op = declare(
+    "special_ndtri", floating(lambda xp, self: _ndtri(xp, self)), elementwise=True, promote="float", domain=(0.05, 0.95),
+    self=lambda F, g, result: g * math.sqrt(2 * math.pi) * F.exp(0.5 * result * result), node="SpecialNdtriBackward0",
+)  # fmt: skip
+erfcx_op = declare(
+    "special_erfcx", floating(lambda xp, self: _erfcx(xp, self)), elementwise=True, promote="float", node="SpecialErfcxBackward0",
+    self=lambda g, self, result: g * (2.0 * self * result - 2.0 / ROOT_PI),
+)  # fmt: skip
+log_ndtr_op = declare(
+    "special_log_ndtr", floating(lambda xp, self: _log_ndtr(xp, self)), elementwise=True, promote="float", node="SpecialLogNdtrBackward0",
+    # phi(x) / Phi(x) = sqrt(2 / pi) / erfcx(-x / sqrt 2)
+    self=lambda F, g, self: g * math.sqrt(2 / math.pi) / F.special_erfcx(self * -math.sqrt(0.5)),
+)  # fmt: skip
+ndtr_op = declare(
+    "special_ndtr", floating(lambda xp, self: 0.5 * erfc_kernel(xp, self * -math.sqrt(0.5))), elementwise=True, promote="float",
+    self=lambda F, g, self: g * F.exp(-0.5 * self * self) * (1 / math.sqrt(2 * math.pi)), node="SpecialNdtrBackward0",
+)  # fmt: skip
+
+
+def _sinc_grad(F, g, self):
+    z = self * math.pi
+    safe = F.where(self == 0, 1.0, z)
+    return g * F.where(self == 0, 0.0, math.pi * (F.cos(z) * z - F.sin(z)) / (safe * safe))
+
+
+sinc = unary(
+    "sinc", _sinc_grad, forward=lambda xp, self: xp.sinc(self), domain=(0.2, 2.0), complex=False,
+    doc="``sin(pi x) / (pi x)``, and 1 at 0.",
+)  # fmt: skip
+
+
+def _logit(xp, self, *, eps):
+    z = self if eps is None else xp.clip(self, eps, 1 - eps)
+    return xp.log(z / (1 - z))
+
+
+def _logit_grad(F, g, self, eps):
+    inside = (self >= 0.0) & (self <= 1.0) if eps is None else (self >= eps) & (self <= 1 - eps)
+    return F.where(inside, g / (self * (1.0 - self)), math.nan if eps is None else 0.0)
+
+
+logit_op = declare(
+    "logit_of", _logit, elementwise=True, promote="float", self=_logit_grad, node="LogitBackward0", domain=(0.15, 0.85),
+    samples=lambda t: [(t(3, 4), None), (t(3, 4), 0.1), (t(), None), (t(0), 0.2)],
+)  # fmt: skip
+
+
+@function("logit", method=True)
+def logit(input, eps=None, *, out=None):  # noqa: A002
+    """``log(x / (1 - x))``; with `eps` the input is first limited to [eps, 1 - eps]."""
+    return write_out(out, logit_op.call(input, eps))
+
+
+@method("logit_")
+def logit_(self, eps=None):
+    """In-place version of ``logit``."""
+    return inplace(logit_op, self, (), (eps,))

@@ -152,6 +152,14 @@ def split_with_sizes(input, split_sizes, dim=0):
     return split_with_sizes_op.call(input, sizes, dim)
 
 
+@function("unsafe_split_with_sizes", method=True)
+def unsafe_split_with_sizes(input, split_sizes, dim=0):
+    """``split_with_sizes`` whose pieces may be written to in place, as ``unsafe_split``."""
+    sizes = tuple([operator.index(n) for n in split_sizes])
+    dim = wrap_dim(dim, input._array.ndim)
+    return REGISTRY["unsafe_split_with_sizes"].call(input, sizes, dim)
+
+
 def _chunk(x: Tensor, chunks: int, dim: int, name: str):
     shape = x._array.shape
     if not shape:

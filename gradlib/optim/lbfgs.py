@@ -120,9 +120,10 @@ class LBFGS(Optimizer):
         evaluations = 1
         if _largest(grad) <= group["tolerance_grad"]:
             return first_value
-        d, t = state.get("d"), state.get("t")
-        old_dirs, old_steps = state.get("old_dirs"), state.get("old_stps")
-        ro, scale = state.get("ro"), state.get("H_diag")
+        d, t, scale = state.get("d"), state.get("t"), state.get("H_diag")
+        old_dirs: list[Tensor] = state.get("old_dirs", [])
+        old_steps: list[Tensor] = state.get("old_stps", [])
+        ro: list[float] = state.get("ro", [])
         previous, previous_loss = state.get("prev_flat_grad"), state.get("prev_loss")
         iterations = 0
         while iterations < group["max_iter"]:
@@ -136,7 +137,8 @@ class LBFGS(Optimizer):
                 ys = float(y.dot(s))
                 if ys > 1e-10:
                     if len(old_dirs) == group["history_size"]:
-                        old_dirs.pop(0), old_steps.pop(0), ro.pop(0)
+                        for history in (old_dirs, old_steps, ro):
+                            history.pop(0)
                     old_dirs.append(y)
                     old_steps.append(s)
                     ro.append(1.0 / ys)

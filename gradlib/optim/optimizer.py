@@ -131,6 +131,7 @@ class Optimizer:
         ValueError: it is empty, or a parameter is not a leaf.
     """
 
+    _opt_called: bool
     _optimizer_step_pre_hooks: OrderedDict[int, Callable]
     _optimizer_step_post_hooks: OrderedDict[int, Callable]
     _optimizer_state_dict_pre_hooks: OrderedDict[int, Callable]

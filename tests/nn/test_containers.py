@@ -49,7 +49,7 @@ def test_module_list():
     del layers[1:3]
     assert names(layers) == ["ReLU", "ELU", "SELU"]
     assert names(layers[1:]) == ["ELU", "SELU"]
-    with pytest.raises(TypeError, match="ModuleList.extend should be called with an iterable"):
+    with pytest.raises(TypeError, match="extend should be called with an iterable"):
         layers.extend(3)
     with pytest.raises(NotImplementedError, match=r"Module \[ModuleList\] is missing"):
         layers(1)

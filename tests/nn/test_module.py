@@ -131,11 +131,10 @@ def test_assignment_before_init():
 
 
 def test_computed_tensors_are_no_parameters():
+    computed = nn.Parameter(gradlib.ones(1)) * 2
+    computed._is_param = True
     with pytest.raises(ValueError, match="Cannot assign non-leaf Tensor to parameter 'w'"):
-        p = nn.Parameter(gradlib.ones(1))
-        p2 = p * 2
-        p2._is_param = True
-        nn.Module().register_parameter("w", p2)
+        nn.Module().register_parameter("w", computed)
 
 
 def test_lookup_by_dotted_name():
@@ -217,7 +216,9 @@ def test_repr_is_a_tree():
         ")"
     )
     layers = nn.ModuleList([nn.ReLU()] * 3 + [nn.Dropout(0.1)])
-    assert repr(layers) == "ModuleList(\n  (0-2): 3 x ReLU()\n  (3): Dropout(p=0.1, inplace=False)\n)"
+    assert (
+        repr(layers) == "ModuleList(\n  (0-2): 3 x ReLU()\n  (3): Dropout(p=0.1, inplace=False)\n)"
+    )
 
 
 def test_copies_are_independent():

@@ -119,9 +119,9 @@ def test_extra_state():
     other[0].count = 5
     net.load_state_dict(other.state_dict())
     assert net[0].count == 5
-    with pytest.raises(RuntimeError, match='Missing key.*"0._extra_state"'):
+    with pytest.raises(RuntimeError, match=r'Missing key.*"0._extra_state"'):
         net.load_state_dict({})
-    with pytest.raises(RuntimeError, match='Unexpected key.*"_extra_state"'):
+    with pytest.raises(RuntimeError, match=r'Unexpected key.*"_extra_state"'):
         Affine().load_state_dict({**Affine().state_dict(), "_extra_state": 1})
 
 

@@ -92,7 +92,9 @@ def check(code: str, second: bool = True, names: bool = True, rtol: float = 1e-1
         if names and b.grad_fn is not None:
             wanted = b.grad_fn.name().removeprefix("torch::autograd::")
             assert a.grad_fn.name() == wanted, (a.grad_fn.name(), wanted)
-            assert a._is_view() == b._is_view() or "Conj" in wanted, f"view should be {b._is_view()}"
+            assert a._is_view() == b._is_view() or "Conj" in wanted, (
+                f"view should be {b._is_view()}"
+            )
     pairs = zip(gradients(gl, ours, mine, second), gradients(torch, theirs, reference, second))
     for a, b in pairs:
         # a gradient that is zero may be missing on one side

@@ -4,6 +4,7 @@ import gc
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -742,6 +743,38 @@ def test_spawned_workers():
     dataset = TensorDataset(gradlib.arange(6).reshape(3, 2), gradlib.arange(3))
     loader = DataLoader(dataset, batch_size=2, num_workers=1, multiprocessing_context="spawn")
     assert lists(loader) == [[[[0, 1], [2, 3]], [0, 1]], [[[4, 5]], [2]]]
+
+
+@pytest.mark.skipif(not os.path.isdir("/dev/shm"), reason="there is no memory folder")
+def test_workers_clean_up_when_their_parent_is_killed(tmp_path):
+    program = (
+        "import os, gradlib, gradlib.utils.data as data\n"
+        "dataset = data.TensorDataset(gradlib.ones(1000, 100))\n"
+        "batches = iter(data.DataLoader(dataset, 100, num_workers=2))\n"
+        "next(batches)\n"
+        "print(*[p.pid for p in batches.pool.processes], batches.pool.folder, flush=True)\n"
+        "os._exit(0)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-c", program]
+    out = subprocess.run(command, env=environment, capture_output=True, text=True).stdout
+    *pids, folder = out.split()
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        alive = [pid for pid in pids if _is_alive(int(pid))]
+        if not alive and not os.path.exists(folder):
+            break
+        time.sleep(0.02)
+    assert not alive
+    assert not os.path.exists(folder)
+
+
+def _is_alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def test_two_loaders_at_the_same_time():

@@ -36,6 +36,7 @@ class ProcessPool:
         self.answers: list[Any] = []
         self.processes: list[Any] = []
         self.dead: list[int] = []
+        self.folder = job.folder
         forked = context.get_start_method() == "fork"
         _pools.add(self)
         for number in range(job.num_workers):

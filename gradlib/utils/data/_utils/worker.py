@@ -65,6 +65,7 @@ class Worker:
         self.failed: WorkerError | None = None
         self.fetcher: Any = None
         self.ended = False
+        self.orphaned = False  # the process that asked has died without a word
         self.epoch = -1  # newest epoch that was asked for: tasks of older ones are not worth doing
 
     def run(self) -> None:
@@ -140,11 +141,14 @@ def process_main(job: Job, number: int, tasks: Any, answers: Any, inherited: lis
         inbox.get,
         lambda answer: transport.send(answers, answer, job.folder, worker.where),
     )
-    threading.Thread(target=_receive, args=(tasks, inbox, worker), daemon=True).start()
+    receiver = threading.Thread(target=_receive, args=(tasks, inbox, worker), daemon=True)
+    receiver.start()
     try:
         worker.run()
     except (BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
-        pass  # whoever asked is gone
+        receiver.join(1.0)  # whoever asked is gone
+    if worker.orphaned:
+        transport.remove_folder(job.folder)
 
 
 def _receive(tasks: Any, inbox: queue.SimpleQueue[Any], worker: Worker) -> None:
@@ -154,7 +158,7 @@ def _receive(tasks: Any, inbox: queue.SimpleQueue[Any], worker: Worker) -> None:
         try:
             task = tasks.recv()
         except (EOFError, OSError):
-            task = None
+            task, worker.orphaned = None, True
         if task is None:
             worker.epoch = 2**62  # what is still waiting is not wanted any more
         elif task[1] is None:

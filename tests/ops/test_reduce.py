@@ -1,0 +1,152 @@
+"""Reductions: known values, subgradients at ties and zeros, empty tensors, errors."""
+
+import math
+
+import numpy as np
+import pytest
+
+import gradlib as torch
+
+nan, inf = math.nan, math.inf
+
+
+def gradient(fn, values):
+    x = torch.tensor(values, requires_grad=True)
+    fn(x).sum().backward()
+    return x.grad.tolist()
+
+
+@pytest.mark.parametrize(
+    ("fn", "values", "expected"),
+    [
+        (lambda x: x.max(), [1.0, 1.0, 0.0], [0.5, 0.5, 0.0]),
+        (lambda x: x.amax(), [1.0, 1.0, 0.0], [0.5, 0.5, 0.0]),
+        (lambda x: x.min(), [0.0, 1.0, 0.0], [0.5, 0.0, 0.5]),
+        (lambda x: x.amin(0), [0.0, 1.0, 0.0], [0.5, 0.0, 0.5]),
+        (lambda x: x.max(0)[0], [1.0, 1.0, 0.0], [1.0, 0.0, 0.0]),
+        (lambda x: x.median(), [1.0, 1.0, 1.0], pytest.approx([1 / 3] * 3)),
+        (lambda x: x.prod(), [0.0, 2.0, 3.0], [6.0, 0.0, 0.0]),
+        (lambda x: x.prod(0), [0.0, 2.0, 0.0], [0.0, 0.0, 0.0]),
+        (lambda x: x.cumprod(0), [0.0, 2.0, 3.0], [9.0, 0.0, 0.0]),
+        (lambda x: x.std(), [1.0, 1.0, 1.0], [0.0, 0.0, 0.0]),
+        (lambda x: x.norm(), [0.0, 0.0], [0.0, 0.0]),
+        (lambda x: x.norm(1), [0.0, 2.0, -2.0], [0.0, 1.0, -1.0]),
+        (lambda x: x.norm(inf), [1.0, -2.0, 2.0], [0.0, -0.5, 0.5]),
+        (lambda x: x.nansum(), [1.0, nan], [1.0, 0.0]),
+        (lambda x: x.max(), [1.0, nan], [0.0, 1.0]),
+        (lambda x: x.logcumsumexp(0), [-inf, 0.0], [1.0, 1.0]),
+    ],
+)
+def test_subgradients(fn, values, expected):
+    assert gradient(fn, values) == expected
+
+
+def test_second_derivative_of_a_product_with_zeros():
+    x = torch.tensor([0.0, 2.0, 3.0], requires_grad=True)
+    (g,) = torch.autograd.grad(x.prod(), x, create_graph=True)
+    (h,) = torch.autograd.grad(g[0], x)
+    assert h.tolist() == [0.0, 3.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("make", "dtype"),
+    [
+        (lambda x: x.sum(), "int64"),
+        (lambda x: x.sum(0), "int64"),
+        (lambda x: x.prod(), "int64"),
+        (lambda x: x.cumsum(0), "int64"),
+        (lambda x: x.max(), "bool"),
+        (lambda x: x.all(), "bool"),
+        (lambda x: x.count_nonzero(), "int64"),
+        (lambda x: x.argsort(), "int64"),
+        (lambda x: x.sum(dtype=torch.float16), "float16"),
+    ],
+)
+def test_result_dtypes_of_bool(make, dtype):
+    assert make(torch.tensor([True, False])).dtype is getattr(torch, dtype)
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+def test_half_types_accumulate_in_float32(name):
+    x = torch.ones(4096, dtype=getattr(torch, name))
+    assert x.sum().item() == 4096 and x.sum().dtype is x.dtype
+    assert x.mean().item() == 1.0 and x.cumsum(0)[-1].item() == 4096
+
+
+@pytest.mark.parametrize(
+    "shape", [(3, 1024), (70, 100), (8, 16, 96), (5000,), (2, 4099), (9, 5, 7, 31)]
+)
+@pytest.mark.parametrize("dims", [None, 0, -1, (0, 1), (1, -1)])
+def test_large_sums_are_accurate(shape, dims):
+    if (
+        isinstance(dims, tuple)
+        and len({d % len(shape) for d in dims if -len(shape) <= d < len(shape)}) < 2
+    ):
+        pytest.skip("no such dimensions")
+    a = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    x = torch.from_numpy(a)
+    got = x.sum() if dims is None else x.sum(dims)
+    np.testing.assert_allclose(got.numpy(), a.astype(np.float64).sum(dims), rtol=1e-5, atol=2e-4)
+    kept = x.mean(dims, keepdim=True) if dims is not None else x.mean()
+    want = a.astype(np.float64).mean(dims, keepdims=dims is not None)
+    assert kept.shape == want.shape
+    np.testing.assert_allclose(kept.numpy(), want, rtol=1e-5, atol=1e-5)
+
+
+def test_empty():
+    e = torch.zeros(0, 3)
+    assert e.sum().item() == 0 and e.prod().item() == 1 and math.isnan(e.mean().item())
+    assert e.sum(0).tolist() == [0, 0, 0] and e.amax(1).shape == (0,)
+    assert e.logsumexp(0).tolist() == [-inf] * 3
+    assert e.all().item() is True and e.any().item() is False
+
+
+def test_named_results():
+    values, indices = torch.tensor([[1.0, 3.0, 3.0]]).max(1)
+    assert values.tolist() == [3.0] and indices.tolist() == [1]
+    result = torch.tensor([[1.0, 3.0]]).max(dim=1, keepdim=True)
+    assert type(result).__name__ == "max" and result.indices.shape == (1, 1)
+    assert repr(torch.tensor([2.0, 1.0]).aminmax()).startswith("torch.return_types.aminmax(\nmin=")
+
+
+def test_out():
+    out = torch.empty(0)
+    assert torch.sum(torch.ones(2, 3), 1, out=out) is out and out.tolist() == [3.0, 3.0]
+    values, indices = torch.empty(2), torch.empty(2, dtype=torch.int64)
+    torch.max(torch.tensor([[1.0, 2.0], [4.0, 3.0]]), 1, out=(values, indices))
+    assert values.tolist() == [2.0, 4.0] and indices.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda x: x.sum(2), IndexError, "Dimension out of range"),
+        (lambda x: x.sum((0, 0)), RuntimeError, "appears multiple times"),
+        (
+            lambda x: x.long().mean(),
+            RuntimeError,
+            "must be either a floating point or complex dtype",
+        ),
+        (lambda x: x[:0].max(), RuntimeError, "Expected reduction dim to be specified"),
+        (lambda x: x[:0].max(0), IndexError, "to have non-zero size"),
+        (lambda x: x.quantile(2), RuntimeError, "must be in the range"),
+    ],
+)
+def test_errors(call, error, text):
+    with pytest.raises(error, match=text):
+        call(torch.ones(2, 2))
+
+
+def test_scans():
+    x = torch.tensor([3.0, 1.0, 2.0])
+    assert x.cummax(0).values.tolist() == [3, 3, 3] and x.cummin(0).indices.tolist() == [0, 1, 1]
+    assert torch.tensor([1.0, 1.0]).cummax(0).indices.tolist() == [0, 1]
+    assert x.diff().tolist() == [-2, 1] and torch.trapezoid(x).item() == 3.5
+    assert torch.cumulative_trapezoid(x, dx=2).tolist() == [4, 7]
+
+
+def test_order_statistics():
+    x = torch.tensor([[3.0, 1.0, 1.0, nan]])
+    assert math.isnan(x.median().item()) and x.nanmedian().item() == 1
+    assert x.nanmedian(1).values.tolist() == [1] and x[:, :3].mode(1).indices.tolist() == [2]
+    assert torch.tensor([0.0, 1.0, 2.0, 3.0]).quantile(0.5).item() == 1.5
