@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib as _importlib
 import math as _math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as _np
 
@@ -77,7 +77,7 @@ _SUBPACKAGES = frozenset(
 _FROM_SERIALIZATION = frozenset(("load", "save"))
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> Any:
     """Import a subpackage when it is first asked for."""
     if name in _SUBPACKAGES:
         return _importlib.import_module(f"{__name__}.{name}")

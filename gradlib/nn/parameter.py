@@ -39,7 +39,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         ['scale']
     """
 
-    def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
+    def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:
         if data is None:
             data = gradlib.empty(0)
         if type(data) is Tensor or type(data) is Parameter:
@@ -50,9 +50,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
             raise RuntimeError(
                 f"Creating a Parameter from an instance of type {type(data).__name__} requires "
                 "that detach() returns an instance of the same type, but "
-                f"{type(marked).__name__} was found instead. To use the type as a Parameter, "
-                "please correct the detach() semantics defined by its __torch_dispatch__() "
-                "implementation."
+                f"{type(marked).__name__} was found instead."
             )
         marked._is_param = True
         return marked
@@ -98,7 +96,7 @@ class Buffer(Tensor, metaclass=_BufferMeta):
         ['mean']
     """
 
-    def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Tensor:
+    def __new__(cls, data: Any = None, *, persistent: bool = True) -> Any:
         if data is None:
             data = gradlib.empty(0)
         marked = data.detach().requires_grad_(data.requires_grad)
@@ -109,6 +107,9 @@ class Buffer(Tensor, metaclass=_BufferMeta):
 
 class _Uninitialized:
     """What tensors without a shape share: most uses are refused until `materialize`."""
+
+    cls_to_become: type
+    data: Any
 
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
         """Give the tensor its shape (values stay undefined) and its final class."""

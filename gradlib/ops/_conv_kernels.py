@@ -108,7 +108,8 @@ def _channels_first(g, i: int, j: int):
 def grad_weight(xp, x, g, kernel, stride, padding, dilation, groups):
     """The gradient of w."""
     n, c, o, out = x.shape[0], x.shape[1], g.shape[1], g.shape[2:]
-    total = xp.zeros((groups, o // groups, c // groups * math.prod(kernel)), x.dtype)
+    # transposed: BLAS multiplies (rows, L) by (O, L)^T faster than the other way round
+    total = xp.zeros((groups, c // groups * math.prod(kernel), o // groups), x.dtype)
     if g.size and total.size:
         rows, length = c * math.prod(kernel), math.prod(out)
         plain = is_pointwise(kernel, stride, padding)
@@ -119,11 +120,11 @@ def grad_weight(xp, x, g, kernel, stride, padding, dilation, groups):
             columns = _channels_first(x, i, j) if patches is None else patches.of(i, j)
             gradient = _channels_first(g, i, j)
             if groups == 1:
-                total[0] += gradient.dot(columns.T)
+                total[0] += columns.dot(gradient.T)
             else:
                 shape = (groups, -1, columns.shape[1])
-                total += xp.matmul(gradient.reshape(shape), columns.reshape(shape).swapaxes(1, 2))
-    return total.reshape(o, c // groups, *kernel)
+                total += xp.matmul(columns.reshape(shape), gradient.reshape(shape).swapaxes(1, 2))
+    return xp.ascontiguousarray(total.swapaxes(1, 2)).reshape(o, c // groups, *kernel)
 
 
 def grad_input(xp, g, w, space, stride, padding, dilation, groups):

@@ -10,7 +10,7 @@ from ..core.formulas import formula_function
 from ..core.inplace import inplace
 from ..core.op import Op, declare
 from ..core.tensor import Tensor, wrap_dim
-from .expose import function, method, write_out
+from .expose import PUBLIC, function, method, write_out
 from .extrema import grid
 
 I8 = dtypes.int64.np
@@ -255,8 +255,6 @@ def diff(input, n=1, dim=-1, prepend=None, append=None, *, out=None):
         raise RuntimeError(f"order must be non-negative but got {n}")
     d = wrap_dim(dim, input.ndim)
     if prepend is not None or append is not None:
-        from .expose import PUBLIC
-
         input = PUBLIC["cat"]([t for t in (prepend, input, append) if t is not None], d)
     for _ in range(min(n, input.shape[d])):
         late, early = input.narrow(d, 1, input.shape[d] - 1), input.narrow(d, 0, input.shape[d] - 1)
@@ -294,3 +292,65 @@ def cumulative_trapezoid(y, x=None, *, dx=1.0, dim=-1):
     """The running integral along `dim` by the trapezoid rule; one element less than `y`."""
     d = wrap_dim(dim, y.ndim)
     return _areas(y, x, dx, d).cumsum(d)
+
+
+def _derivative(y: Tensor, d: int, h, edge_order: int) -> Tensor:
+    """Central differences along `d`, one-sided at the ends; `h` is one spacing or the spacings between neighbours."""
+    n = y.shape[d]
+
+    def at(first, count):
+        return y.narrow(d, first, count)
+
+    if isinstance(h, Tensor):
+        shape = (-1, *(1,) * (y.ndim - d - 1))
+        before, after = h[:-1].reshape(shape), h[1:].reshape(shape)
+        middle = (
+            -after / (before * (before + after)) * at(0, n - 2)
+            + (after - before) / (before * after) * at(1, n - 2)
+            + before / (after * (before + after)) * at(2, n - 2)
+        )
+        ends = (h[0], h[1 % (n - 1)]), (h[-1], h[-2 % (n - 1)])
+    else:
+        middle = (at(2, n - 2) - at(0, n - 2)) / (2 * h)
+        ends = ((h, h), (h, h))
+    edges = []
+    for (near, far), sign, places in zip(ends, (1, -1), ((0, 1, 2), (n - 1, n - 2, n - 3))):
+        a, b = at(places[0], 1), at(places[1], 1)
+        if edge_order == 1:
+            edges.append((b - a) / near * sign)
+            continue
+        whole = near + far
+        c = at(places[2], 1)
+        slope = (
+            -(near + whole) / (near * whole) * a
+            + whole / (near * far) * b
+            - near / (far * whole) * c
+        )
+        edges.append(slope * sign)
+    return PUBLIC["cat"]([edges[0], middle, edges[1]], d)
+
+
+@function("gradient")
+def gradient(input, *, spacing=1, dim=None, edge_order=1):
+    """Estimated derivatives along each dimension (or those in `dim`): a tuple of tensors of the shape of `input`.
+
+    spacing: one distance for all, or for each dimension a distance or a tensor of coordinates.
+    edge_order: 1 or 2, the order of accuracy at the ends.
+    """
+    if edge_order not in (1, 2):
+        raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
+    dims = range(input.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim
+    dims = [wrap_dim(d, input.ndim) for d in dims]
+    spacings = list(spacing) if isinstance(spacing, (list, tuple)) else [spacing] * len(dims)
+    if len(spacings) != len(dims):
+        raise RuntimeError(
+            f"torch.gradient expected spacing to be unspecified, a scalar or a list of length {len(dims)}, but got a "
+            f"list of length {len(spacings)}"
+        )
+    for d in dims:
+        if input.shape[d] < edge_order + 1:
+            raise RuntimeError(
+                "torch.gradient expected each dimension size to be at least edge_order+1"
+            )
+    steps = [diff(h) if isinstance(h, Tensor) and h.ndim else h for h in spacings]
+    return tuple(_derivative(input, d, h, edge_order) for d, h in zip(dims, steps))

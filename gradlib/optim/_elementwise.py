@@ -257,7 +257,7 @@ class Batch:
     def __init__(
         self, optimizer: ElementwiseOptimizer, group: dict[str, Any], params: list[Tensor]
     ):
-        self.params = params
+        self.params: list[Any] = params
         self.states = [optimizer.init_state(p, group) for p in params]
         self.xp = backend_of(params[0]._array).xp
         self.on_cpu = isinstance(params[0]._array, np.ndarray)

@@ -54,6 +54,10 @@ p.cumprod(1) | (x * m).cumprod(1) | (x * m).cumprod(0) | z.cumprod(1) | s.cumpro
 f.detach().cumprod(0)
 x.logcumsumexp(1) | y.logcumsumexp(1) | s.logcumsumexp(0) | x.cummax(1) | torch.cummin(x, 0)
 n.cummax(0) | s.cummax(0)
+torch.gradient(x) | torch.gradient(y, spacing=0.5, dim=(0, 2))
+torch.gradient(x, spacing=(v.cumsum(0).abs() * 9,), dim=1)
+torch.gradient(x, edge_order=2) | torch.gradient(x, dim=1, edge_order=2, spacing=[2.0])
+torch.gradient(v, spacing=(p[0].cumsum(0),), edge_order=2)
 x.diff() | x.diff(n=2, dim=0) | x.diff(prepend=p, dim=1) | n.diff() | m.diff() | torch.trapezoid(x)
 torch.trapezoid(x, v) | torch.trapezoid(x, dx=0.5, dim=0) | torch.cumulative_trapezoid(x, dim=0)
 torch.trapz(x, p)
@@ -121,7 +125,9 @@ def cases(text: str) -> list[str]:
 def test_same(code):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        check(code, names=not any(k in code for k in ("quantile", "co", "norm(", "trap")))
+        check(
+            code, names=not any(k in code for k in ("quantile", "co", "norm(", "trap", "gradient"))
+        )
 
 
 @pytest.mark.parametrize("code", cases(FIRST_ORDER))

@@ -95,7 +95,7 @@ class Conversion(Traversal):
 
         Example:
             >>> nn.Linear(2, 2).to(gradlib.float64).weight.dtype
-            gradlib.float64
+            torch.float64
         """
         device, dtype, non_blocking, memory_format = parse_to(*args, **kwargs)
         if dtype is not None:

@@ -28,6 +28,16 @@ class Cell:
         raise NotImplementedError
 
 
+def tanh(x: Tensor) -> Tensor:
+    """The method as a function."""
+    return x.tanh()
+
+
+def relu(x: Tensor) -> Tensor:
+    """The method as a function."""
+    return x.relu()
+
+
 class SimpleCell(Cell):
     """h' = f(gates + W_hh h + b_hh)."""
 
@@ -81,7 +91,7 @@ def cell_of(mode: str, bias: bool, weights: list[Any]) -> Cell:
         return LSTMCellStep(*main, weight_hr=rest[0] if rest else None)
     if mode == "GRU":
         return GRUCellStep(*main)
-    return SimpleCell(Tensor.tanh if mode == "RNN_TANH" else Tensor.relu, *main)
+    return SimpleCell(tanh if mode == "RNN_TANH" else relu, *main)
 
 
 def over_time(

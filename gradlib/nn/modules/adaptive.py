@@ -35,7 +35,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     Source: E. Grave et al., Efficient softmax approximation for GPUs, ICML 2017.
 
     Example:
-        >>> net = nn.AdaptiveLogSoftmaxWithLoss(8, 20, [5, 10])
+        >>> net = nn.AdaptiveLogSoftmaxWithLoss(8, 20, [5, 10], div_value=2.0)
         >>> out = net(gradlib.randn(3, 8), gradlib.tensor([0, 7, 19]))
         >>> tuple(out.output.shape), out.loss.dim()
         ((3,), 0)

@@ -44,6 +44,9 @@ class _NumberedModules(Module):
     def _name_at(self, idx: Any) -> str:
         return list(self._modules)[_index(len(self), idx)]
 
+    def __getitem__(self, idx: Any) -> Any:
+        raise NotImplementedError
+
     def __len__(self) -> int:
         return len(self._modules)
 

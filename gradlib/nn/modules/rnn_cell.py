@@ -8,7 +8,7 @@ from typing import Any
 import gradlib
 from gradlib.core.tensor import Tensor
 from gradlib.nn import init
-from gradlib.nn.modules._recurrence import GRUCellStep, LSTMCellStep, SimpleCell
+from gradlib.nn.modules._recurrence import GRUCellStep, LSTMCellStep, SimpleCell, relu, tanh
 from gradlib.nn.modules.module import Module
 from gradlib.nn.parameter import Parameter
 
@@ -119,7 +119,7 @@ class RNNCell(RNNCellBase):
         """input: [N, in] or [in], hx: [N, hidden] or [hidden] -> h'."""
         if self.nonlinearity not in ("tanh", "relu"):
             raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}")
-        activation = Tensor.tanh if self.nonlinearity == "tanh" else Tensor.relu
+        activation = tanh if self.nonlinearity == "tanh" else relu
         return self._advance(SimpleCell(activation, *self._weights()), input, hx)[0]
 
 

@@ -31,5 +31,5 @@ def skip_init(module_cls: type[Module], *args: Any, **kwargs: Any) -> Module:
         return module_cls(*args, **kwargs)
     bare = type(module_cls.__name__, (module_cls,), {"reset_parameters": lambda self: None})
     module = bare(*args, **kwargs)
-    module.__class__ = module_cls
+    module.__class__ = module_cls  # type: ignore[assignment]
     return module
