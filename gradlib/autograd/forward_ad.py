@@ -36,7 +36,7 @@ class UnpackedDualTensor(NamedTuple):
 
 
 def enter_dual_level() -> int:
-    """Open the level in which dual tensors live; returns its number, 0. RuntimeError if one is open: they do not nest."""
+    """Open the level in which dual tensors live; returns its number, 0. RuntimeError if one is open."""
     return tangents.enter_level()
 
 
@@ -67,7 +67,9 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         )
     for name, value in (("primal", tensor), ("tangent", tangent)):
         if not (value.is_floating_point() or value.is_complex()):
-            raise ValueError(f"Expected {name} to be floating point or complex, but got: {value.dtype}")
+            raise ValueError(
+                f"Expected {name} to be floating point or complex, but got: {value.dtype}"
+            )
     if tensor._array.shape != tangent._array.shape:
         raise RuntimeError(errors.tangent_size(tensor._array.shape, tangent._array.shape))
     if tangents.tangent_of(tensor) is not None:
@@ -90,7 +92,9 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     if _checked_level(level) < 0:
         return UnpackedDualTensor(tensor, None)
     if not isinstance(tensor, Tensor):
-        raise TypeError(f"_unpack_dual(): argument 'dual' (position 1) must be Tensor, not {type(tensor).__name__}")
+        raise TypeError(
+            f"_unpack_dual(): argument 'dual' (position 1) must be Tensor, not {type(tensor).__name__}"
+        )
     tangent = tangents.tangent_of(tensor) if state.bits & FORWARD_AD else None
     return UnpackedDualTensor(_own_view(tensor), tangent)
 

@@ -192,12 +192,11 @@ class BackwardCFunction(VariadicNode):
     def _checked(self, outs: tuple, traced: bool) -> tuple:
         """What the user's backward returned: one gradient for each tensor argument, of its shape and dtype."""
         inputs = self.inputs
-        if len(outs) != len(inputs):
-            if len(outs) < len(inputs) or any(g is not None for g in outs[len(inputs) :]):
-                raise RuntimeError(
-                    f"function {self.node_name} returned an incorrect number of gradients (expected {len(inputs)}, "
-                    f"got {len(outs)})"
-                )
+        if len(outs) < len(inputs) or any(g is not None for g in outs[len(inputs) :]):
+            raise RuntimeError(
+                f"function {self.node_name} returned an incorrect number of gradients (expected {len(inputs)}, "
+                f"got {len(outs)})"
+            )
         grads = []
         for i, want in enumerate(inputs):
             grad = outs[i]
@@ -215,7 +214,11 @@ class BackwardCFunction(VariadicNode):
                     grad = None
                 else:
                     array = grad._array
-                    if array.shape != want[0] or array.dtype != want[1] or array.__class__ is not want[2]:
+                    if (
+                        array.shape != want[0]
+                        or array.dtype != want[1]
+                        or array.__class__ is not want[2]
+                    ):
                         grad = _fit(self, grad, len(grads), want)
                     if not traced:
                         grad = grad._array
@@ -324,7 +327,9 @@ class OwnOutput:
     def tensor(self, node, i: int) -> Tensor:
         storage = self.storage
         if storage.version != self.version:
-            raise errors.modified(node, f"saved_tensors[{i}]", self.array, self.version, storage, self.nr)
+            raise errors.modified(
+                node, f"saved_tensors[{i}]", self.array, self.version, storage, self.nr
+            )
         out = Tensor._make(self.array)
         out._ver = storage
         if node is not None:
@@ -339,7 +344,9 @@ class PackedSaved:
 
     def __init__(self, tensor: Tensor, pair: tuple, node):
         own = _made_by(tensor, node)
-        fn, nr = (saved.SELF, edge(tensor)[1]) if own else NO_EDGE if tensor.is_leaf else edge(tensor)
+        fn, nr = (
+            (saved.SELF, edge(tensor)[1]) if own else NO_EDGE if tensor.is_leaf else edge(tensor)
+        )
         self.packed = saved.Packed(tensor, *pair, fn, nr)
 
     def tensor(self, node, i: int) -> Tensor:
@@ -347,7 +354,7 @@ class PackedSaved:
 
 
 def _made_by(tensor: Tensor, node) -> bool:
-    return tensor._fn is node or tensor._view is not None and tensor._view.fn is node
+    return tensor._fn is node or (tensor._view is not None and tensor._view.fn is node)
 
 
 def _save(ctx: FunctionCtx, node: BackwardCFunction, tensors: tuple) -> None:
@@ -582,9 +589,12 @@ def _finish(cls, ctx: FunctionCtx, node, args: tuple, output, bits: int):
 def _with_history(ctx: FunctionCtx, node, args: tuple, output: tuple) -> tuple:
     """The outputs as the caller gets them, in all the cases that are not one new tensor."""
     inputs = {id(a): a for a in args if isinstance(a, Tensor)}
-    dirty = _tensor_ids(ctx.dirty_tensors, "mark_dirty can only accept variables, but argument {} is of type {}")
+    dirty = _tensor_ids(
+        ctx.dirty_tensors, "mark_dirty can only accept variables, but argument {} is of type {}"
+    )
     constant = _tensor_ids(
-        ctx.non_differentiable, "mark_non_differentiable only accepts variable arguments, but got {1} at position {0}"
+        ctx.non_differentiable,
+        "mark_non_differentiable only accepts variable arguments, but got {1} at position {0}",
     )
     if not dirty <= {id(o) for o in output}:
         raise RuntimeError(DIRTY_MISSING)
@@ -599,9 +609,13 @@ def _with_history(ctx: FunctionCtx, node, args: tuple, output: tuple) -> tuple:
         if isinstance(out, Tensor):
             if id(out) in dirty and id(out) not in inputs:
                 warnings.warn(DIRTY_NO_INPUT, UserWarning, stacklevel=4)
-            records = node is not None and id(out) not in constant and out._array.dtype in DIFFERENTIABLE
+            records = (
+                node is not None and id(out) not in constant and out._array.dtype in DIFFERENTIABLE
+            )
             nr = 0 if len(output) == 1 else i + 1
-            out = _one_history(out, node if records else None, nr, id(out) in inputs, id(out) in dirty, args)
+            out = _one_history(
+                out, node if records else None, nr, id(out) in inputs, id(out) in dirty, args
+            )
             differentiable += records
         outs.append(out)
     if node is not None and differentiable > 1:
@@ -691,14 +705,17 @@ def _push_tangents(cls, ctx: FunctionCtx, args: tuple, outs: tuple) -> None:
     with modes.Flag(FORWARD_AD, False):
         if ctx.materialize_grads:
             tangents = [
-                _zeros(_like(a)) if t is None and isinstance(a, Tensor) and a._array.dtype in DIFFERENTIABLE else t
+                _zeros(_like(a))
+                if t is None and isinstance(a, Tensor) and a._array.dtype in DIFFERENTIABLE
+                else t
                 for t, a in zip(tangents, args, strict=True)
             ]
         found = cls.jvp(ctx, *tangents)
         found = found if isinstance(found, tuple) else (found,)
     if len(found) != len(outs):
         raise RuntimeError(
-            f"Function's jvp returned an invalid number of forward gradients (expected {len(outs)} but got {len(found)})"
+            f"Function's jvp returned an invalid number of forward gradients (expected {len(outs)} "
+            f"but got {len(found)})"
         )
     dirty = {id(t) for t in ctx.dirty_tensors or ()}
     constant = {id(t) for t in ctx.non_differentiable or ()}
@@ -715,7 +732,9 @@ def _push_tangents(cls, ctx: FunctionCtx, args: tuple, outs: tuple) -> None:
 
 def _check_tangent(i: int, out, tangent, constant: set[int]) -> None:
     if not isinstance(tangent, Tensor):
-        raise RuntimeError(f"expected Variable or None (got {type(tangent).__name__}) for grad output {i}.")
+        raise RuntimeError(
+            f"expected Variable or None (got {type(tangent).__name__}) for grad output {i}."
+        )
     if not isinstance(out, Tensor) or id(out) in constant or out._array.dtype not in DIFFERENTIABLE:
         raise RuntimeError(
             f"Function's jvp returned a gradient at position {i}, but  the corresponding forward output is not a "
@@ -753,7 +772,9 @@ def once_differentiable(fn):
         outs = outputs if isinstance(outputs, tuple) else (outputs,)
         node = DelayedError()
         node.seq, node.extra, node.edge_list, node.n_out = next_seq(), None, edges, len(outs)
-        node.message = "trying to differentiate twice a function that was marked with @once_differentiable"
+        node.message = (
+            "trying to differentiate twice a function that was marked with @once_differentiable"
+        )
         guarded: list = []
         for i, out in enumerate(outs):
             if isinstance(out, Tensor) and out._array.dtype in DIFFERENTIABLE:
@@ -774,9 +795,9 @@ class InplaceFunction(Function):
 
 
 class NestedIOFunction(Function):
-    """The old form of a Function with nested inputs and outputs; kept for old code, which overrides the `_extended` methods."""
+    """A Function with nested inputs and outputs; kept for old code, which overrides the `_extended` methods."""
 
-    def forward_extended(self, *input: Any) -> None:  # noqa: A002
+    def forward_extended(self, *input: Any) -> None:
         """The forward on nested inputs."""
         raise NotImplementedError
 

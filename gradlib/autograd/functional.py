@@ -18,9 +18,7 @@ from .differentiate import grad
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
-INDEPENDENT = (
-    "The output of the user-provided function is independent of input {}. This is not allowed in strict mode."
-)
+INDEPENDENT = "The output of the user-provided function is independent of input {}. This is not allowed in strict mode."
 NO_GRADIENT = {
     "outputs": "Output {} of the user-provided function does not require gradients. The outputs must be computed in a "
     "differentiable manner from the input when running in strict mode.",
@@ -37,8 +35,8 @@ NO_GRADIENT = {
 # what is missing in strict mode, by the derivative that was computed last
 MISSING = {
     "back": INDEPENDENT,
-    "back_trick": "The gradient with respect to the input is independent of entry {} in the grad_outputs when using the "
-    "double backward trick to compute forward mode gradients. This is not allowed in strict mode.",
+    "back_trick": "The gradient with respect to the input is independent of entry {} in the grad_outputs when using "
+    "the double backward trick to compute forward mode gradients. This is not allowed in strict mode.",
     "double_back": "The jacobian of the user-provided function is independent of input {}. This is not allowed in "
     "strict mode.",
     "double_back_trick": "The hessian of the user-provided function is independent of entry {} in the grad_jacobian. "
@@ -61,16 +59,10 @@ GRAPH_FORWARD = (
     'torch.autograd.functional.jacobian: `create_graph=True` and `strategy="forward-mode"` are not supported together '
     '(yet). Please either set `create_graph=False` or `strategy="reverse-mode"`.'
 )
-FORWARD_LOOP = (
-    "Computing Jacobian using forward-AD or forward-over-reverse Hessian isonly implemented for `vectorize=True`."
-)
+FORWARD_LOOP = "Computing Jacobian using forward-AD or forward-over-reverse Hessian isonly implemented for `vectorize=True`."
 STRATEGY = 'Expected strategy to be either "forward-mode" or "reverse-mode".'
-V_OUTPUT = (
-    "The vector v can only be None if the user-provided function returns a single Tensor with a single element."
-)
-V_INPUT = (
-    "The vector v can only be None if the input to the user-provided function is a single Tensor with a single element."
-)
+V_OUTPUT = "The vector v can only be None if the user-provided function returns a single Tensor with a single element."
+V_INPUT = "The vector v can only be None if the input to the user-provided function is a single Tensor with a single element."
 
 
 # -- arguments and results -------------------------------------------------------------------------------------------
@@ -92,7 +84,9 @@ def _as_tuple(value: Any, what: str, fn: str) -> tuple[bool, tuple]:
 def _fresh(tensors: Sequence[Tensor], create_graph: bool, need_graph: bool = True) -> tuple:
     """Tensors of our own to differentiate with respect to; with create_graph, in the graph of those given."""
     return tuple(
-        alias.call(t) if create_graph and (t._rg or not need_graph) else t.detach().requires_grad_(need_graph)
+        alias.call(t)
+        if create_graph and (t._rg or not need_graph)
+        else t.detach().requires_grad_(need_graph)
         for t in tensors
     )
 
@@ -109,7 +103,9 @@ def _scalar(func: Callable, inputs: tuple, fn: str, strict: bool) -> tuple:
     if is_tuple:
         raise RuntimeError(f"The function given to {fn} should return a single Tensor")
     if outputs[0].numel() != 1:
-        raise RuntimeError(f"The Tensor returned by the function given to {fn} should contain a single element")
+        raise RuntimeError(
+            f"The Tensor returned by the function given to {fn} should contain a single element"
+        )
     return outputs
 
 
@@ -123,13 +119,17 @@ def _vector(v: Any, refs: tuple, is_tuple: bool, fn: str, create_graph: bool, te
         return (ones_like(refs[0]),)
     vectors = _fresh(_as_tuple(v, "v", fn)[1], create_graph, need_graph=False)
     if is_tuple and len(vectors) != len(refs):
-        raise RuntimeError(f"v is a tuple of invalid length: should be {len(refs)} but got {len(vectors)}.")
+        raise RuntimeError(
+            f"v is a tuple of invalid length: should be {len(refs)} but got {len(vectors)}."
+        )
     if not is_tuple and len(vectors) != 1:
         raise RuntimeError("The given v should contain a single Tensor.")
     for i, (have, want) in enumerate(zip(vectors, refs, strict=True)):
         if have.shape != want.shape:
             entry = f"Entry {i} in " if is_tuple else ""
-            raise RuntimeError(f"{entry}v has invalid size: should be {want.shape} but got {have.shape}.")
+            raise RuntimeError(
+                f"{entry}v has invalid size: should be {want.shape} but got {have.shape}."
+            )
     return vectors
 
 
@@ -141,14 +141,20 @@ def _require_graph(tensors: Sequence[Tensor | None], kind: str, strict: bool) ->
             raise RuntimeError(NO_GRADIENT[kind].format(i))
 
 
-def _grad(outputs: tuple, inputs: tuple, vectors: tuple | None, create_graph: bool, retain=None) -> tuple:
+def _grad(
+    outputs: tuple, inputs: tuple, vectors: tuple | None, create_graph: bool, retain=None
+) -> tuple:
     """autograd.grad that passes over outputs without graph; None for unused inputs."""
     vectors = vectors or (None,) * len(outputs)
-    pairs = [(o, v) for o, v in zip(outputs, vectors, strict=True) if o is not None and o.requires_grad]
+    pairs = [
+        (o, v) for o, v in zip(outputs, vectors, strict=True) if o is not None and o.requires_grad
+    ]
     if not pairs:
         return (None,) * len(inputs)
     outs, given = zip(*pairs, strict=True)
-    return grad(outs, inputs, given, create_graph=create_graph, retain_graph=retain, allow_unused=True)
+    return grad(
+        outs, inputs, given, create_graph=create_graph, retain_graph=retain, allow_unused=True
+    )
 
 
 def _filled(grads: tuple, refs: tuple, strict: bool, create_graph: bool, stage: str) -> tuple:
@@ -195,7 +201,9 @@ def vjp(func, inputs, v=None, create_graph=False, strict=False):
         inputs = _fresh(inputs, create_graph)
         many_out, outputs = _call(func, inputs, "vjp", strict)
         vectors = _vector(v, outputs, many_out, "vjp", create_graph, V_OUTPUT)
-        found = _filled(_grad(outputs, inputs, vectors, create_graph), inputs, strict, create_graph, "back")
+        found = _filled(
+            _grad(outputs, inputs, vectors, create_graph), inputs, strict, create_graph, "back"
+        )
     return _result(outputs, many_out, create_graph), _result(found, many, create_graph)
 
 
@@ -219,7 +227,10 @@ def jvp(func, inputs, v=None, create_graph=False, strict=False):
 
 
 def vhp(func, inputs, v=None, create_graph=False, strict=False):
-    """(output, v^T H) for a function with a single-element result: the vector-Hessian product, of the inputs' shapes."""
+    """(output, v^T H) for a function with a single-element result: the vector-Hessian product.
+
+    v: of the shapes of the inputs, which the product has too; may be left out for a single element.
+    """
     with modes.Flag(NO_GRAD, False):
         many, inputs = _as_tuple(inputs, "inputs", "vhp")
         inputs = _fresh(inputs, create_graph)
@@ -233,7 +244,7 @@ def vhp(func, inputs, v=None, create_graph=False, strict=False):
 
 
 def hvp(func, inputs, v=None, create_graph=False, strict=False):
-    """(output, H v) for a function with a single-element result: the Hessian-vector product, of the inputs' shapes.
+    """(output, H v) for a function with a single-element result: the Hessian-vector product.
 
     Equal to :func:`vhp` for twice continuously differentiable functions, which is cheaper.
     """
@@ -255,7 +266,9 @@ def hvp(func, inputs, v=None, create_graph=False, strict=False):
 # -- matrices --------------------------------------------------------------------------------------------------------
 
 
-def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, strategy="reverse-mode"):
+def jacobian(
+    func, inputs, create_graph=False, strict=False, vectorize=False, strategy="reverse-mode"
+):
     """The Jacobian of `func`: of shape output + input, ``J[i][j]`` for output i and input j if there are tuples.
 
     Args:
@@ -281,12 +294,16 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
         many_out, outputs = _call(func, inputs, "jacobian", strict)
         if vectorize and strict:
             raise RuntimeError(STRICT_VECTORIZED)
-        rows = tuple(_rows(i, o, inputs, create_graph, strict, vectorize) for i, o in enumerate(outputs))
+        rows = tuple(
+            _rows(i, o, inputs, create_graph, strict, vectorize) for i, o in enumerate(outputs)
+        )
     result = tuple(_result(row, many, create_graph) for row in rows)
     return result if many_out else result[0]
 
 
-def _rows(i: int, out: Tensor, inputs: tuple, create_graph: bool, strict: bool, vectorize: bool) -> tuple:
+def _rows(
+    i: int, out: Tensor, inputs: tuple, create_graph: bool, strict: bool, vectorize: bool
+) -> tuple:
     """The Jacobian of one output with respect to each input."""
     from ..ops.create import zeros
     from ..ops.join import stack
@@ -296,7 +313,15 @@ def _rows(i: int, out: Tensor, inputs: tuple, create_graph: bool, strict: bool, 
     if n and out.requires_grad:
         vectors = _basis(out)
         if vectorize:
-            columns = grad((out,), inputs, (vectors,), True, create_graph, allow_unused=True, is_grads_batched=True)
+            columns = grad(
+                (out,),
+                inputs,
+                (vectors,),
+                True,
+                create_graph,
+                allow_unused=True,
+                is_grads_batched=True,
+            )
         else:
             for k in range(n):
                 found = _grad((out,), inputs, (vectors[k],), create_graph, retain=True)
@@ -305,7 +330,9 @@ def _rows(i: int, out: Tensor, inputs: tuple, create_graph: bool, strict: bool, 
     result = []
     for t, column in zip(inputs, columns, strict=True):
         if isinstance(column, list):
-            made = [zeros(t.shape, dtype=t.dtype, device=t.device) if g is None else g for g in column]
+            made = [
+                zeros(t.shape, dtype=t.dtype, device=t.device) if g is None else g for g in column
+            ]
             column = stack(made) if made else None
         if column is None:
             column = zeros((n, *t.shape), dtype=t.dtype, device=t.device)
@@ -360,7 +387,9 @@ def _forward_jacobian(func: Callable, inputs: Any, strict: bool, vectorize: bool
                 duals = [forward_ad.unpack_dual(o) for o in outputs]
             columns[j].append([zeros_like(p) if t is None else t.detach() for p, t in duals])
     if not outputs:  # no input has elements
-        many_out, outputs = _as_tuple(func(*inputs), "outputs of the user-provided function", "jacobian")
+        many_out, outputs = _as_tuple(
+            func(*inputs), "outputs of the user-provided function", "jacobian"
+        )
     result = []
     for i, out in enumerate(outputs):
         row = []
@@ -374,7 +403,14 @@ def _forward_jacobian(func: Callable, inputs: Any, strict: bool, vectorize: bool
     return tuple(result) if many_out else result[0]
 
 
-def hessian(func, inputs, create_graph=False, strict=False, vectorize=False, outer_jacobian_strategy="reverse-mode"):
+def hessian(
+    func,
+    inputs,
+    create_graph=False,
+    strict=False,
+    vectorize=False,
+    outer_jacobian_strategy="reverse-mode",
+):
     """The Hessian of a function with a single-element result; ``H[i][j]`` of shape input i + input j for a tuple.
 
     outer_jacobian_strategy: "forward-mode" computes it forward over reverse (with ``vectorize=True``).
@@ -393,7 +429,5 @@ def hessian(func, inputs, create_graph=False, strict=False, vectorize=False, out
         _require_graph(jac, "jacobian", strict)
         return jac
 
-    result = jacobian(
-        gradient, inputs, create_graph=create_graph, strict=strict, vectorize=vectorize, strategy=outer_jacobian_strategy
-    )
+    result = jacobian(gradient, inputs, create_graph, strict, vectorize, outer_jacobian_strategy)
     return result if many else result[0][0]

@@ -75,7 +75,7 @@ class _ModeDecorator:
 class _BareDecorator(_ModeDecorator):
     """A mode without parameters: it decorates with and without parentheses."""
 
-    def __new__(cls, orig_func: Callable | None = None):
+    def __new__(cls, orig_func: Callable | None = None) -> Any:
         made = object.__new__(cls)
         return made if orig_func is None else made(orig_func)
 

@@ -142,7 +142,7 @@ def gradgradcheck(
     fast_mode: bool = False,
     masked: bool = False,
 ) -> bool:
-    """Check second derivatives: :func:`gradcheck` of the gradient of `func` with respect to `inputs` and `grad_outputs`.
+    """Check second derivatives: gradcheck of the gradient of `func`, with respect to `inputs` and `grad_outputs`.
 
     Args:
         grad_outputs: a Tensor or a tuple with one for each differentiable output; made at random if not given.
@@ -160,16 +160,24 @@ def gradgradcheck(
         outputs = _differentiable(func(*given))
         vectors = tuple(_random_gradient(o, gen_non_contig_grad_outputs) for o in outputs)
     else:
-        vectors = tuple(grad_outputs) if isinstance(grad_outputs, (tuple, list)) else (grad_outputs,)
+        vectors = (
+            tuple(grad_outputs) if isinstance(grad_outputs, (tuple, list)) else (grad_outputs,)
+        )
     n = len(given)
-    wanted = [i for i, t in enumerate((*given, *vectors)) if isinstance(t, Tensor) and t.requires_grad]
+    wanted = [
+        i for i, t in enumerate((*given, *vectors)) if isinstance(t, Tensor) and t.requires_grad
+    ]
 
     def gradient(*values):
         for i in wanted:
             values[i].requires_grad_()
         differentiated = [values[i] for i in wanted if i < n]
         found = grad(
-            _differentiable(func(*values[:n])), differentiated, values[n:], create_graph=True, allow_unused=True
+            _differentiable(func(*values[:n])),
+            differentiated,
+            values[n:],
+            create_graph=True,
+            allow_unused=True,
         )
         return tuple(g for g in found if g is not None)
 
@@ -183,7 +191,9 @@ def gradgradcheck(
 
 def _by_position(names: Sequence[str], args: tuple, given: dict, function: Callable) -> dict:
     if len(args) > len(names):
-        raise TypeError(f"{function.__name__}() takes at most {len(names)} options by position ({len(args)} given)")
+        raise TypeError(
+            f"{function.__name__}() takes at most {len(names)} options by position ({len(args)} given)"
+        )
     defaults = function.__kwdefaults__ or {}
     return {name: given[name] for name in defaults} | dict(zip(names, args, strict=False))
 
@@ -300,8 +310,10 @@ def _wide(tensor: Tensor):
 # -- numerical -------------------------------------------------------------------------------------------------------
 
 
-def _slopes(run: Callable, tensor: Tensor, options: _Options) -> Iterator[tuple[int, complex, list[np.ndarray]]]:
-    """For each element of an input (and 1, and for complex ones 1j): the derivatives of all outputs in that direction."""
+def _slopes(
+    run: Callable, tensor: Tensor, options: _Options
+) -> Iterator[tuple[int, complex, list[np.ndarray]]]:
+    """For each element of an input (times 1, and for complex ones 1j): the derivatives of all outputs along it."""
     array, eps = tensor._array, options.eps
     for k, index in enumerate(np.ndindex(*array.shape)):
         for unit in (1, 1j) if tensor.is_complex() else (1,):
@@ -321,7 +333,9 @@ def _slope(run: Callable, array, where, step, eps: float) -> list[np.ndarray]:
     return [(a - b) / (2 * eps) for a, b in zip(ahead, behind, strict=True)]
 
 
-def _numerical(run: Callable, tensor: Tensor, outputs: tuple, options: _Options) -> list[np.ndarray]:
+def _numerical(
+    run: Callable, tensor: Tensor, outputs: tuple, options: _Options
+) -> list[np.ndarray]:
     """For each output the derivatives, with shape (elements of the input, units, elements of the output)."""
     units = 2 if tensor.is_complex() else 1
     found = [np.zeros((tensor.numel(), units, o.numel()), _wide(o)) for o in outputs]
@@ -347,7 +361,9 @@ def _one_hot(out: Tensor, index: int, value) -> Tensor:
     return vector
 
 
-def _backward(out: Tensor, inputs: list[Tensor], vector: Tensor, options: _Options) -> list[np.ndarray]:
+def _backward(
+    out: Tensor, inputs: list[Tensor], vector: Tensor, options: _Options
+) -> list[np.ndarray]:
     """The vector-Jacobian products for one output, flattened."""
     found = grad((out,), inputs, (vector,), retain_graph=True, allow_unused=True)
     result = []
@@ -390,7 +406,9 @@ def _part(slopes: np.ndarray, unit) -> np.ndarray:
     return slopes.imag if unit == 1j else slopes.real
 
 
-def _compare(run: Callable, inputs: tuple, live: list[int], outputs: tuple, options: _Options) -> None:
+def _compare(
+    run: Callable, inputs: tuple, live: list[int], outputs: tuple, options: _Options
+) -> None:
     """Compare all entries of all Jacobians."""
     tensors = [inputs[i] for i in live]
     numerical = [_numerical(run, t, outputs, options) for t in tensors]
@@ -399,13 +417,17 @@ def _compare(run: Callable, inputs: tuple, live: list[int], outputs: tuple, opti
             for i, have in enumerate(_analytical(out, tensors, unit, options)):
                 want = _as_gradient(_part(numerical[i][o], unit))
                 if not options.close(have, want):
-                    raise GradcheckError(_mismatch(have, want, i, o, tensors[i], out, unit, options))
+                    raise GradcheckError(
+                        _mismatch(have, want, i, o, tensors[i], out, unit, options)
+                    )
 
 
-def _mismatch(have, want, i: int, o: int, tensor: Tensor, out: Tensor, unit, options: _Options, forward=False) -> str:
+def _mismatch(
+    have, want, i: int, o: int, tensor: Tensor, out: Tensor, unit, options: _Options, forward=False
+) -> str:
     """Both Jacobians, and what may be the matter."""
     prefix = ""
-    if forward and tensor.is_complex() or not forward and out.is_complex():
+    if (tensor if forward else out).is_complex():
         part, element = "imaginary" if unit == 1j else "real", "inputs" if forward else "outputs"
         prefix = f"While considering the {part} part of complex {element} only, "
     mode = "computed with forward mode " if forward else ""
@@ -423,7 +445,9 @@ def _show(jacobian: np.ndarray) -> str:
     return tensor_repr(Tensor._make(jacobian))
 
 
-def _compare_fast(run: Callable, inputs: tuple, live: list[int], outputs: tuple, options: _Options) -> None:
+def _compare_fast(
+    run: Callable, inputs: tuple, live: list[int], outputs: tuple, options: _Options
+) -> None:
     """Compare v^T J u for random u and v; where that fails, all entries, for the message."""
     tensors = [inputs[i] for i in live]
     draw = np.random.default_rng(0)
@@ -437,12 +461,15 @@ def _compare_fast(run: Callable, inputs: tuple, live: list[int], outputs: tuple,
             want = np.vdot(vector, slope).real
             given = Tensor._make(_to_device(vector.astype(out._array.dtype), array))
             have = [
-                np.vdot(direction.reshape(-1), _backward(out, [tensor], given, options)[0]).real for _ in range(2)
+                np.vdot(direction.reshape(-1), _backward(out, [tensor], given, options)[0]).real
+                for _ in range(2)
             ]
             if abs(have[0] - have[1]) > options.nondet_tol:
                 raise GradcheckError(NOT_REENTRANT.format(options.nondet_tol))
             scale = max(np.sqrt(max(tensor.numel(), 1) * max(out.numel(), 1)) ** 0.5, 1.0)
-            if abs(have[0] - want) > options.atol * scale + options.rtol * abs(want):
+            if not abs(have[0] - want) <= options.atol * scale + options.rtol * abs(
+                want
+            ):  # nan too
                 _compare(run, inputs, live, outputs, options)
                 raise GradcheckError(
                     f"Jacobian mismatch for output {o} with respect to input {i},\nnumerical:{want}\n"
@@ -461,10 +488,11 @@ def _unit_vector(draw: np.random.Generator, tensor: Tensor) -> np.ndarray:
 
 def _check_constant(func, inputs: tuple, live: list[int], result: tuple, options: _Options) -> None:
     """Outputs that require no grad must not depend on inputs that do."""
-    outs = tuple(o for o in result if isinstance(o, Tensor) and (o.is_floating_point() or o.is_complex()))
+    kept = [isinstance(o, Tensor) and (o.is_floating_point() or o.is_complex()) for o in result]
+    outs = tuple(o for o, keep in zip(result, kept, strict=True) if keep)
 
     def run():
-        return tuple(o for o in _as_tuple(func(*inputs)) if isinstance(o, Tensor) and o.dtype in {p.dtype for p in outs})
+        return tuple(o for o, keep in zip(_as_tuple(func(*inputs)), kept, strict=True) if keep)
 
     for i in live if outs else ():
         for jacobian in _numerical(run, inputs[i], outs, options):
@@ -475,7 +503,9 @@ def _check_constant(func, inputs: tuple, live: list[int], result: tuple, options
 # -- forward mode ----------------------------------------------------------------------------------------------------
 
 
-def _compare_forward(func: Callable, inputs: tuple, live: list[int], run: Callable, options: _Options) -> None:
+def _compare_forward(
+    func: Callable, inputs: tuple, live: list[int], run: Callable, options: _Options
+) -> None:
     """Compare tangents in the direction of each element (or, in fast mode, one random direction) with slopes."""
     draw = np.random.default_rng(0)
     for i, position in enumerate(live):
@@ -503,7 +533,9 @@ def _directions(tensor: Tensor, unit, draw, options: _Options) -> Iterator[np.nd
         yield step
 
 
-def _tangents(func: Callable, inputs: tuple, position: int, direction, options: _Options) -> list[np.ndarray]:
+def _tangents(
+    func: Callable, inputs: tuple, position: int, direction, options: _Options
+) -> list[np.ndarray]:
     """The tangents of the outputs for one input moving along `direction`."""
     from . import forward_ad
 
@@ -526,20 +558,28 @@ def _tangents(func: Callable, inputs: tuple, position: int, direction, options: 
     return found
 
 
-def _compare_tangents(have: list, want: list, i: int, tensor: Tensor, outputs: tuple, unit, options: _Options) -> None:
+def _compare_tangents(
+    have: list, want: list, i: int, tensor: Tensor, outputs: tuple, unit, options: _Options
+) -> None:
     for o, out in enumerate(outputs):
         if not have:
             return
         rows, wanted = (np.stack([r[o].reshape(-1) for r in rows]) for rows in (have, want))
         if not options.close(rows, wanted):
-            raise GradcheckError(_mismatch(rows, wanted, i, o, tensor, out, unit, options, forward=True))
+            raise GradcheckError(
+                _mismatch(rows, wanted, i, o, tensor, out, unit, options, forward=True)
+            )
 
 
-def _check_forward_linear(func: Callable, inputs: tuple, position: int, draw, options: _Options) -> None:
+def _check_forward_linear(
+    func: Callable, inputs: tuple, position: int, draw, options: _Options
+) -> None:
     """Tangents of a batch of directions: the tangent of a sum must be the sum of the tangents."""
     array = inputs[position]._array
     a, b = (_unit_vector(draw, inputs[position]).astype(array.dtype) for _ in range(2))
-    parts = [_tangents(func, inputs, position, _to_device(v, array), options) for v in (a, b, a + b)]
+    parts = [
+        _tangents(func, inputs, position, _to_device(v, array), options) for v in (a, b, a + b)
+    ]
     for x, y, total in zip(*parts, strict=True):
         if not options.close(x + y, total):
             raise GradcheckError(f"{BATCHED} The jvp is not linear in the tangent.")
@@ -557,16 +597,25 @@ def _check_batched(outputs: tuple, inputs: list[Tensor]) -> None:
         one_by_one = [grad(out, inputs, v, retain_graph=True, allow_unused=True) for v in vectors]
         try:
             together = grad(
-                out, inputs, stack(vectors), retain_graph=True, allow_unused=True, is_grads_batched=True
+                out,
+                inputs,
+                stack(vectors),
+                retain_graph=True,
+                allow_unused=True,
+                is_grads_batched=True,
             )
         except RuntimeError as exc:
-            raise GradcheckError(f"While computing batched gradients, got: {exc}\n\n{BATCHED}") from exc
+            raise GradcheckError(
+                f"While computing batched gradients, got: {exc}\n\n{BATCHED}"
+            ) from exc
         for k, batch in enumerate(together):
             for row, single in enumerate(one_by_one):
                 if batch is None:
                     continue
                 if not np.allclose(to_host(batch._array[row]), to_host(single[k]._array)):
-                    raise GradcheckError(f"For output gradient {row} of a batch and input {k}: {BATCHED}")
+                    raise GradcheckError(
+                        f"For output gradient {row} of a batch and input {k}: {BATCHED}"
+                    )
 
 
 def _check_linear(outputs: tuple, inputs: list[Tensor]) -> None:

@@ -28,7 +28,7 @@ __all__ = [
 
 
 class GradientEdge(NamedTuple):
-    """Where in the graph a gradient is computed: an output of a node. ``autograd.grad`` and ``backward`` take it for a tensor."""
+    """Where in the graph a gradient is computed: an output of a node. ``grad`` and ``backward`` take it for a tensor."""
 
     node: Node
     output_nr: int
@@ -184,7 +184,10 @@ def _gather(tensors: tuple, fn: Callable) -> Callable:
             with lock:
                 entry = passes.get(task)
                 if entry is None:
-                    entry = passes[task] = [None] * len(sources), [sum(will_come(task, s) for s in sources)]
+                    entry = passes[task] = (
+                        [None] * len(sources),
+                        [sum(will_come(task, s) for s in sources)],
+                    )
                 grads, missing = entry
                 grads[i] = grad
                 missing[0] -= 1
@@ -205,7 +208,11 @@ def _source(tensor: Tensor) -> Callable[[], Node | None]:
 
     def accumulator():
         tensor = leaf()
-        return tensor._accumulator() if tensor is not None and tensor._accumulator is not None else None
+        return (
+            tensor._accumulator()
+            if tensor is not None and tensor._accumulator is not None
+            else None
+        )
 
     return accumulator
 

@@ -47,7 +47,7 @@ def describe(node) -> list[str]:
 
 
 def report(node) -> None:
-    """Warn about the node whose backward failed; on stderr where warnings are errors, so that the error stays itself."""
+    """Warn about the node whose backward failed; on stderr where warnings are errors, lest they hide the error."""
     for text in describe(node):
         try:
             warnings.warn(text, UserWarning, stacklevel=2)
@@ -59,5 +59,5 @@ def check_nan(node, outs: tuple) -> None:
     """RuntimeError if a gradient (raw array, Tensor or None) has a nan."""
     for i, out in enumerate(outs):
         array = getattr(out, "_array", out)
-        if array is not None and array.dtype.kind in "fcV" and bool((array != array).any()):  # noqa: PLR0124
+        if array is not None and array.dtype.kind in "fcV" and bool((array != array).any()):
             raise RuntimeError(f"Function '{node.name()}' returned nan values in its {i}th output.")

@@ -49,7 +49,9 @@ class GraphTask:
         self.wanted: dict[tuple[Node, int], list[int]] = {}  # edge -> positions in `captured`
         self.captured: list[Any] = []
         self.roots: list[Node] = []
-        self.needed: set[Node] | None = None  # with `wanted`: the nodes that lead there, and the goals themselves
+        self.needed: set[Node] | None = (
+            None  # with `wanted`: the nodes that lead there, and the goals themselves
+        )
 
     def will_run(self, node: Node) -> bool:
         """Whether `node` (or its leaf) is one of those whose gradient this pass computes."""
@@ -261,6 +263,10 @@ def step_leaf(task: GraphTask, node: AccumulateGrad, grads: list) -> None:
     leaf, extra, traced = node.variable, node.extra, task.traced
     if grads[0] is None:
         return
+    if (
+        getattr(grads[0], "_array", grads[0]).dtype is not leaf._array.dtype
+    ):  # NumPy widens some half-type products
+        grads[0] = grads[0].to(leaf.dtype) if traced else grads[0].astype(leaf._array.dtype)
     if leaf._backward_hooks:
         grads[0] = run_tensor_hooks(leaf._backward_hooks, grads[0], traced)
     for k in task.wanted.get((node, 0), ()):
@@ -297,7 +303,7 @@ def accumulate(leaf: Tensor, grads: list, task: GraphTask) -> None:
                 bump(have)
         elif have is None:
             leaf._grad = first_gradient(leaf, grads)
-        elif have._rg or have._array.dtype != grads[0].dtype:
+        elif have._rg:
             leaf._grad = have.detach() + Tensor._make(grads.pop())
         else:
             have._array += grads.pop()

@@ -8,8 +8,8 @@ from typing import Any
 from . import modes, saved, views
 from .dtypes import DIFFERENTIABLE
 from .formulas import traced_ops
-from .op import parameters
 from .modes import FORWARD_AD, state
+from .op import parameters
 from .tensor import Tensor
 
 next_serial = itertools.count(1).__next__  # tangents of a level that ended do not count any more
@@ -204,7 +204,7 @@ def jvp(op, args, attrs: tuple, tangents: list, outs: tuple) -> list:
 
 
 def _linear_argument(value, tangent: Tensor | None):
-    """What takes the place of an argument of a linear op: its tangent; zeros if it has none; itself if it is no number."""
+    """What takes the place of an argument of a linear op: its tangent, or zeros; anything but numbers stays."""
     if tangent is not None:
         return tangent
     if isinstance(value, Tensor):

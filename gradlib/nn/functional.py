@@ -1,4 +1,6 @@
-"""``gradlib.nn.functional``: PyTorch's functional interface. Operations live in gradlib/ops; here they get their names."""
+"""``gradlib.nn.functional``: PyTorch's functional interface, gathered from gradlib/ops."""
+
+# ruff: noqa: F401
 
 from __future__ import annotations
 
@@ -142,7 +144,10 @@ from gradlib.ops.vision import (
 
 
 def linear(input, weight, bias=None):
-    """``input @ weight.T + bias``: input (..., n), weight (m, n) or (n,), bias (m,); RuntimeError when they do not fit."""
+    """``input @ weight.T + bias``: input (..., n), weight (m, n) or (n,), bias (m,).
+
+    RuntimeError when they do not fit.
+    """
     try:
         x, w = input._array.shape, weight._array.shape
     except AttributeError:

@@ -42,6 +42,7 @@ from . import (
     softmax,
     sort,
     special,
+    special_bessel,
     special_gamma,
     split,
     vision,

@@ -47,7 +47,7 @@ def floating(kernel: Callable) -> Callable:
     @wraps(kernel)
     def forward(xp, self, *rest, **attrs):
         d = self.dtype
-        if d is F4 or d is F8 or d.kind == "f" and d.itemsize > 2:
+        if d is F4 or d is F8 or (d.kind == "f" and d.itemsize > 2):
             return kernel(xp, self, *rest, **attrs)
         if is_half(self):
             wide = [xp.wide(r) if hasattr(r, "dtype") else r for r in rest]

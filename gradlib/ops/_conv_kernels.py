@@ -71,7 +71,9 @@ def is_pointwise(kernel, stride, padding) -> bool:
 def forward(xp, x, w, bias, stride, padding, dilation, groups):
     """The convolution (cross-correlation) of x with w."""
     n, kernel, o = x.shape[0], w.shape[2:], w.shape[0]
-    out = tuple(out_size(*a) for a in zip(x.shape[2:], kernel, stride, padding, dilation, strict=True))
+    out = tuple(
+        out_size(*a) for a in zip(x.shape[2:], kernel, stride, padding, dilation, strict=True)
+    )
     result = xp.empty((n, o, *out), x.dtype)
     length = math.prod(out)
     if not result.size or not w.size:
@@ -149,17 +151,29 @@ def _scatter(xp, g, w, result, stride, padding, dilation, groups) -> None:
     """
     n, o, out, kernel = g.shape[0], g.shape[1], g.shape[2:], w.shape[2:]
     c, space = result.shape[1], result.shape[2:]
-    need = tuple((m - 1) * s + (k - 1) * d + 1 for m, s, k, d in zip(out, stride, kernel, dilation, strict=True))
+    need = tuple(
+        (m - 1) * s + (k - 1) * d + 1
+        for m, s, k, d in zip(out, stride, kernel, dilation, strict=True)
+    )
     size = tuple(max(s + 2 * p, m) for s, p, m in zip(space, padding, need, strict=True))
     steps = [math.prod(size[i + 1 :]) for i in range(len(size))]
-    shifts = [sum(t * d * s for t, d, s in zip(tap, dilation, steps, strict=True)) for tap in product(*map(range, kernel))]
+    shifts = [
+        sum(t * d * s for t, d, s in zip(tap, dilation, steps, strict=True))
+        for tap in product(*map(range, kernel))
+    ]
     wide = all(s == 1 for s in stride) and math.prod(size[1:]) <= 2 * math.prod(out[1:])
     shape = (out[0], *size[1:]) if wide else out
     length, taps = math.prod(shape), math.prod(kernel)
     # (groups, taps * C / groups, O / groups)
-    matrix = w.reshape(groups, o // groups, c // groups, taps).transpose(0, 3, 2, 1).reshape(groups, -1, o // groups)
+    matrix = (
+        w.reshape(groups, o // groups, c // groups, taps)
+        .transpose(0, 3, 2, 1)
+        .reshape(groups, -1, o // groups)
+    )
     block = images_at_a_time(xp, n, taps * c, length)
-    total = xp.empty((groups, c // groups, block, math.prod(size) + (max(shifts) if wide else 0)), g.dtype)
+    total = xp.empty(
+        (groups, c // groups, block, math.prod(size) + (max(shifts) if wide else 0)), g.dtype
+    )
     spread = xp.zeros((o, block, *shape), g.dtype) if wide else None
     inner = tuple(slice(p, p + s) for p, s in zip(padding, space, strict=True))
     for i in range(0, n, block):
@@ -168,7 +182,9 @@ def _scatter(xp, g, w, result, stride, padding, dilation, groups) -> None:
         if spread is None:
             source = _channels_first(g, i, j)
         else:
-            spread[(slice(None), slice(0, m), slice(None), *[slice(0, k) for k in out[1:]])] = g[i:j].swapaxes(0, 1)
+            spread[(slice(None), slice(0, m), slice(None), *[slice(0, k) for k in out[1:]])] = g[
+                i:j
+            ].swapaxes(0, 1)
             source = spread[:, :m].reshape(o, -1)
         if groups == 1:
             parts = matrix[0].dot(source)
@@ -189,6 +205,7 @@ def _scatter(xp, g, w, result, stride, padding, dilation, groups) -> None:
 def _add_taps(target, parts, kernel, out, stride, dilation) -> None:
     for t, tap in enumerate(product(*map(range, kernel))):
         window = tuple(
-            slice(k * d, k * d + (m - 1) * s + 1, s) for k, d, m, s in zip(tap, dilation, out, stride, strict=True)
+            slice(k * d, k * d + (m - 1) * s + 1, s)
+            for k, d, m, s in zip(tap, dilation, out, stride, strict=True)
         )
         target[(slice(None), slice(None), slice(None), *window)] += parts[:, t]

@@ -1,4 +1,7 @@
-"""Sliding windows over the last dimensions of an array: geometry, taps, and moving values between them and the input."""
+"""Sliding windows over the last dimensions of an array.
+
+Geometry, taps, and moving values between them and the input.
+"""
 
 from __future__ import annotations
 
@@ -15,32 +18,58 @@ class Windows:
     """Where the windows of a pooling lie. All attributes are tuples over the spatial dimensions."""
 
     def __init__(self, space, kernel, stride, padding, dilation, ceil_mode):
-        self.space, self.kernel, self.stride, self.padding, self.dilation = space, kernel, stride, padding, dilation
+        self.space, self.kernel, self.stride, self.padding, self.dilation = (
+            space,
+            kernel,
+            stride,
+            padding,
+            dilation,
+        )
         out, size = [], []
         for n, k, s, p, d in zip(space, kernel, stride, padding, dilation, strict=True):
             reach = d * (k - 1) + 1
             room = n + 2 * p - reach
             m = (-(-room // s) if ceil_mode else room // s) + 1
-            if ceil_mode and (m - 1) * s >= n + p:  # every window starts inside the input or its left padding
+            if (
+                ceil_mode and (m - 1) * s >= n + p
+            ):  # every window starts inside the input or its left padding
                 m -= 1
             out.append(m)
             size.append(max(n + p, (m - 1) * s + reach))
         self.out, self.size = tuple(out), tuple(size)
         self.taps = [
-            (..., *[slice(t * d, t * d + (m - 1) * s + 1, s) for t, d, m, s in zip(tap, dilation, out, stride, strict=True)])
+            (
+                ...,
+                *[
+                    slice(t * d, t * d + (m - 1) * s + 1, s)
+                    for t, d, m, s in zip(tap, dilation, out, stride, strict=True)
+                ],
+            )
             for tap in product(*map(range, kernel))
         ]
         self.inner = (..., *[slice(p, p + n) for p, n in zip(padding, space, strict=True)])
         self.padded = self.size != space
-        self.disjoint = all(d == 1 and s >= k for k, s, d in zip(kernel, stride, dilation, strict=True))
-        self.covers = self.disjoint and kernel == stride and tuple(m * s for m, s in zip(out, stride, strict=True)) == self.size
+        self.disjoint = all(
+            d == 1 and s >= k for k, s, d in zip(kernel, stride, dilation, strict=True)
+        )
+        self.covers = (
+            self.disjoint
+            and kernel == stride
+            and tuple(m * s for m, s in zip(out, stride, strict=True)) == self.size
+        )
 
     def pad(self, xp, x, value):
         """`x` with `value` around it, so that every window lies inside."""
         if not self.padded:
             return x
         out = xp.full(x.shape[: x.ndim - len(self.space)] + self.size, value, x.dtype)
-        inner = (..., *[slice(p, p + min(n, s - p)) for p, n, s in zip(self.padding, self.space, self.size, strict=True)])
+        inner = (
+            ...,
+            *[
+                slice(p, p + min(n, s - p))
+                for p, n, s in zip(self.padding, self.space, self.size, strict=True)
+            ],
+        )
         out[inner] = x
         return out
 
@@ -48,8 +77,13 @@ class Windows:
         """Flat positions in the padded input (or, with `origin`, in the input) of tap numbers (..., *out)."""
         size = self.size if origin is None else self.space
         steps = [math.prod(size[i + 1 :]) for i in range(len(size))]
-        start = 0 if origin is None else -sum(p * s for p, s in zip(self.padding, steps, strict=True))
-        offsets = [sum(t * d * s for t, d, s in zip(tap, self.dilation, steps, strict=True)) for tap in product(*map(range, self.kernel))]
+        start = (
+            0 if origin is None else -sum(p * s for p, s in zip(self.padding, steps, strict=True))
+        )
+        offsets = [
+            sum(t * d * s for t, d, s in zip(tap, self.dilation, steps, strict=True))
+            for tap in product(*map(range, self.kernel))
+        ]
         base = start
         for i, (m, s) in enumerate(zip(self.out, self.stride, strict=True)):
             base = base + (xp.arange(m) * (s * steps[i])).reshape((m,) + (1,) * (len(size) - i - 1))
@@ -122,7 +156,11 @@ def w_crop(w: Windows, padded):
     """The part of a padded array that is the input (zeros where windows did not reach)."""
     if not w.padded:
         return padded
-    return np.ascontiguousarray(padded[w.inner]) if padded.__class__ is np.ndarray else padded[w.inner].copy()
+    return (
+        np.ascontiguousarray(padded[w.inner])
+        if padded.__class__ is np.ndarray
+        else padded[w.inner].copy()
+    )
 
 
 def sum_of_windows(xp, w: Windows, x):

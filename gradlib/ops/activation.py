@@ -18,7 +18,9 @@ TANH_K, TANH_C = math.sqrt(2.0 / math.pi), 0.044715
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 
 
-def activation(name: str, forward, formula, attrs: tuple = (), *, node=None, domain=(-2.0, 2.0)) -> Op:
+def activation(
+    name: str, forward, formula, attrs: tuple = (), *, node=None, domain=(-2.0, 2.0)
+) -> Op:
     """Declare a pointwise op of one argument; `attrs` are tuples of attribute values to test it with."""
 
     def samples(t):
@@ -114,7 +116,7 @@ gelu_op = activation(
 )  # fmt: skip
 
 
-def gelu(input, approximate="none"):  # noqa: A002
+def gelu(input, approximate="none"):
     """``x * P(X <= x)`` for a standard normal X; approximate="tanh" uses the tanh formula instead.
 
     Raises RuntimeError when `approximate` is neither "none" nor "tanh".
@@ -199,7 +201,7 @@ softplus_op = activation(
 )  # fmt: skip
 
 
-def softplus(input, beta=1.0, threshold=20.0):  # noqa: A002
+def softplus(input, beta=1.0, threshold=20.0):
     """``log(1 + exp(beta * x)) / beta``; the identity where ``beta * x > threshold``."""
     return softplus_op.call(input, beta, threshold)
 
@@ -227,30 +229,30 @@ celu_op = activation(
 )  # fmt: skip
 
 
-def elu(input, alpha=1.0, inplace=False):  # noqa: A002
+def elu(input, alpha=1.0, inplace=False):
     """``x`` where positive, else ``alpha * (exp(x) - 1)``."""
     return _run(elu_op, input, inplace, alpha, 1, 1)
 
 
-def elu_(input, alpha=1.0):  # noqa: A002
+def elu_(input, alpha=1.0):
     """In-place version of ``elu``."""
     return inplace(elu_op, input, (), (alpha, 1, 1))
 
 
 @function("selu")
-def selu(input, inplace=False):  # noqa: A002
+def selu(input, inplace=False):
     """``scale * elu(x, alpha)`` with the constants of self-normalising networks."""
     return _run(elu_op, input, inplace, SELU_ALPHA, SELU_SCALE, 1)
 
 
 @function("selu_")
-def selu_(input):  # noqa: A002
+def selu_(input):
     """In-place version of ``selu``."""
     return inplace(elu_op, input, (), (SELU_ALPHA, SELU_SCALE, 1))
 
 
 @function("celu")
-def celu(input, alpha=1.0, inplace=False):  # noqa: A002
+def celu(input, alpha=1.0, inplace=False):
     """``x`` where positive, else ``alpha * (exp(x / alpha) - 1)``."""
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
@@ -258,37 +260,37 @@ def celu(input, alpha=1.0, inplace=False):  # noqa: A002
 
 
 @function("celu_")
-def celu_(input, alpha=1.0):  # noqa: A002
+def celu_(input, alpha=1.0):
     """In-place version of ``celu``."""
     return celu(input, alpha, True)
 
 
-def silu(input, inplace=False):  # noqa: A002
+def silu(input, inplace=False):
     """``x * sigmoid(x)``."""
     return _run(silu_op, input, inplace)
 
 
-def mish(input, inplace=False):  # noqa: A002
+def mish(input, inplace=False):
     """``x * tanh(softplus(x))``."""
     return _run(mish_op, input, inplace)
 
 
-def logsigmoid(input):  # noqa: A002
+def logsigmoid(input):
     """``log(sigmoid(x))``, safe for large ``-x``."""
     return logsigmoid_op.call(input)
 
 
-def softsign(input):  # noqa: A002
+def softsign(input):
     """``x / (1 + |x|)``."""
     return input / (abs(input) + 1)
 
 
-def tanhshrink(input):  # noqa: A002
+def tanhshrink(input):
     """``x - tanh(x)``."""
     return input - input.tanh()
 
 
-def _run(op: Op, input: Tensor, in_place: bool, *attrs):  # noqa: A002
+def _run(op: Op, input: Tensor, in_place: bool, *attrs):
     return inplace(op, input, (), attrs) if in_place else op.call(input, *attrs)
 
 
@@ -318,9 +320,13 @@ hardswish_op = activation(
     lambda F, g, self: g * F.where(self <= -3, 0.0, F.where(self < 3, self * (1 / 3) + 0.5, 1.0)), domain=(-4.0, 4.0),
 )  # fmt: skip
 hardshrink_op = activation(
-    "hardshrink", lambda xp, self, *, lambd: xp.where((self >= -lambd) & (self <= lambd), 0, self).astype(self.dtype, copy=False),
-    lambda F, g, self, lambd: F.where((self >= -lambd) & (self <= lambd), 0.0, g), ((0.5,), (1.0,)),
-)  # fmt: skip
+    "hardshrink",
+    lambda xp, self, *, lambd: xp.where((self >= -lambd) & (self <= lambd), 0, self).astype(
+        self.dtype, copy=False
+    ),
+    lambda F, g, self, lambd: F.where((self >= -lambd) & (self <= lambd), 0.0, g),
+    ((0.5,), (1.0,)),
+)
 softshrink_op = activation(
     "softshrink", lambda xp, self, *, lambd: self - xp.clip(self, -lambd, lambd),
     lambda F, g, self, lambd: F.where((self >= -lambd) & (self <= lambd), 0.0, g), ((0.5,), (1.0,)),
@@ -339,66 +345,66 @@ threshold_op = declare(
 
 
 @function("threshold")
-def threshold(input, threshold, value, inplace=False):  # noqa: A002
+def threshold(input, threshold, value, inplace=False):
     """`input` where it is above `threshold`, else `value`."""
     return _run(threshold_op, input, inplace, threshold, value)
 
 
 @function("threshold_")
-def threshold_(input, threshold, value):  # noqa: A002
+def threshold_(input, threshold, value):
     """In-place version of ``threshold``."""
     return inplace(threshold_op, input, (), (threshold, value))
 
 
-def relu(input, inplace=False):  # noqa: A002
+def relu(input, inplace=False):
     """``max(x, 0)``."""
     return input.relu_() if inplace else relu_op.call(input)
 
 
-def leaky_relu(input, negative_slope=0.01, inplace=False):  # noqa: A002
+def leaky_relu(input, negative_slope=0.01, inplace=False):
     """``x`` where positive, else ``negative_slope * x``."""
     return _run(leaky_relu_op, input, inplace, negative_slope)
 
 
-def leaky_relu_(input, negative_slope=0.01):  # noqa: A002
+def leaky_relu_(input, negative_slope=0.01):
     """In-place version of ``leaky_relu``."""
     return inplace(leaky_relu_op, input, (), (negative_slope,))
 
 
-def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):  # noqa: A002
+def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
     """`input` limited to [min_val, max_val]; its gradient is 0 at the bounds."""
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
     return _run(hardtanh_op, input, inplace, min_val, max_val)
 
 
-def hardtanh_(input, min_val=-1.0, max_val=1.0):  # noqa: A002
+def hardtanh_(input, min_val=-1.0, max_val=1.0):
     """In-place version of ``hardtanh``."""
     return hardtanh(input, min_val, max_val, True)
 
 
-def relu6(input, inplace=False):  # noqa: A002
+def relu6(input, inplace=False):
     """``min(max(x, 0), 6)``."""
     return _run(hardtanh_op, input, inplace, 0.0, 6.0)
 
 
-def hardsigmoid(input, inplace=False):  # noqa: A002
+def hardsigmoid(input, inplace=False):
     """``min(max(x + 3, 0), 6) / 6``."""
     return _run(hardsigmoid_op, input, inplace)
 
 
-def hardswish(input, inplace=False):  # noqa: A002
+def hardswish(input, inplace=False):
     """``x * hardsigmoid(x)``."""
     return _run(hardswish_op, input, inplace)
 
 
 @function("hardshrink", method=True)
-def hardshrink(input, lambd=0.5):  # noqa: A002
+def hardshrink(input, lambd=0.5):
     """0 where ``|x| <= lambd``, else `input`."""
     return hardshrink_op.call(input, lambd)
 
 
-def softshrink(input, lambd=0.5):  # noqa: A002
+def softshrink(input, lambd=0.5):
     """`input` moved towards 0 by `lambd`; 0 where ``|x| <= lambd``. RuntimeError for a negative `lambd`."""
     if lambd < 0:
         raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd:g}.")
@@ -416,7 +422,7 @@ prelu_op = declare(
 
 
 @function("prelu", method=True)
-def prelu(input, weight):  # noqa: A002
+def prelu(input, weight):
     """``x`` where positive, else ``weight * x``; `weight` has one element, or one for each channel (dimension 1)."""
     if weight.numel() != 1:
         if input.ndim == 0:
@@ -445,7 +451,7 @@ rrelu_op = activation(
 
 
 @function("rrelu")
-def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):  # noqa: A002
+def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
     """Leaky relu whose slope is drawn from [lower, upper) for each element in training, else is their mean."""
     if lower > upper:
         raise RuntimeError("Lower bound should be less than or equal to the upper bound")
@@ -463,7 +469,7 @@ def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):  
 
 
 @function("rrelu_")
-def rrelu_(input, lower=1.0 / 8, upper=1.0 / 3, training=False):  # noqa: A002
+def rrelu_(input, lower=1.0 / 8, upper=1.0 / 3, training=False):
     """In-place version of ``rrelu``."""
     return rrelu(input, lower, upper, training, True)
 
@@ -485,7 +491,7 @@ glu_op = declare(
 )  # fmt: skip
 
 
-def glu(input, dim=-1):  # noqa: A002
+def glu(input, dim=-1):
     """``a * sigmoid(b)`` where a and b are the two halves of `input` along `dim`."""
     if input.dim() == 0:
         raise RuntimeError("glu does not support scalars because halving size must be even")

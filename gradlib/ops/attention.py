@@ -85,7 +85,9 @@ def _plain_attention(xp, q, k, v, mask, is_causal, scale):
     """In whole arrays: for array libraries other than NumPy."""
     s = xp.matmul(q, k.swapaxes(-1, -2)) * scale
     if is_causal:
-        s = xp.where(xp.arange(s.shape[-1]) > xp.arange(s.shape[-2])[:, None], -xp.inf, s).astype(q.dtype)
+        s = xp.where(xp.arange(s.shape[-1]) > xp.arange(s.shape[-2])[:, None], -xp.inf, s).astype(
+            q.dtype
+        )
     if mask is not None:
         s = s + mask
     top = s.max(axis=-1, keepdims=True)
@@ -99,7 +101,9 @@ def _plain_attention(xp, q, k, v, mask, is_causal, scale):
 def _attention(xp, query, key, value, attn_mask=None, *, is_causal, scale):
     d = query.dtype
     if d.kind not in "fV":
-        raise NotImplementedError(f"\"scaled_dot_product_attention\" not implemented for '{kind_name(query)}'")
+        raise NotImplementedError(
+            f"\"scaled_dot_product_attention\" not implemented for '{kind_name(query)}'"
+        )
     if d.itemsize == 2:
         wide = [xp.wide(a) for a in (query, key, value)]
         mask = xp.wide(attn_mask) if attn_mask is not None else None
@@ -140,7 +144,10 @@ def _tile_forward(s, v, out, lse) -> None:
 def _attention_grad(xp, g, q, k, v, mask, lse, lead, is_causal, scale, needs):
     """Gradients of query, key, value and of the mask's broadcast form, tile by tile."""
     length, keys = q.shape[1], k.shape[1]
-    dq, dk, dv = (np.zeros(a.shape, a.dtype) if need else None for a, need in zip((q, k, v), needs[:3], strict=True))
+    dq, dk, dv = (
+        np.zeros(a.shape, a.dtype) if need else None
+        for a, need in zip((q, k, v), needs[:3], strict=True)
+    )
     dm = np.zeros((len(q), length, keys), q.dtype) if needs[3] else None
     for b in range(len(q)):
         own = _mask_of(mask, b, lead)
@@ -181,7 +188,10 @@ def _attention_vjp(F, g, query, key, value, attn_mask, logsumexp, is_causal, sca
     lse = logsumexp.reshape(math.prod(lead), query.shape[-2])
     found = _attention_grad(xp, *map(_split, wide), mask, lse, lead, is_causal, scale, needs)
     shapes = (query.shape, key.shape, value.shape, full)
-    out = [None if a is None else a.reshape(s).astype(d, copy=False) for a, s in zip(found, shapes, strict=True)]
+    out = [
+        None if a is None else a.reshape(s).astype(d, copy=False)
+        for a, s in zip(found, shapes, strict=True)
+    ]
     if out[3] is not None:
         out[3] = F.sum_to_size(out[3], attn_mask.shape)
     return tuple(out)
@@ -239,10 +249,12 @@ def _attention_formula(F, g, query, key, value, attn_mask, is_causal, scale, nee
 
 def _samples(t):
     return [
-        (t(2, 3, 4), t(2, 5, 4), t(2, 5, 3), None, False, 0.5), (t(2, 2, 4, 3), t(2, 2, 4, 3), t(2, 2, 4, 3), None, True, 0.7),
-        (t(2, 3, 4), t(2, 3, 4), t(2, 3, 4), t(3, 3), False, 0.5), (t(3, 4), t(2, 4), t(2, 4), None, False, 0.5),
+        (t(2, 3, 4), t(2, 5, 4), t(2, 5, 3), None, False, 0.5),
+        (t(2, 2, 4, 3), t(2, 2, 4, 3), t(2, 2, 4, 3), None, True, 0.7),
+        (t(2, 3, 4), t(2, 3, 4), t(2, 3, 4), t(3, 3), False, 0.5),
+        (t(3, 4), t(2, 4), t(2, 4), None, False, 0.5),
         (t(2, 0, 4), t(2, 3, 4), t(2, 3, 4), None, False, 0.5),
-    ]  # fmt: skip
+    ]
 
 
 attention_op = declare(
@@ -265,7 +277,8 @@ def _broadcast(query, key, value):
 def _check(query, key, value, attn_mask, is_causal) -> None:
     if not (query.dtype is key.dtype is value.dtype):
         raise RuntimeError(
-            f"Expected query, key, and value to have the same dtype, but got query.dtype: {query.dtype.tensor_type} key.dtype: "
+            "Expected query, key, and value to have the same dtype, but got query.dtype: "
+            f"{query.dtype.tensor_type} key.dtype: "
             f"{key.dtype.tensor_type} and value.dtype: {value.dtype.tensor_type} instead."
         )
     if min(query.dim(), key.dim(), value.dim()) < 2:
@@ -274,8 +287,14 @@ def _check(query, key, value, attn_mask, is_causal) -> None:
             f"{query.dim()}, key.dim: {key.dim()} and value.dim: {value.dim()} instead."
         )
     if is_causal and attn_mask is not None:
-        raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
-    if attn_mask is not None and attn_mask._array.dtype.kind != "b" and attn_mask.dtype is not query.dtype:
+        raise RuntimeError(
+            "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"
+        )
+    if (
+        attn_mask is not None
+        and attn_mask._array.dtype.kind != "b"
+        and attn_mask.dtype is not query.dtype
+    ):
         raise RuntimeError(
             f"Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: "
             f"{attn_mask.dtype.tensor_type} and  query.dtype: {query.dtype.tensor_type} instead."
@@ -304,7 +323,10 @@ def scaled_dot_product_attention(
             value = value.repeat_interleave(query.shape[-3] // value.shape[-3], -3)
     if scale is None:
         scale = 1.0 / math.sqrt(query._array.shape[-1]) if query._array.shape[-1] else 1.0
-    if query._array.shape[:-2] != key._array.shape[:-2] or query._array.shape[:-2] != value._array.shape[:-2]:
+    if (
+        query._array.shape[:-2] != key._array.shape[:-2]
+        or query._array.shape[:-2] != value._array.shape[:-2]
+    ):
         query, key, value = _broadcast(query, key, value)
     if attn_mask is not None and attn_mask.dim() > query.dim():
         lead = attn_mask.shape[:-2]
@@ -330,5 +352,17 @@ def _with_dropout(query: Tensor, key, value, attn_mask, dropout_p, is_causal, sc
 
 
 @function("scaled_dot_product_attention")
-def _public(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False):
-    return scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+def _public(
+    query,
+    key,
+    value,
+    attn_mask=None,
+    dropout_p=0.0,
+    is_causal=False,
+    *,
+    scale=None,
+    enable_gqa=False,
+):
+    return scaled_dot_product_attention(
+        query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa
+    )

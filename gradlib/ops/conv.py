@@ -16,14 +16,16 @@ F4, F8 = dtypes.float32.np, dtypes.float64.np
 def _wide(xp, *arrays):
     """Arrays to compute with: half types as float32; integers refused."""
     d = arrays[0].dtype
-    if d is F4 or d is F8 or d.kind in "fc" and d.itemsize > 2:
+    if d is F4 or d is F8 or (d.kind in "fc" and d.itemsize > 2):
         return arrays
     if not is_half(arrays[0]):
-        raise NotImplementedError(f"\"slow_conv2d_cpu\" not implemented for '{kind_name(arrays[0])}'")
+        raise NotImplementedError(
+            f"\"slow_conv2d_cpu\" not implemented for '{kind_name(arrays[0])}'"
+        )
     return tuple(xp.wide(a) if a is not None else None for a in arrays)
 
 
-def _convolution(xp, input, weight, bias=None, *, stride, padding, dilation, groups):  # noqa: A002
+def _convolution(xp, input, weight, bias=None, *, stride, padding, dilation, groups):
     d = input.dtype
     x, w, b = _wide(xp, input, weight, bias)
     return kernels.forward(xp, x, w, b, stride, padding, dilation, groups).astype(d, copy=False)
@@ -31,16 +33,18 @@ def _convolution(xp, input, weight, bias=None, *, stride, padding, dilation, gro
 
 def _conv_grad_input(xp, grad, weight, *, space, stride, padding, dilation, groups):
     g, w = _wide(xp, grad, weight)
-    return kernels.grad_input(xp, g, w, space, stride, padding, dilation, groups).astype(grad.dtype, copy=False)
+    return kernels.grad_input(xp, g, w, space, stride, padding, dilation, groups).astype(
+        grad.dtype, copy=False
+    )
 
 
-def _conv_grad_weight(xp, input, grad, *, kernel_size, stride, padding, dilation, groups):  # noqa: A002
+def _conv_grad_weight(xp, input, grad, *, kernel_size, stride, padding, dilation, groups):
     x, g = _wide(xp, input, grad)
     out = kernels.grad_weight(xp, x, g, kernel_size, stride, padding, dilation, groups)
     return out.astype(grad.dtype, copy=False)
 
 
-def _conv_transpose(xp, input, weight, bias=None, *, space, stride, padding, dilation, groups):  # noqa: A002
+def _conv_transpose(xp, input, weight, bias=None, *, space, stride, padding, dilation, groups):
     x, w, b = _wide(xp, input, weight, bias)
     out = kernels.grad_input(xp, x, w, space, stride, padding, dilation, groups)
     if b is not None:
@@ -52,7 +56,7 @@ def _bias_grad(F, g):
     return F.sum(g, (0, *range(2, g.ndim)), False)
 
 
-def _product_rule(F, call, input, weight, input_t, weight_t, bias_t):  # noqa: A002
+def _product_rule(F, call, input, weight, input_t, weight_t, bias_t):
     """The tangent of an operation that is linear in input, weight and bias."""
     total: Any = None
     if input_t is not None:
@@ -66,18 +70,30 @@ def _product_rule(F, call, input, weight, input_t, weight_t, bias_t):  # noqa: A
     return total
 
 
-def _convolution_jvp(F, input, weight, input_t, weight_t, bias_t, stride, padding, dilation, groups):  # noqa: A002
+def _convolution_jvp(
+    F, input, weight, input_t, weight_t, bias_t, stride, padding, dilation, groups
+):
     how = (stride, padding, dilation, groups)
-    return _product_rule(F, lambda x, w: F.convolution(x, w, None, *how), input, weight, input_t, weight_t, bias_t)
+    return _product_rule(
+        F, lambda x, w: F.convolution(x, w, None, *how), input, weight, input_t, weight_t, bias_t
+    )
 
 
-def _transpose_jvp(F, input, weight, input_t, weight_t, bias_t, space, stride, padding, dilation, groups):  # noqa: A002
+def _transpose_jvp(
+    F, input, weight, input_t, weight_t, bias_t, space, stride, padding, dilation, groups
+):
     how = (space, stride, padding, dilation, groups)
-    return _product_rule(F, lambda x, w: F.conv_transpose(x, w, None, *how), input, weight, input_t, weight_t, bias_t)
+    return _product_rule(
+        F, lambda x, w: F.conv_transpose(x, w, None, *how), input, weight, input_t, weight_t, bias_t
+    )
 
 
 convolution_op = declare(
-    "convolution", _convolution, promote="none", complex=True, jvp=_convolution_jvp,
+    "convolution",
+    _convolution,
+    promote="none",
+    complex=True,
+    jvp=_convolution_jvp,
     input=lambda F, g, weight, input_shape, stride, padding, dilation, groups: F.conv_grad_input(
         g, weight.conjugate(), tuple(input_shape[2:]), stride, padding, dilation, groups
     ),
@@ -86,14 +102,21 @@ convolution_op = declare(
     ),
     bias=lambda F, g: _bias_grad(F, g),
     samples=lambda t: [
-        (t(2, 3, 7), t(4, 3, 3), t(4), (2,), (1,), (1,), 1), (t(2, 2, 5, 4), t(3, 2, 3, 2), t(3), (1, 1), (1, 0), (1, 2), 1),
-        (t(2, 4, 5, 5), t(4, 2, 3, 3), None, (2, 1), (1, 2), (1, 1), 2), (t(3, 2, 4, 4), t(3, 2, 1, 1), None, (1, 1), (0, 0), (1, 1), 1),
+        (t(2, 3, 7), t(4, 3, 3), t(4), (2,), (1,), (1,), 1),
+        (t(2, 2, 5, 4), t(3, 2, 3, 2), t(3), (1, 1), (1, 0), (1, 2), 1),
+        (t(2, 4, 5, 5), t(4, 2, 3, 3), None, (2, 1), (1, 2), (1, 1), 2),
+        (t(3, 2, 4, 4), t(3, 2, 1, 1), None, (1, 1), (0, 0), (1, 1), 1),
         (t(1, 2, 3, 4, 3), t(2, 1, 2, 2, 2), t(2), (1, 1, 1), (0, 1, 0), (1, 1, 1), 2),
         (t(0, 3, 7), t(4, 3, 3), t(4), (2,), (1,), (1,), 1),
     ],
-)  # fmt: skip
+)
 conv_grad_input_op = declare(
-    "conv_grad_input", _conv_grad_input, promote="none", complex=True, jvp="multilinear", node="ConvolutionBackwardBackward0",
+    "conv_grad_input",
+    _conv_grad_input,
+    promote="none",
+    complex=True,
+    jvp="multilinear",
+    node="ConvolutionBackwardBackward0",
     grad=lambda F, g, weight, stride, padding, dilation, groups: F.convolution(
         g, weight.conjugate(), None, stride, padding, dilation, groups
     ),
@@ -101,12 +124,18 @@ conv_grad_input_op = declare(
         g, grad.conjugate(), tuple(weight_shape[2:]), stride, padding, dilation, groups
     ),
     samples=lambda t: [
-        (t(2, 4, 4), t(4, 3, 3), (7,), (2,), (1,), (1,), 1), (t(2, 4, 3, 7), t(4, 2, 3, 3), (5, 5), (2, 1), (1, 2), (1, 1), 2),
+        (t(2, 4, 4), t(4, 3, 3), (7,), (2,), (1,), (1,), 1),
+        (t(2, 4, 3, 7), t(4, 2, 3, 3), (5, 5), (2, 1), (1, 2), (1, 1), 2),
         (t(3, 2, 2, 2), t(2, 2, 3, 3), (4, 4), (1, 1), (0, 0), (1, 1), 1),
     ],
-)  # fmt: skip
+)
 conv_grad_weight_op = declare(
-    "conv_grad_weight", _conv_grad_weight, promote="none", complex=True, jvp="multilinear", node="ConvolutionBackwardBackward0",
+    "conv_grad_weight",
+    _conv_grad_weight,
+    promote="none",
+    complex=True,
+    jvp="multilinear",
+    node="ConvolutionBackwardBackward0",
     input=lambda F, g, grad, input_shape, stride, padding, dilation, groups: F.conv_grad_input(
         grad.conjugate(), g, tuple(input_shape[2:]), stride, padding, dilation, groups
     ),
@@ -114,9 +143,10 @@ conv_grad_weight_op = declare(
         input.conjugate(), g, None, stride, padding, dilation, groups
     ),
     samples=lambda t: [
-        (t(2, 3, 7), t(2, 4, 4), (3,), (2,), (1,), (1,), 1), (t(2, 4, 5, 5), t(2, 4, 3, 7), (3, 3), (2, 1), (1, 2), (1, 1), 2),
+        (t(2, 3, 7), t(2, 4, 4), (3,), (2,), (1,), (1,), 1),
+        (t(2, 4, 5, 5), t(2, 4, 3, 7), (3, 3), (2, 1), (1, 2), (1, 1), 2),
     ],
-)  # fmt: skip
+)
 conv_transpose_op = declare(
     "conv_transpose", _conv_transpose, promote="none", complex=True, jvp=_transpose_jvp, node="ConvolutionBackward0",
     input=lambda F, g, weight, stride, padding, dilation, groups: F.convolution(
@@ -152,18 +182,19 @@ def ntuple(value, n: int, name: str = "stride") -> tuple:
     return (int(value),) * n
 
 
-def _batched(input, n: int, name: str):  # noqa: A002
+def _batched(input, n: int, name: str):
     """`input` with a batch dimension, and whether it was added."""
     if input._array.ndim == n + 2:
         return input, False
     if input._array.ndim == n + 1:
         return input.unsqueeze(0), True
     raise RuntimeError(
-        f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to {name}, but got input of size: {list(input.shape)}"
+        f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to {name}, but got input of "
+        f"size: {list(input.shape)}"
     )
 
 
-def _check(input, weight, bias, padding, dilation, stride, groups, transposed=False) -> None:  # noqa: A002
+def _check(input, weight, bias, padding, dilation, stride, groups, transposed=False) -> None:
     shape, kernel = input._array.shape, weight._array.shape
     if groups <= 0:
         raise RuntimeError("non-positive groups is not supported")
@@ -181,18 +212,21 @@ def _check(input, weight, bias, padding, dilation, stride, groups, transposed=Fa
     channels = kernel[0] if transposed else kernel[1] * groups
     if shape[1] != channels:
         raise RuntimeError(
-            f"Given {'transposed=1' if transposed else f'groups={groups}'}, weight of size {list(kernel)}, expected input"
+            f"Given {'transposed=1' if transposed else f'groups={groups}'}, weight of size "
+            f"{list(kernel)}, expected input"
             f"{list(shape)} to have {channels} channels, but got {shape[1]} channels instead"
         )
     if kernel[0] % groups:
         raise RuntimeError(
-            f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got weight of size "
+            f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, "
+            "but got weight of size "
             f"{list(kernel)} instead"
         )
     outputs = kernel[1] * groups if transposed else kernel[0]
     if bias is not None and bias._array.shape != (outputs,):
         raise RuntimeError(
-            f"Given {'transposed=1' if transposed else f'groups={groups}'}, weight of size {list(kernel)}, expected bias to "
+            f"Given {'transposed=1' if transposed else f'groups={groups}'}, weight of size "
+            f"{list(kernel)}, expected bias to "
             f"be 1-dimensional with {outputs} elements, but got bias of size {list(bias.shape)} instead"
         )
     if not transposed:
@@ -205,7 +239,7 @@ def _check(input, weight, bias, padding, dilation, stride, groups, transposed=Fa
             )
 
 
-def _same_padding(input, weight, stride, dilation):  # noqa: A002
+def _same_padding(input, weight, stride, dilation):
     """padding="same": the input (padded at its ends where the total is odd) and the padding on both sides."""
     if any(s != 1 for s in stride):
         raise RuntimeError("padding='same' is not supported for strided convolutions")
@@ -216,17 +250,17 @@ def _same_padding(input, weight, stride, dilation):  # noqa: A002
         odd: list[int] = []
         for t in reversed(totals):
             odd += [0, t % 2]
-        input = pad(input, odd)  # noqa: A001
+        input = pad(input, odd)
     return input, tuple(t // 2 for t in totals)
 
 
-def _conv(n: int, input, weight, bias, stride, padding, dilation, groups):  # noqa: A002
+def _conv(n: int, input, weight, bias, stride, padding, dilation, groups):
     name = f"conv{n}d"
-    input, alone = _batched(input, n, name)  # noqa: A001
+    input, alone = _batched(input, n, name)
     stride, dilation = ntuple(stride, n), ntuple(dilation, n, "dilation")
     if padding.__class__ is str:
         if padding == "same":
-            input, padding = _same_padding(input, weight, stride, dilation)  # noqa: A001
+            input, padding = _same_padding(input, weight, stride, dilation)
         elif padding == "valid":
             padding = (0,) * n
         else:
@@ -239,7 +273,7 @@ def _conv(n: int, input, weight, bias, stride, padding, dilation, groups):  # no
 
 
 @function("conv1d")
-def conv1d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):  # noqa: A002
+def conv1d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     """Cross-correlation of `input` (N, C, L) or (C, L) with `weight` (O, C / groups, K).
 
     padding: a number of zeros on both sides, or "valid" (none) or "same" (output as long as the input, stride 1).
@@ -249,19 +283,19 @@ def conv1d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
 
 
 @function("conv2d")
-def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):  # noqa: A002
+def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     """Cross-correlation of `input` (N, C, H, W) or (C, H, W) with `weight` (O, C / groups, KH, KW); see ``conv1d``."""
     return _conv(2, input, weight, bias, stride, padding, dilation, groups)
 
 
 @function("conv3d")
-def conv3d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):  # noqa: A002
+def conv3d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     """Cross-correlation of `input` (N, C, D, H, W) with `weight` (O, C / groups, KD, KH, KW); see ``conv1d``."""
     return _conv(3, input, weight, bias, stride, padding, dilation, groups)
 
 
-def _transposed(n: int, input, weight, bias, stride, padding, output_padding, groups, dilation):  # noqa: A002
-    input, alone = _batched(input, n, f"conv_transpose{n}d")  # noqa: A001
+def _transposed(n: int, input, weight, bias, stride, padding, output_padding, groups, dilation):
+    input, alone = _batched(input, n, f"conv_transpose{n}d")
     stride, dilation = ntuple(stride, n), ntuple(dilation, n, "dilation")
     padding, extra = ntuple(padding, n, "padding"), ntuple(output_padding, n, "output_padding")
     _check(input, weight, bias, padding, dilation, stride, groups, True)
@@ -278,7 +312,8 @@ def _transposed(n: int, input, weight, bias, stride, padding, output_padding, gr
     )
     if min(space) < 0:
         raise RuntimeError(
-            f"Given input size per channel: ({' x '.join(map(str, input.shape[2:]))}). Calculated output size per channel: "
+            f"Given input size per channel: ({' x '.join(map(str, input.shape[2:]))}). Calculated "
+            "output size per channel: "
             f"({' x '.join(map(str, space))}). Output size is too small"
         )
     out = conv_transpose_op.call(input, weight, bias, space, stride, padding, dilation, groups)
@@ -286,7 +321,9 @@ def _transposed(n: int, input, weight, bias, stride, padding, output_padding, gr
 
 
 @function("conv_transpose1d")
-def conv_transpose1d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):  # noqa: A002
+def conv_transpose1d(
+    input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1
+):
     """The transposed convolution: the gradient of ``conv1d`` with respect to its input, `weight` (C, O / groups, K).
 
     output_padding: positions added to one side of the output, smaller than stride or dilation.
@@ -295,27 +332,35 @@ def conv_transpose1d(input, weight, bias=None, stride=1, padding=0, output_paddi
 
 
 @function("conv_transpose2d")
-def conv_transpose2d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):  # noqa: A002
+def conv_transpose2d(
+    input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1
+):
     """The transposed convolution over two dimensions; see ``conv_transpose1d``."""
     return _transposed(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 @function("conv_transpose3d")
-def conv_transpose3d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):  # noqa: A002
+def conv_transpose3d(
+    input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1
+):
     """The transposed convolution over three dimensions; see ``conv_transpose1d``."""
     return _transposed(3, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 @function("convolution")
-def convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups):  # noqa: A002
+def convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
     """The general form of all convolutions; the number of dimensions is that of `weight` less 2."""
     n = weight.dim() - 2
     if transposed:
-        return _transposed(n, input, weight, bias, stride, padding, output_padding, groups, dilation)
+        return _transposed(
+            n, input, weight, bias, stride, padding, output_padding, groups, dilation
+        )
     return _conv(n, input, weight, bias, stride, padding, dilation, groups)
 
 
 @function("conv_tbc")
-def conv_tbc(input, weight, bias, pad=0):  # noqa: A002
+def conv_tbc(input, weight, bias, pad=0):
     """``conv1d`` on (time, batch, channels) with weight (K, C, O)."""
-    return conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad).permute(2, 0, 1)
+    return conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad).permute(
+        2, 0, 1
+    )

@@ -225,20 +225,44 @@ def to_array(data, kind: dtypes.dtype | None) -> np.ndarray:
         from ..core.tensor import to_host
 
         return np.array(to_host(data._array), dtype=kind.np if kind else None)
-    if isinstance(data, (list, tuple)) and any(isinstance(d, (Tensor, list, tuple)) for d in data):
-        data = _plain(data)
-    kind = kind or infer(data)
     try:
+        if isinstance(data, (list, tuple)) and type(_first(data)) in (int, float, bool, complex):
+            return _of_numbers(
+                np.array(data), kind
+            )  # NumPy looks at the elements quicker than we do
+        if isinstance(data, (list, tuple)) and any(
+            isinstance(d, (Tensor, list, tuple)) for d in data
+        ):
+            data = _plain(data)
+        kind = kind or infer(data)
         if kind is dtypes.bfloat16:
             return np.array(data, dtype=np.float64).astype(kind.np)
-        array = (
-            np.array(data, dtype=kind.np)
-            if not isinstance(data, np.ndarray)
-            else data.astype(kind.np)
+        return (
+            data.astype(kind.np) if isinstance(data, np.ndarray) else np.array(data, dtype=kind.np)
         )
     except (ValueError, TypeError) as exc:
         raise _bad_data(data, exc) from None
-    return array
+
+
+def _first(data):
+    """The first number of nested sequences."""
+    while isinstance(data, (list, tuple)):
+        if not data:
+            return None
+        data = data[0]
+    return data
+
+
+def _of_numbers(array: np.ndarray, kind: dtypes.dtype | None) -> np.ndarray:
+    """What NumPy made of Python numbers, in the dtype they have here."""
+    if kind is None:
+        default = dtypes.get_default_dtype()
+        kind = {"b": dtypes.bool_, "i": dtypes.int64, "f": default, "c": default.to_complex()}.get(
+            array.dtype.kind
+        )
+    if kind is None:
+        raise TypeError(f"its elements are {array.dtype}")
+    return array if array.dtype == kind.np else array.astype(kind.np)
 
 
 def _plain(data):

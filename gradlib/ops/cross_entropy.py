@@ -28,7 +28,9 @@ def _classes_last(x):
 def _classes_second(rows, shape):
     """The inverse of `_classes_last`."""
     if len(shape) > 2:
-        return rows.reshape(shape[0], *shape[2:], shape[1]).transpose(0, len(shape) - 1, *range(1, len(shape) - 1))
+        return rows.reshape(shape[0], *shape[2:], shape[1]).transpose(
+            0, len(shape) - 1, *range(1, len(shape) - 1)
+        )
     return rows.reshape(shape)
 
 
@@ -50,7 +52,9 @@ def _row_weights(xp, target, weight, classes: int, ignore_index: int, dtype):
         plain = not ignored.any()
     if weight is None:
         if plain:
-            return flat, _ones(flat.size, dtype) if xp.name == "numpy" else xp.ones(flat.size, dtype)
+            return flat, _ones(flat.size, dtype) if xp.name == "numpy" else xp.ones(
+                flat.size, dtype
+            )
         return flat, (~ignored).astype(dtype)
     return flat, weight.astype(dtype, copy=False)[flat] * (~ignored)
 
@@ -124,13 +128,18 @@ nll_loss_op = declare(
     samples=lambda t: _class_samples(t, (-100,)),
 )  # fmt: skip
 declare(
-    "nll_loss_grad", _nll_grad, promote="free", node="NllLossBackwardBackward0",
-    grad=lambda F, g, target, weight, reduction, ignore_index: F.nll_loss_op(g, target, weight, reduction, ignore_index),
+    "nll_loss_grad",
+    _nll_grad,
+    promote="free",
+    node="NllLossBackwardBackward0",
+    grad=lambda F, g, target, weight, reduction, ignore_index: F.nll_loss_op(
+        g, target, weight, reduction, ignore_index
+    ),
     jvp=lambda F, grad_t, target, weight, shape, reduction, ignore_index: F.nll_loss_grad(
         grad_t, target, weight, shape, reduction, ignore_index
     ),
     samples=_nll_grad_samples,
-)  # fmt: skip
+)
 
 
 # -- cross_entropy with class indices ----------------------------------------------------------------------------------
@@ -183,7 +192,9 @@ def _cross_entropy_grad(F, g, self, target, weight, result1, reduction, ignore_i
         weights = weights / weights.sum()
     own = self._array.dtype
     spread = weights.reshape((shape[0], *shape[2:]) if dim else ()).reshape(column)
-    return (F.softmax(self, dim) - _classes_second(picked, shape).astype(own)) * (g * spread.astype(own))
+    return (F.softmax(self, dim) - _classes_second(picked, shape).astype(own)) * (
+        g * spread.astype(own)
+    )
 
 
 def _backend(x):
@@ -202,7 +213,7 @@ cross_entropy_op = declare(
 # -- public ------------------------------------------------------------------------------------------------------------
 
 
-def _check_classes(input: Tensor, target: Tensor, weight, name: str) -> None:  # noqa: A002
+def _check_classes(input: Tensor, target: Tensor, weight, name: str) -> None:
     shape, ndim = input._array.shape, input._array.ndim
     if not ndim:
         raise RuntimeError(f"{name}: input should have at least one dimension")
@@ -227,13 +238,13 @@ def _check_classes(input: Tensor, target: Tensor, weight, name: str) -> None:  #
         raise RuntimeError(
             f"{name}: weight tensor should be defined either for all or no classes"
             if name == "cross_entropy"
-            else f"weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of "
-            f"shape: {list(weight.shape)}"
+            else f"weight tensor should be defined either for all {classes} classes or no classes "
+            f"but got weight tensor of shape: {list(weight.shape)}"
         )
 
 
 def nll_loss(
-    input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean",  # noqa: A002
+    input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean",
 ):  # fmt: skip
     """The negative log likelihood of classes: minus the log probabilities `input` (N, C, ...) at `target` (N, ...).
 
@@ -246,8 +257,15 @@ def nll_loss(
 
 
 def cross_entropy(
-    input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean", label_smoothing=0.0,  # noqa: A002
-):  # fmt: skip
+    input,
+    target,
+    weight=None,
+    size_average=None,
+    ignore_index=-100,
+    reduce=None,
+    reduction="mean",
+    label_smoothing=0.0,
+):
     """Cross entropy of scores `input` (N, C, ...) against class indices (N, ...) or probabilities (N, C, ...).
 
     weight: one for each class. ignore_index: a class index that counts for nothing. label_smoothing: the fraction of
@@ -257,7 +275,9 @@ def cross_entropy(
     if target._array.shape == input._array.shape and target._array.dtype.kind in "fV":
         return _against_probabilities(input, target, weight, number, label_smoothing)
     if target._array.dtype.kind not in "iu":
-        raise RuntimeError(f"expected scalar type Long but found {target.dtype.tensor_type.removesuffix('Tensor')}")
+        raise RuntimeError(
+            f"expected scalar type Long but found {target.dtype.tensor_type.removesuffix('Tensor')}"
+        )
     _check_classes(input, target, weight, "cross_entropy")
     if not label_smoothing:
         return cross_entropy_op.call(input, target, weight, number, ignore_index)
@@ -266,7 +286,7 @@ def cross_entropy(
     return _smoothed(input, target, weight, number, ignore_index, label_smoothing)
 
 
-def _smoothed(input, target, weight, reduction, ignore_index, label_smoothing):  # noqa: A002
+def _smoothed(input, target, weight, reduction, ignore_index, label_smoothing):
     dim = 0 if input.dim() == 1 else 1
     classes = input.shape[dim]
     scores = log_softmax_op.call(input, dim)
@@ -289,7 +309,7 @@ def _smoothed(input, target, weight, reduction, ignore_index, label_smoothing): 
     return picked * (1 - label_smoothing) + smooth * (label_smoothing / classes)
 
 
-def _against_probabilities(input, target, weight, reduction, label_smoothing):  # noqa: A002
+def _against_probabilities(input, target, weight, reduction, label_smoothing):
     dim = 0 if input.dim() == 1 else 1
     classes = input.shape[dim]
     if not 0 <= label_smoothing <= 1:

@@ -21,7 +21,9 @@ def keep_mask(shape, p: float):
     rng = rng_of(None)
     if p < 1e-3:  # too rare for 16 bits
         return rng.random(shape, dtype=np.float32) >= p
-    return rng.integers(0, 1 << 16, shape, dtype=np.uint16) >= np.uint16(min(round(p * 65536), 65535))
+    return rng.integers(0, 1 << 16, shape, dtype=np.uint16) >= np.uint16(
+        min(round(p * 65536), 65535)
+    )
 
 
 def _masked(xp, self, *, mask, scale):
@@ -49,7 +51,7 @@ def _check(p: float) -> None:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
 
 
-def _run(input: Tensor, shape, p: float, in_place: bool):  # noqa: A002
+def _run(input: Tensor, shape, p: float, in_place: bool):
     """Zero the elements (or the slices) of a random mask of `shape`; scale the rest."""
     if p == 0.0 or input.numel() == 0:
         return input if in_place else input * 1.0
@@ -67,19 +69,19 @@ def _run(input: Tensor, shape, p: float, in_place: bool):  # noqa: A002
     return dropout_op.call(input, mask, scale)
 
 
-def dropout(input, p=0.5, training=True, inplace=False):  # noqa: A002
+def dropout(input, p=0.5, training=True, inplace=False):
     """In training: each element is zeroed with probability `p`, the others are divided by ``1 - p``. Else `input`."""
     _check(p)
     return _run(input, input._array.shape, p, inplace) if training else input
 
 
 @function("dropout")
-def _dropout_public(input, p, train):  # noqa: A002
+def _dropout_public(input, p, train):
     return dropout(input, p, train)
 
 
 @function("dropout_")
-def dropout_(input, p, train):  # noqa: A002
+def dropout_(input, p, train):
     """In-place version of ``dropout``."""
     return dropout(input, p, train, True)
 
@@ -89,7 +91,7 @@ def _by_channel(shape) -> tuple:
 
 
 @function("feature_dropout")
-def feature_dropout(input, p, train):  # noqa: A002
+def feature_dropout(input, p, train):
     """Dropout of whole channels of `input` (N, C, ...)."""
     _check(p)
     if not train:
@@ -99,7 +101,7 @@ def feature_dropout(input, p, train):  # noqa: A002
     return _run(input, _by_channel(input._array.shape), p, False)
 
 
-def _channels(n: int, input, p, training, inplace):  # noqa: A002
+def _channels(n: int, input, p, training, inplace):
     """dropoutNd: whole channels of (N, C, *n) or (C, *n) input."""
     _check(p)
     if not training:
@@ -112,47 +114,55 @@ def _channels(n: int, input, p, training, inplace):  # noqa: A002
     return _run(input, mask, p, inplace)
 
 
-def dropout1d(input, p=0.5, training=True, inplace=False):  # noqa: A002
+def dropout1d(input, p=0.5, training=True, inplace=False):
     """Dropout of whole channels of (N, C, L) or (C, L)."""
     _check(p)
     if input.dim() not in (2, 3):
         raise RuntimeError(
-            f"dropout1d: Expected 2D or 3D input, but received a {input.dim()}D input. Note that dropout1d exists to provide "
-            "channel-wise dropout on inputs with 1 spatial dimension, a channel dimension, and an optional batch dimension "
+            f"dropout1d: Expected 2D or 3D input, but received a {input.dim()}D input. Note that "
+            "dropout1d exists to provide "
+            "channel-wise dropout on inputs with 1 spatial dimension, a channel dimension, and an "
+            "optional batch dimension "
             "(i.e. 2D or 3D inputs)."
         )
     return _channels(1, input, p, training, inplace)
 
 
-def dropout2d(input, p=0.5, training=True, inplace=False):  # noqa: A002
+def dropout2d(input, p=0.5, training=True, inplace=False):
     """Dropout of whole channels of (N, C, H, W)."""
     import warnings
 
     if input.dim() not in (3, 4):
         warnings.warn(
-            f"dropout2d: Received a {input.dim()}-D input to dropout2d, which is deprecated and will result in an error in a "
-            "future release. To retain the behavior and silence this warning, please use dropout instead. Note that dropout2d "
-            "exists to provide channel-wise dropout on inputs with 2 spatial dimensions, a channel dimension, and an optional "
+            f"dropout2d: Received a {input.dim()}-D input to dropout2d, which is deprecated and "
+            "will result in an error in a "
+            "future release. To retain the behavior and silence this warning, please use dropout "
+            "instead. Note that dropout2d "
+            "exists to provide channel-wise dropout on inputs with 2 spatial dimensions, a channel "
+            "dimension, and an optional "
             "batch dimension.",
             stacklevel=2,
         )
     if input.dim() == 3:
         warnings.warn(
-            "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is desired - input "
-            "is interpreted as shape (N, C, L), where C is the channel dim. This behavior will change in a future release to "
-            "interpret the input as one without a batch dimension, i.e. shape (C, H, W). To maintain the 1D channel-wise "
+            "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout "
+            "behavior is desired - input "
+            "is interpreted as shape (N, C, L), where C is the channel dim. This behavior will "
+            "change in a future release to "
+            "interpret the input as one without a batch dimension, i.e. shape (C, H, W). To "
+            "maintain the 1D channel-wise "
             "dropout behavior, please switch to using dropout1d instead.",
             stacklevel=2,
         )
     return _channels(2, input, p, training, inplace)
 
 
-def dropout3d(input, p=0.5, training=True, inplace=False):  # noqa: A002
+def dropout3d(input, p=0.5, training=True, inplace=False):
     """Dropout of whole channels of (N, C, D, H, W) or (C, D, H, W)."""
     return _channels(3, input, p, training, inplace)
 
 
-def _alpha(input, shape, p: float, in_place: bool):  # noqa: A002
+def _alpha(input, shape, p: float, in_place: bool):
     """Dropped elements go to -ALPHA; then scaled and shifted so that mean 0 and variance 1 are kept."""
     if p == 0.0 or input.numel() == 0:
         return input
@@ -171,13 +181,13 @@ def _alpha(input, shape, p: float, in_place: bool):  # noqa: A002
     return dropout_op.call(input, noise, scale) + shift
 
 
-def alpha_dropout(input, p=0.5, training=False, inplace=False):  # noqa: A002
+def alpha_dropout(input, p=0.5, training=False, inplace=False):
     """Dropout for selu networks: dropped elements saturate, and mean and variance are kept."""
     _check(p)
     return _alpha(input, input._array.shape, p, inplace) if training else input
 
 
-def feature_alpha_dropout(input, p=0.5, training=False, inplace=False):  # noqa: A002
+def feature_alpha_dropout(input, p=0.5, training=False, inplace=False):
     """``alpha_dropout`` of whole channels."""
     _check(p)
     if not training:
@@ -188,23 +198,23 @@ def feature_alpha_dropout(input, p=0.5, training=False, inplace=False):  # noqa:
 
 
 @function("alpha_dropout")
-def _alpha_dropout_public(input, p, train):  # noqa: A002
+def _alpha_dropout_public(input, p, train):
     return alpha_dropout(input, p, train)
 
 
 @function("alpha_dropout_")
-def alpha_dropout_(input, p, train):  # noqa: A002
+def alpha_dropout_(input, p, train):
     """In-place version of ``alpha_dropout``."""
     return alpha_dropout(input, p, train, True)
 
 
 @function("feature_alpha_dropout")
-def _feature_alpha_dropout_public(input, p, train):  # noqa: A002
+def _feature_alpha_dropout_public(input, p, train):
     return feature_alpha_dropout(input, p, train)
 
 
 @function("native_dropout")
-def native_dropout(input, p, train):  # noqa: A002
+def native_dropout(input, p, train):
     """Dropout and its mask of kept elements: (output, mask)."""
     array = input._array
     if not train:

@@ -205,11 +205,28 @@ def _grad_exponent(F, g, base, result, exponent):
     )
 
 
+def _pow_number(xp, self, *, exponent):
+    """Powers that products and roots give, quickly; NumPy's power for the others."""
+    if exponent == 2:
+        return xp.multiply(self, self)
+    if exponent == 3:
+        return self * self * self
+    if exponent == 4:
+        square = self * self
+        return square * square
+    if self.dtype.kind in "fc":
+        if exponent == 0.5:
+            return xp.sqrt(self)
+        if exponent == -1:
+            return xp.reciprocal(self)
+        if exponent == -2:
+            return xp.reciprocal(self * self)
+    return xp.power(self, exponent)
+
+
 pow_number = declare(
     "pow_number",
-    lambda xp, self, *, exponent: (
-        xp.power(self, exponent) if exponent != 2 else xp.multiply(self, self)
-    ),
+    _pow_number,
     node="PowBackward0",
     jvp="elementwise",
     inplace=True,

@@ -64,7 +64,11 @@ def row_scaled(F, g, indices, rows, padding_idx, scale_grad_by_freq):
     scale = (where != padding_idx).astype(raw(g).dtype)
     if scale_grad_by_freq and where.size:
         flat = where.reshape(-1)
-        counts = np.bincount(flat, minlength=rows) if flat.__class__ is np.ndarray else flat.__class__.bincount(flat)
+        counts = (
+            np.bincount(flat, minlength=rows)
+            if flat.__class__ is np.ndarray
+            else flat.__class__.bincount(flat)
+        )
         scale = scale / counts[where].astype(raw(g).dtype)
     return g * scale.reshape(where.shape + (1,) * (g.ndim - where.ndim))
 
@@ -79,7 +83,11 @@ def _samples(t):
 
 def _grad_samples(t):
     index = {"dtype": dtypes.int64, "low": 0, "high": 4}
-    return [(t(5, 3), t(5, **index), 4), (t(2, 3, 2), t(2, 3, **index), 40), (t(0, 2), t(0, **index), 3)]
+    return [
+        (t(5, 3), t(5, **index), 4),
+        (t(2, 3, 2), t(2, 3, **index), 40),
+        (t(0, 2), t(0, **index), 3),
+    ]
 
 
 embedding_op = declare(
@@ -121,7 +129,7 @@ def _padding(padding_idx, rows: int) -> int:
 
 
 def embedding(
-    input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False,  # noqa: A002
+    input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False,
 ):  # fmt: skip
     """Rows of `weight` (rows, D) at the integer indices `input` (any shape): (*input, D).
 
@@ -144,7 +152,9 @@ def embedding(
 @function("embedding")
 def _embedding_public(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
     """Rows of `weight` at `indices`; see ``gradlib.nn.functional.embedding``."""
-    return embedding(indices, weight, padding_idx if padding_idx >= 0 else None, None, 2.0, scale_grad_by_freq)
+    return embedding(
+        indices, weight, padding_idx if padding_idx >= 0 else None, None, 2.0, scale_grad_by_freq
+    )
 
 
 @function("embedding_renorm_")
@@ -154,19 +164,21 @@ def embedding_renorm_(weight, indices, max_norm, norm_type):
     return weight
 
 
-def _bag_numbers(input, offsets, include_last_offset: bool):  # noqa: A002
+def _bag_numbers(input, offsets, include_last_offset: bool):
     """For flat indices and offsets: the bag of each index, and the number of bags."""
     starts = raw(offsets)
     if starts.ndim != 1:
         raise ValueError("offsets has to be a 1D tensor")
     if len(starts) and int(starts[0]) != 0:
         raise ValueError(
-            f"offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got "
+            "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from "
+            "position 0. However, got "
             f"{int(starts[0])}"
         )
     if len(starts) and int(starts[-1]) > input.shape[0]:
         raise ValueError(
-            f"offsets[-1] can not be greater than input's length ({input.shape[0]}) but got offsets[-1] of {int(starts[-1])}"
+            f"offsets[-1] can not be greater than input's length ({input.shape[0]}) but got "
+            f"offsets[-1] of {int(starts[-1])}"
         )
     count = len(starts) - 1 if include_last_offset else len(starts)
     positions = np.arange(input.shape[0])
@@ -174,7 +186,7 @@ def _bag_numbers(input, offsets, include_last_offset: bool):  # noqa: A002
 
 
 def embedding_bag(
-    input, weight, offsets=None, max_norm=None, norm_type=2, scale_grad_by_freq=False, mode="mean", sparse=False,  # noqa: A002
+    input, weight, offsets=None, max_norm=None, norm_type=2, scale_grad_by_freq=False, mode="mean", sparse=False,
     per_sample_weights=None, include_last_offset=False, padding_idx=None,
 ):  # fmt: skip
     """The sum, mean or maximum of the rows of `weight` in each bag of indices, without the rows in between.
@@ -191,10 +203,13 @@ def embedding_bag(
         )
     if input.dim() == 2:
         if offsets is not None:
-            raise ValueError("if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length sequences.")
+            raise ValueError(
+                "if input is 2D, then offsets has to be None, as input is treated is a mini-batch "
+                "of fixed length sequences."
+            )
         count, length = input.shape
         bags = np.repeat(np.arange(count), length)
-        input = input.reshape(-1)  # noqa: A001
+        input = input.reshape(-1)
         if per_sample_weights is not None:
             per_sample_weights = per_sample_weights.reshape(-1)
     elif input.dim() == 1:
@@ -202,13 +217,15 @@ def embedding_bag(
             raise ValueError("offsets has to be a 1D Tensor but got None")
         bags, count = _bag_numbers(input, offsets, include_last_offset)
     else:
-        raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.dim()}")
+        raise ValueError(
+            f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.dim()}"
+        )
     if max_norm is not None:
         _renorm(weight, input, max_norm, norm_type)
     if padding_idx is not None:
         keep = np.flatnonzero(raw(input) != _padding(padding_idx, weight.shape[0]))
         bags, where = bags[keep], wrap_like(keep)
-        input = input[where]  # noqa: A001
+        input = input[where]
         per_sample_weights = per_sample_weights[where] if per_sample_weights is not None else None
     rows = embedding(input, weight, None, None, 2.0, scale_grad_by_freq)
     if per_sample_weights is not None:
@@ -231,7 +248,9 @@ def _by_bag(rows: Tensor, bags, count: int, mode: str) -> Tensor:
     starts = np.cumsum(sizes) - sizes
     table = starts[:, None] + np.minimum(np.arange(longest), np.maximum(sizes - 1, 0)[:, None])
     table = np.minimum(table, len(bags) - 1)
-    best = rows[wrap_like(table)].max(1)[0]  # the first of equal maxima, so repeats of the last row add nothing
+    best = rows[wrap_like(table)].max(1)[
+        0
+    ]  # the first of equal maxima, so repeats of the last row add nothing
     return best * wrap_like((sizes > 0).astype(raw(rows).dtype)[:, None])
 
 

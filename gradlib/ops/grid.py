@@ -129,21 +129,27 @@ def _cubic_taps(coordinates: list, space: tuple, padding: int, align_corners: bo
         yield places, weights[0][shifts[0]] * weights[1][shifts[1]]
 
 
-def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corners=None):  # noqa: A002
-    """`input` (N, C, H, W) at the places `grid` (N, h, w, 2) of pairs (x, y) in [-1, 1]: (N, C, h, w); also in 3 dimensions.
+def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corners=None):
+    """`input` (N, C, H, W) at the places `grid` (N, h, w, 2) of pairs (x, y) in [-1, 1]: (N, C, h,
+    w); also in 3 dimensions.
 
-    mode: "bilinear", "nearest", "bicubic" (2 dimensions). padding_mode: what lies outside: "zeros", "border", "reflection".
+    mode: "bilinear", "nearest", "bicubic" (2 dimensions). padding_mode: what lies outside:
+    "zeros", "border", "reflection".
     align_corners: whether -1 and 1 are the centres of the corner pixels or the borders of the image.
     """
     if mode not in INTERPOLATION:
-        raise ValueError(f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{mode}'")
+        raise ValueError(
+            f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{mode}'"
+        )
     if padding_mode not in PADDING:
         raise ValueError(
-            f"nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', but got: '{padding_mode}'"
+            "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or "
+            f"'reflection', but got: '{padding_mode}'"
         )
     if align_corners is None:
         warnings.warn(
-            "Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify "
+            "Default grid_sample and affine_grid behavior has changed to align_corners=False since "
+            "1.3.0. Please specify "
             "align_corners=True if the old behavior is desired. See the documentation of grid_sample for details.",
             stacklevel=2,
         )
@@ -151,7 +157,7 @@ def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corner
     return grid_sampler(input, grid, INTERPOLATION[mode], PADDING[padding_mode], align_corners)
 
 
-def _check(input, grid, mode: int) -> None:  # noqa: A002
+def _check(input, grid, mode: int) -> None:
     n = input.dim() - 2
     if n not in (2, 3) or grid.dim() != input.dim():
         raise RuntimeError(
@@ -160,30 +166,38 @@ def _check(input, grid, mode: int) -> None:  # noqa: A002
         )
     if input.shape[0] != grid.shape[0]:
         raise RuntimeError(
-            f"grid_sampler(): expected grid and input to have same batch size, but got input with sizes {list(input.shape)} and "
+            "grid_sampler(): expected grid and input to have same batch size, but got input with "
+            f"sizes {list(input.shape)} and "
             f"grid with sizes {list(grid.shape)}"
         )
     if grid.shape[-1] != n:
         raise RuntimeError(
-            f"grid_sampler(): expected grid to have size {n} in last dimension, but got grid with sizes {list(grid.shape)}"
+            f"grid_sampler(): expected grid to have size {n} in last dimension, but got grid with "
+            f"sizes {list(grid.shape)}"
         )
     if mode == 2 and n != 2:
         raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
 
 
 @function("grid_sampler", "grid_sampler_2d", "grid_sampler_3d")
-def grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):  # noqa: A002
+def grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
     """``nn.functional.grid_sample`` with modes as numbers."""
     _check(input, grid, interpolation_mode)
     space, out = tuple(input.shape[2:]), tuple(grid.shape[1:-1])
     n = len(space)
     points = grid.reshape(grid.shape[0], math.prod(out), n)
     # grid holds x first; coordinates follow the order of the dimensions
-    coordinates = [_unnormalised(points.select(2, n - 1 - d), size, align_corners) for d, size in enumerate(space)]
+    coordinates = [
+        _unnormalised(points.select(2, n - 1 - d), size, align_corners)
+        for d, size in enumerate(space)
+    ]
     if interpolation_mode == 2:
         taps = _cubic_taps(coordinates, space, padding_mode, align_corners)
     else:
-        coordinates = [_padded(c, s, padding_mode, align_corners) for c, s in zip(coordinates, space, strict=True)]
+        coordinates = [
+            _padded(c, s, padding_mode, align_corners)
+            for c, s in zip(coordinates, space, strict=True)
+        ]
         if interpolation_mode == 0:
             taps = _linear_taps(coordinates)
         else:
@@ -207,10 +221,13 @@ def _base_line(size: int, align_corners: bool):
 
 
 def affine_grid(theta, size, align_corners=None):
-    """The grid of ``grid_sample`` for affine maps `theta` (N, 2, 3) or (N, 3, 4) and an output of `size` (N, C, ...)."""
+    """The grid of ``grid_sample`` for affine maps `theta` (N, 2, 3) or (N, 3, 4) and an output of
+    `size` (N, C, ...).
+    """
     if align_corners is None:
         warnings.warn(
-            "Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify "
+            "Default grid_sample and affine_grid behavior has changed to align_corners=False since "
+            "1.3.0. Please specify "
             "align_corners=True if the old behavior is desired. See the documentation of grid_sample for details.",
             stacklevel=2,
         )
@@ -225,7 +242,8 @@ def affine_grid(theta, size, align_corners=None):
         )
     if theta.dim() != 3 or tuple(theta.shape[-2:]) != (n, n + 1):
         raise ValueError(
-            f"Expected a batch of {n}D affine matrices of shape Nx{n}x{n + 1} for size {list(size)}. Got {list(theta.shape)}."
+            f"Expected a batch of {n}D affine matrices of shape Nx{n}x{n + 1} for size "
+            f"{list(size)}. Got {list(theta.shape)}."
         )
     if min(size) <= 0:
         raise ValueError(f"Expected non-zero, positive output size. Got {size}")

@@ -44,7 +44,11 @@ def _resize(xp, self, *, how):
     for dim, matrix in enumerate(how.matrices, first):
         m = xp.asarray(matrix, dtype=x.dtype)
         if dim == x.ndim - 1:
-            x = x.reshape(math.prod(x.shape[:-1]), x.shape[-1]).dot(m.T).reshape(*x.shape[:-1], m.shape[0])
+            x = (
+                x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+                .dot(m.T)
+                .reshape(*x.shape[:-1], m.shape[0])
+            )
         else:
             flat = x.reshape(math.prod(x.shape[:dim]), x.shape[dim], math.prod(x.shape[dim + 1 :]))
             x = xp.matmul(m, flat).reshape(*x.shape[:dim], m.shape[0], *x.shape[dim + 1 :])
@@ -58,9 +62,18 @@ def _some(n: int) -> Resize:
 
 def declare_resize(name: str, node: str):
     return declare(
-        name, _resize, jvp="linear", node=node, self=lambda F, g, how: getattr(F, name)(g, how.transposed),
-        samples=lambda t: [(t(2, 3, 2), _some(1)), (t(2, 3, 2, 3), _some(2)), (t(1, 1, 2, 3, 4), _some(3)), (t(0, 3, 2), _some(1))],
-    )  # fmt: skip
+        name,
+        _resize,
+        jvp="linear",
+        node=node,
+        self=lambda F, g, how: getattr(F, name)(g, how.transposed),
+        samples=lambda t: [
+            (t(2, 3, 2), _some(1)),
+            (t(2, 3, 2, 3), _some(2)),
+            (t(1, 1, 2, 3, 4), _some(3)),
+            (t(0, 3, 2), _some(1)),
+        ],
+    )
 
 
 _OPS = {
@@ -71,7 +84,9 @@ _OPS = {
         ("bilinear_aa", "UpsampleBilinear2DAaBackward0"), ("bicubic_aa", "UpsampleBicubic2DAaBackward0"),
     )
 }  # fmt: skip
-ADAPTIVE = {n: declare_resize(f"adaptive_avg_pool{n}d_op", f"AdaptiveAvgPool{n}DBackward0") for n in (2, 3)}
+ADAPTIVE = {
+    n: declare_resize(f"adaptive_avg_pool{n}d_op", f"AdaptiveAvgPool{n}DBackward0") for n in (2, 3)
+}
 ADAPTIVE[1] = ADAPTIVE[2]
 
 
@@ -139,9 +154,15 @@ def smooth_matrix(kind: str, new: int, old: int, scale, align_corners: bool):
 
 
 @lru_cache(maxsize=128)
-def _resize_for(kind: str, news: tuple, olds: tuple, scales: tuple, align_corners: bool, smooth: bool) -> Resize:
+def _resize_for(
+    kind: str, news: tuple, olds: tuple, scales: tuple, align_corners: bool, smooth: bool
+) -> Resize:
     make = smooth_matrix if smooth else line_matrix
-    return Resize(tuple(make(kind, n, o, s, align_corners) for n, o, s in zip(news, olds, scales, strict=True)))
+    return Resize(
+        tuple(
+            make(kind, n, o, s, align_corners) for n, o, s in zip(news, olds, scales, strict=True)
+        )
+    )
 
 
 # -- public ------------------------------------------------------------------------------------------------------------
@@ -149,7 +170,7 @@ def _resize_for(kind: str, news: tuple, olds: tuple, scales: tuple, align_corner
 MODES = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2}
 
 
-def _sizes(input: Tensor, size, scale_factor, recompute: bool):  # noqa: A002
+def _sizes(input: Tensor, size, scale_factor, recompute: bool):
     """New spatial sizes, and the scale of each dimension that positions are computed with (None: from the sizes)."""
     space = tuple(input.shape[2:])
     n = len(space)
@@ -159,8 +180,10 @@ def _sizes(input: Tensor, size, scale_factor, recompute: bool):  # noqa: A002
         sizes = tuple(int(s) for s in size) if isinstance(size, (tuple, list)) else (int(size),) * n
         if len(sizes) != n:
             raise ValueError(
-                "Input and output must have the same number of spatial dimensions, but got input with spatial dimensions of "
-                f"{list(space)} and output size of {size}. Please provide input tensor in (N, C, d1, d2, ...,dK) format and "
+                "Input and output must have the same number of spatial dimensions, but got input "
+                "with spatial dimensions of "
+                f"{list(space)} and output size of {size}. Please provide input tensor in (N, C, "
+                "d1, d2, ...,dK) format and "
                 "output size in (o1, o2, ...,oK) format."
             )
         if min(sizes) <= 0:
@@ -170,30 +193,44 @@ def _sizes(input: Tensor, size, scale_factor, recompute: bool):  # noqa: A002
         return sizes, (None,) * n
     if scale_factor is None:
         raise ValueError("either size or scale_factor should be defined")
-    scales = tuple(float(s) for s in scale_factor) if isinstance(scale_factor, (tuple, list)) else (float(scale_factor),) * n
+    scales = (
+        tuple(float(s) for s in scale_factor)
+        if isinstance(scale_factor, (tuple, list))
+        else (float(scale_factor),) * n
+    )
     if len(scales) != n:
         raise ValueError(
-            "Input and scale_factor must have the same number of spatial dimensions, but got input with spatial dimensions of "
-            f"{list(space)} and scale_factor of shape {scale_factor}. Please provide input tensor in (N, C, d1, d2, ...,dK) "
+            "Input and scale_factor must have the same number of spatial dimensions, but got input "
+            "with spatial dimensions of "
+            f"{list(space)} and scale_factor of shape {scale_factor}. Please provide input tensor "
+            "in (N, C, d1, d2, ...,dK) "
             "format and scale_factor in (s1, s2, ...,sK) format."
         )
     sizes = tuple(math.floor(o * s) for o, s in zip(space, scales, strict=True))
     return sizes, (None,) * n if recompute else scales
 
 
-def _nearest(input, sizes, scales, exact: bool):  # noqa: A002
+def _nearest(input, sizes, scales, exact: bool):
     out = input
     for dim, (new, scale) in enumerate(zip(sizes, scales, strict=True), 2):
         old = input._array.shape[dim]
         step = 1.0 / scale if scale else old / new
-        at = np.floor((np.arange(new) + 0.5 if exact else np.arange(new)) * np.float32(step)).astype(int)
+        at = np.floor(
+            (np.arange(new) + 0.5 if exact else np.arange(new)) * np.float32(step)
+        ).astype(int)
         out = take_along_op.call(out, np.minimum(at, old - 1), dim)
     return out
 
 
 def interpolate(
-    input, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None, antialias=False,  # noqa: A002
-):  # fmt: skip
+    input,
+    size=None,
+    scale_factor=None,
+    mode="nearest",
+    align_corners=None,
+    recompute_scale_factor=None,
+    antialias=False,
+):
     """Resize the spatial dimensions of `input` (N, C, 1 to 3 dimensions) to `size`, or by `scale_factor`.
 
     mode: "nearest", "nearest-exact", "area", "linear" (1 dimension), "bilinear", "bicubic" (2), "trilinear" (3).
@@ -203,12 +240,15 @@ def interpolate(
     if mode in ("nearest", "area", "nearest-exact"):
         if align_corners is not None:
             raise ValueError(
-                "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear"
+                "align_corners option can only be set with the interpolating modes: linear | "
+                "bilinear | bicubic | trilinear"
             )
     elif align_corners is None:
         align_corners = False
     if antialias and mode not in ("bilinear", "bicubic"):
-        raise ValueError("Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input")
+        raise ValueError(
+            "Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input"
+        )
     if recompute_scale_factor and size is not None:
         raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
     n = input.dim() - 2
@@ -222,29 +262,41 @@ def interpolate(
         if mode not in MODES or n not in (1, 2, 3):
             raise NotImplementedError(
                 "Input Error: Only 3D, 4D and 5D input Tensors supported (got "
-                f"{input.dim()}D) for the modes: nearest | linear | bilinear | bicubic | trilinear | area | nearest-exact (got {mode})"
+                f"{input.dim()}D) for the modes: nearest | linear | bilinear | bicubic | trilinear "
+                f"| area | nearest-exact (got {mode})"
             )
-        raise NotImplementedError(f"Got {input.dim()}D input, but {mode} mode needs {MODES[mode] + 2}D input")
+        raise NotImplementedError(
+            f"Got {input.dim()}D input, but {mode} mode needs {MODES[mode] + 2}D input"
+        )
     kind = "cubic" if mode == "bicubic" else "linear"
     how = _resize_for(kind, sizes, olds, scales, bool(align_corners), bool(antialias))
     return _OPS[mode + "_aa" if antialias else mode].call(input, how)
 
 
-def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):  # noqa: A002
+def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):
     """``interpolate``."""
-    warnings.warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
+    warnings.warn(
+        "`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.",
+        stacklevel=2,
+    )
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
-def upsample_nearest(input, size=None, scale_factor=None):  # noqa: A002
+def upsample_nearest(input, size=None, scale_factor=None):
     """``interpolate`` in mode "nearest"."""
-    warnings.warn("`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
+    warnings.warn(
+        "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.",
+        stacklevel=2,
+    )
     return interpolate(input, size, scale_factor, "nearest")
 
 
-def upsample_bilinear(input, size=None, scale_factor=None):  # noqa: A002
+def upsample_bilinear(input, size=None, scale_factor=None):
     """``interpolate`` in mode "bilinear" with aligned corners."""
-    warnings.warn("`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
+    warnings.warn(
+        "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.",
+        stacklevel=2,
+    )
     return interpolate(input, size, scale_factor, "bilinear", True)
 
 
@@ -259,36 +311,36 @@ def adaptive_size(n: int, output_size, space) -> tuple:
     return tuple(o if s is None else int(s) for s, o in zip(given, space, strict=True))
 
 
-def _adaptive_avg(n: int, input, output_size):  # noqa: A002
+def _adaptive_avg(n: int, input, output_size):
     if input.dim() not in (n + 1, n + 2):
         raise RuntimeError(
             f"adaptive_avg_pool{n}d(): Expected {n + 1}D or {n + 2}D tensor, but got {list(input.shape)}"
             if n > 1
-            else f"Expected 2 to 3 dimensions, but got {input.dim()}-dimensional tensor for argument #1 'self' (while checking "
-            "arguments for adaptive_avg_pool1d)"
+            else f"Expected 2 to 3 dimensions, but got {input.dim()}-dimensional tensor for "
+            "argument #1 'self' (while checking arguments for adaptive_avg_pool1d)"
         )
     space = tuple(input.shape[-n:])
     news = adaptive_size(n, output_size, space)
     if min(news, default=0) < 0:
-        raise RuntimeError("adaptive_avg_pool: elements of output_size must be greater than or equal to 0")
+        raise RuntimeError(
+            "adaptive_avg_pool: elements of output_size must be greater than or equal to 0"
+        )
     if n > 1 and all(s == 1 for s in news):
         return input.mean(tuple(range(-n, 0)), keepdim=True)
     return ADAPTIVE[n].call(input, _resize_for("area", news, space, (None,) * n, False, False))
 
 
 @function("adaptive_avg_pool1d")
-def adaptive_avg_pool1d(input, output_size):  # noqa: A002
+def adaptive_avg_pool1d(input, output_size):
     """Averages over windows chosen so that (N, C, L) becomes (N, C, output_size)."""
     return _adaptive_avg(1, input, output_size)
 
 
-def adaptive_avg_pool2d(input, output_size):  # noqa: A002
+def adaptive_avg_pool2d(input, output_size):
     """Averages over windows chosen so that the last two dimensions become `output_size`; None keeps a size."""
     return _adaptive_avg(2, input, output_size)
 
 
-def adaptive_avg_pool3d(input, output_size):  # noqa: A002
+def adaptive_avg_pool3d(input, output_size):
     """Averages over windows chosen so that the last three dimensions become `output_size`; None keeps a size."""
     return _adaptive_avg(3, input, output_size)
-
-

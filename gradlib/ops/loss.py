@@ -21,7 +21,8 @@ def reduction_number(reduction: str, size_average=None, reduce=None) -> int:
         old = size_average is not False
         reduction = "none" if reduce is False else "mean" if old else "sum"
         warnings.warn(
-            f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.", stacklevel=3
+            f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.",
+            stacklevel=3,
         )
     try:
         return _NUMBERS[reduction]
@@ -38,7 +39,11 @@ def _reduce(xp, losses, reduction: int):
     if reduction == NONE:
         return losses
     total = xp.add.reduce(losses, None)
-    return total / losses.size if reduction == MEAN and losses.size else total * (float("nan") if reduction == MEAN else 1)
+    return (
+        total / losses.size
+        if reduction == MEAN and losses.size
+        else total * (float("nan") if reduction == MEAN else 1)
+    )
 
 
 def _share(g, x, reduction: int):
@@ -51,7 +56,9 @@ def _share(g, x, reduction: int):
     return g * (1 / max(n, 1))
 
 
-def pointwise_loss(name: str, value, slope, attrs: tuple = (), *, node: str, other, low=-2.0, high=2.0) -> Op:
+def pointwise_loss(
+    name: str, value, slope, attrs: tuple = (), *, node: str, other, low=-2.0, high=2.0
+) -> Op:
     """Declare a loss: `value(xp, self, target, **attrs)` of each element, then the reduction.
 
     slope, other: derivatives of a value with respect to self and target: (F, self, target, then attributes in order).
@@ -74,11 +81,22 @@ def pointwise_loss(name: str, value, slope, attrs: tuple = (), *, node: str, oth
     def samples(t):
         box = {"low": low, "high": high}
         cases = attrs or ((),)
-        out = [(t(3, 4, **box), t(3, 4, **box), r, *case) for case in cases for r in (NONE, MEAN, SUM)]
-        return [*out, (t(**box), t(**box), MEAN, *cases[0]), (t(0, **box), t(0, **box), SUM, *cases[0])]
+        out = [
+            (t(3, 4, **box), t(3, 4, **box), r, *case) for case in cases for r in (NONE, MEAN, SUM)
+        ]
+        return [
+            *out,
+            (t(**box), t(**box), MEAN, *cases[0]),
+            (t(0, **box), t(0, **box), SUM, *cases[0]),
+        ]
 
     return declare(
-        name, floating(forward), node=node, samples=samples, self=formula(slope), target=formula(other)
+        name,
+        floating(forward),
+        node=node,
+        samples=samples,
+        self=formula(slope),
+        target=formula(other),
     )
 
 
@@ -86,11 +104,14 @@ def _signature(plain: tuple, keywords: tuple) -> inspect.Signature:
     """What `declare` reads the names of arguments and attributes from."""
     kind = inspect.Parameter
     return inspect.Signature(
-        [*(kind(n, kind.POSITIONAL_OR_KEYWORD) for n in plain), *(kind(n, kind.KEYWORD_ONLY) for n in keywords)]
+        [
+            *(kind(n, kind.POSITIONAL_OR_KEYWORD) for n in plain),
+            *(kind(n, kind.KEYWORD_ONLY) for n in keywords),
+        ]
     )
 
 
-def _pair(input, target, name: str):  # noqa: A002
+def _pair(input, target, name: str):
     """Input and target broadcast to one shape; a warning as PyTorch's when they differ."""
     if not isinstance(target, Tensor):
         raise TypeError(f"{name}(): argument 'target' must be Tensor, not {type(target).__name__}")
@@ -117,7 +138,11 @@ def _mse(xp, self, target, *, reduction):
         return difference
     flat = difference.reshape(-1)
     total = flat.dot(flat)
-    return total / flat.size if reduction == MEAN and flat.size else total * (float("nan") if reduction == MEAN else 1)
+    return (
+        total / flat.size
+        if reduction == MEAN and flat.size
+        else total * (float("nan") if reduction == MEAN else 1)
+    )
 
 
 mse_op = declare(
@@ -130,26 +155,26 @@ mse_op = declare(
 )  # fmt: skip
 
 
-def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):  # noqa: A002
+def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
     """The squared error, averaged (or summed, or of each element), optionally weighted elementwise."""
     number = reduction_number(reduction, size_average, reduce)
-    input, target = _pair(input, target, "mse_loss")  # noqa: A001
+    input, target = _pair(input, target, "mse_loss")
     if weight is None:
         return mse_op.call(input, target, number)
     return _weighted(mse_op.call(input, target, NONE), weight, input, number)
 
 
-def _weighted(losses, weight, input, number):  # noqa: A002
+def _weighted(losses, weight, input, number):
     if weight.size() != input.size():
         raise ValueError("Weights and input must have the same size.")
     losses = losses * weight
     return losses.sum() / weight.sum() if number == MEAN else reduced(losses, number)
 
 
-def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):  # noqa: A002
+def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
     """The absolute error, averaged (or summed, or of each element); its gradient at 0 is 0."""
     number = reduction_number(reduction, size_average, reduce)
-    input, target = _pair(input, target, "l1_loss")  # noqa: A001
+    input, target = _pair(input, target, "l1_loss")
     losses = (input - target).abs()
     return reduced(losses, number) if weight is None else _weighted(losses, weight, input, number)
 
@@ -165,32 +190,36 @@ def _huber(xp, self, target, *, delta):
 
 
 smooth_l1_op = pointwise_loss(
-    "smooth_l1_loss_op", _smooth_l1, lambda F, x, y, beta: F.clamp_number((x - y) * (1 / beta), -1.0, 1.0), ((1.0,), (0.5,)),
-    node="SmoothL1LossBackward0", other=lambda F, x, y, beta: F.clamp_number((y - x) * (1 / beta), -1.0, 1.0),
-)  # fmt: skip
+    "smooth_l1_loss_op",
+    _smooth_l1,
+    lambda F, x, y, beta: F.clamp_number((x - y) * (1 / beta), -1.0, 1.0),
+    ((1.0,), (0.5,)),
+    node="SmoothL1LossBackward0",
+    other=lambda F, x, y, beta: F.clamp_number((y - x) * (1 / beta), -1.0, 1.0),
+)
 huber_op = pointwise_loss(
     "huber_loss_op", _huber, lambda F, x, y, delta: F.clamp_number(x - y, -delta, delta), ((1.0,), (0.5,)),
     node="HuberLossBackward0", other=lambda F, x, y, delta: F.clamp_number(y - x, -delta, delta),
 )  # fmt: skip
 
 
-def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):  # noqa: A002
+def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):
     """Squared error over ``2 * beta`` below `beta`, absolute error less ``beta / 2`` above."""
     number = reduction_number(reduction, size_average, reduce)
     if beta < 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
-    input, target = _pair(input, target, "smooth_l1_loss")  # noqa: A001
+    input, target = _pair(input, target, "smooth_l1_loss")
     if beta == 0:
         return reduced((input - target).abs(), number)
     return smooth_l1_op.call(input, target, number, beta)
 
 
-def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):  # noqa: A002
+def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     """Half the squared error up to `delta`, beyond it ``delta * (|error| - delta / 2)``."""
     number = reduction_number(reduction)
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
-    input, target = _pair(input, target, "huber_loss")  # noqa: A001
+    input, target = _pair(input, target, "huber_loss")
     if weight is None:
         return huber_op.call(input, target, number, delta)
     return _weighted(huber_op.call(input, target, NONE, delta), weight, input, number)
@@ -202,7 +231,9 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):  # noqa
 def _bce(xp, self, target):
     if ((self < 0) | (self > 1)).any():
         raise RuntimeError("all elements of input should be between 0 and 1")
-    return -(target * xp.maximum(xp.log(self), -100) + (1 - target) * xp.maximum(xp.log1p(-self), -100))
+    return -(
+        target * xp.maximum(xp.log(self), -100) + (1 - target) * xp.maximum(xp.log1p(-self), -100)
+    )
 
 
 def _bce_slope(F, x, y):
@@ -226,12 +257,17 @@ bce_logits_op = pointwise_loss(
     node="BinaryCrossEntropyWithLogitsBackward0", other=lambda F, x, y: -x,
 )  # fmt: skip
 soft_margin_op = pointwise_loss(
-    "soft_margin_loss_op", lambda xp, self, target: xp.logaddexp(self.dtype.type(0), -target * self),
-    lambda F, x, y: -y * F.sigmoid(-y * x), node="SoftMarginLossBackward0", other=lambda F, x, y: -x * F.sigmoid(-y * x),
-)  # fmt: skip
+    "soft_margin_loss_op",
+    lambda xp, self, target: xp.logaddexp(self.dtype.type(0), -target * self),
+    lambda F, x, y: -y * F.sigmoid(-y * x),
+    node="SoftMarginLossBackward0",
+    other=lambda F, x, y: -x * F.sigmoid(-y * x),
+)
 
 
-def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):  # noqa: A002
+def binary_cross_entropy(
+    input, target, weight=None, size_average=None, reduce=None, reduction="mean"
+):
     """``-(y * log(x) + (1 - y) * log(1 - x))`` with the logarithms limited to -100 from below.
 
     RuntimeError when an element of `input` lies outside [0, 1].
@@ -239,7 +275,8 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
     number = reduction_number(reduction, size_average, reduce)
     if target.size() != input.size():
         raise ValueError(
-            f"Using a target size ({target.size()}) that is different to the input size ({input.size()}) is deprecated. "
+            f"Using a target size ({target.size()}) that is different to the input size "
+            f"({input.size()}) is deprecated. "
             "Please ensure they have the same size."
         )
     if weight is None:
@@ -247,9 +284,11 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
     return reduced(bce_op.call(input, target, NONE) * weight, number)
 
 
-def _bce_with_logits(input, target, weight, pos_weight, number):  # noqa: A002
+def _bce_with_logits(input, target, weight, pos_weight, number):
     if target.size() != input.size():
-        raise ValueError(f"Target size ({target.size()}) must be the same as input size ({input.size()})")
+        raise ValueError(
+            f"Target size ({target.size()}) must be the same as input size ({input.size()})"
+        )
     if weight is None and pos_weight is None:
         return bce_logits_op.call(input, target, number)
     if pos_weight is None:
@@ -261,27 +300,28 @@ def _bce_with_logits(input, target, weight, pos_weight, number):  # noqa: A002
 
 
 @function("binary_cross_entropy_with_logits")
-def _bce_with_logits_public(input, target, weight=None, pos_weight=None, reduction=1):  # noqa: A002
+def _bce_with_logits_public(input, target, weight=None, pos_weight=None, reduction=1):
     return _bce_with_logits(input, target, weight, pos_weight, reduction)
 
 
 def binary_cross_entropy_with_logits(
-    input, target, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None,  # noqa: A002
+    input, target, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None,
 ):  # fmt: skip
     """Binary cross entropy of scores, sigmoid included; `pos_weight` weighs the term of the positive class."""
     number = reduction_number(reduction, size_average, reduce)
     return _bce_with_logits(input, target, weight, pos_weight, number)
 
 
-def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):  # noqa: A002
+def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     """``log(1 + exp(-y * x))`` for targets 1 and -1."""
     return soft_margin_op.call(input, target, reduction_number(reduction, size_average, reduce))
 
 
-def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_target=False):  # noqa: A002
+def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_target=False):
     """The Kullback-Leibler divergence: ``y * (log y - x)`` for log probabilities `input` and probabilities `target`.
 
-    reduction: also "batchmean", the sum divided by the first dimension. log_target: whether `target` is a logarithm too.
+    reduction: also "batchmean", the sum divided by the first dimension. log_target: whether
+    `target` is a logarithm too.
     """
     if reduction == "batchmean" and size_average is None and reduce is None:
         total = _kl(input, target, SUM, log_target)
@@ -296,18 +336,20 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
     return _kl(input, target, reduction_number(reduction, size_average, reduce), log_target)
 
 
-def _kl(input, target, number, log_target):  # noqa: A002
-    losses = target.exp() * (target - input) if log_target else target.xlogy(target) - target * input
+def _kl(input, target, number, log_target):
+    losses = (
+        target.exp() * (target - input) if log_target else target.xlogy(target) - target * input
+    )
     return reduced(losses, number)
 
 
 @function("kl_div")
-def _kl_div_public(input, target, reduction=1, log_target=False):  # noqa: A002
+def _kl_div_public(input, target, reduction=1, log_target=False):
     return _kl(input, target, reduction, log_target)
 
 
 def poisson_nll_loss(
-    input, target, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None, reduction="mean",  # noqa: A002
+    input, target, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None, reduction="mean",
 ):  # fmt: skip
     """Negative log likelihood of counts under a Poisson distribution with (log) rate `input`.
 
@@ -321,7 +363,7 @@ def poisson_nll_loss(
     return reduced(losses, number)
 
 
-def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):  # noqa: A002
+def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):
     """Negative log likelihood of `target` under normal distributions with mean `input` and variance `var` (>= eps)."""
     number = reduction_number(reduction)
     if not isinstance(var, Tensor):

@@ -15,7 +15,9 @@ from .norm import pairwise_distance
 # -- pairs and triples -------------------------------------------------------------------------------------------------
 
 
-def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
+def margin_ranking_loss(
+    input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"
+):
     """``max(0, -target * (input1 - input2) + margin)`` for targets 1 and -1."""
     number = reduction_number(reduction, size_average, reduce)
     if input1.dim() != input2.dim() or input1.dim() != target.dim():
@@ -31,13 +33,17 @@ def _margin_ranking_public(input1, input2, target, margin=0.0, reduction=MEAN):
     return reduced((-target * (input1 - input2) + margin).clamp_min(0), reduction)
 
 
-def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"):  # noqa: A002
+def hinge_embedding_loss(
+    input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"
+):
     """`input` where the target is 1, ``max(0, margin - input)`` where it is -1."""
-    return _hinge_embedding_public(input, target, margin, reduction_number(reduction, size_average, reduce))
+    return _hinge_embedding_public(
+        input, target, margin, reduction_number(reduction, size_average, reduce)
+    )
 
 
 @function("hinge_embedding_loss")
-def _hinge_embedding_public(input, target, margin=1.0, reduction=MEAN):  # noqa: A002
+def _hinge_embedding_public(input, target, margin=1.0, reduction=MEAN):
     from .compare import where
 
     zero = input.new_zeros(())
@@ -57,7 +63,7 @@ def cosine_embedding_loss(
 def _cosine_embedding_public(input1, input2, target, margin=0.0, reduction=MEAN):
     from .compare import where
 
-    if target.dim() == 0 and input1.dim() != 1 or target.dim() == 1 and input1.dim() != 2:
+    if (target.dim() == 0 and input1.dim() != 1) or (target.dim() == 1 and input1.dim() != 2):
         raise RuntimeError(
             f"{target.dim()}D target tensor expects {target.dim() + 1}D input tensors, but found inputs with sizes "
             f"{list(input1.shape)} and {list(input2.shape)}."
@@ -66,9 +72,13 @@ def _cosine_embedding_public(input1, input2, target, margin=0.0, reduction=MEAN)
         raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
     tiny, dim = 1e-12, target.dim()
     product = (input1 * input2).sum(dim)
-    cosine = product / ((input1.square().sum(dim) + tiny) * (input2.square().sum(dim) + tiny)).sqrt()
+    cosine = (
+        product / ((input1.square().sum(dim) + tiny) * (input2.square().sum(dim) + tiny)).sqrt()
+    )
     zero = cosine.new_zeros(())
-    losses = where(target == 1, 1 - cosine, zero) + where(target == -1, (cosine - margin).clamp_min(0), zero)
+    losses = where(target == 1, 1 - cosine, zero) + where(
+        target == -1, (cosine - margin).clamp_min(0), zero
+    )
     return reduced(losses, reduction)
 
 
@@ -86,13 +96,18 @@ def triplet_margin_loss(
 
 
 @function("triplet_margin_loss")
-def _triplet_public(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6, swap=False, reduction=MEAN):
+def _triplet_public(
+    anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6, swap=False, reduction=MEAN
+):
     if not anchor.dim() == positive.dim() == negative.dim():
         raise RuntimeError(
             "The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: "
             f"anchor {anchor.dim()}D, positive {positive.dim()}D, and negative {negative.dim()}D inputs"
         )
-    near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
+    near, far = (
+        pairwise_distance(anchor, positive, p, eps),
+        pairwise_distance(anchor, negative, p, eps),
+    )
     if swap:
         far = far.minimum(pairwise_distance(positive, negative, p, eps))
     return reduced((margin + near - far).clamp_min(0), reduction)
@@ -121,9 +136,11 @@ def triplet_margin_with_distance_loss(
 
 
 def multi_margin_loss(
-    input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean",  # noqa: A002
+    input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean",
 ):  # fmt: skip
-    """For each row the sum over wrong classes of ``max(0, margin - x[y] + x[i]) ** p``, divided by the number of classes."""
+    """For each row the sum over wrong classes of ``max(0, margin - x[y] + x[i]) ** p``, divided by
+    the number of classes.
+    """
     number = reduction_number(reduction, size_average, reduce)
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
@@ -132,8 +149,10 @@ def multi_margin_loss(
     alone = input.dim() <= 1
     x, y = (input.reshape(1, -1), target.reshape(1)) if alone else (input, target)
     if x.dim() != 2 or y.dim() != 1 or y.shape[0] != x.shape[0]:
-        raise RuntimeError(f"inconsistent target size, expected {x.shape[0]} but got {list(target.shape)}")
-    rows, classes = x.shape
+        raise RuntimeError(
+            f"inconsistent target size, expected {x.shape[0]} but got {list(target.shape)}"
+        )
+    classes = x.shape[1]
     if y.numel() and not bool(((y >= 0) & (y < classes)).all()):
         raise RuntimeError("target out of range")
     column = y.unsqueeze(1)
@@ -147,11 +166,13 @@ def multi_margin_loss(
     return losses[0] if alone and number == NONE else reduced(losses, number)
 
 
-def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):  # noqa: A002
+def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     """Hinge of each pair (target class, other class); the targets of a row are its entries before the first -1."""
     number = reduction_number(reduction, size_average, reduce)
     if input.shape != target.shape:
-        raise RuntimeError(f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}")
+        raise RuntimeError(
+            f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}"
+        )
     alone = input.dim() <= 1
     x, y = (input.reshape(1, -1), target.reshape(1, -1)) if alone else (input, target)
     labels = y._array
@@ -168,7 +189,9 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
     return losses[0] if alone and number == NONE else reduced(losses, number)
 
 
-def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):  # noqa: A002
+def multilabel_soft_margin_loss(
+    input, target, weight=None, size_average=None, reduce=None, reduction="mean"
+):
     """Binary cross entropy of scores, averaged over the classes (last dimension)."""
     number = reduction_number(reduction, size_average, reduce)
     losses = -(target * logsigmoid_op.call(input) + (1 - target) * logsigmoid_op.call(-input))
@@ -233,7 +256,9 @@ def _ctc(xp, log_probs, *, targets, lengths, blank, zero_infinity):
     host = log_probs if xp.name == "numpy" else log_probs.get()
     losses, counts = np.zeros(host.shape[1]), np.zeros(host.shape)
     for n, (target, length) in enumerate(zip(targets, lengths, strict=True)):
-        losses[n], counts[:length, n] = _ctc_one(host[:length, n].astype(np.float64), np.asarray(target, int), blank)
+        losses[n], counts[:length, n] = _ctc_one(
+            host[:length, n].astype(np.float64), np.asarray(target, int), blank
+        )
     infinite = np.isinf(losses)
     if zero_infinity:
         losses[infinite] = 0
@@ -271,13 +296,17 @@ def ctc_loss(
         raise RuntimeError("input_lengths must be of size batch_size")
     for length in lengths:
         if not 0 <= length <= x.shape[0]:
-            raise RuntimeError(f"Expected input_lengths to have value at most {x.shape[0]}, but got value {length}")
+            raise RuntimeError(
+                f"Expected input_lengths to have value at most {x.shape[0]}, but got value {length}"
+            )
     if labels.ndim == 1 and not (alone and targets.dim() == 1):
         starts = np.cumsum([0, *sizes])
         rows = [labels[a : a + n] for a, n in zip(starts, sizes, strict=False)]
     else:
         rows = [row[:n] for row, n in zip(np.atleast_2d(labels), sizes, strict=True)]
-    losses = ctc_op.call(x, tuple(tuple(map(int, r)) for r in rows), tuple(lengths), blank, zero_infinity)
+    losses = ctc_op.call(
+        x, tuple(tuple(map(int, r)) for r in rows), tuple(lengths), blank, zero_infinity
+    )
     if number == MEAN:
         return (losses / Tensor._make(np.maximum(sizes, 1).astype(losses._array.dtype))).mean()
     return losses.sum() if number == SUM else losses[0] if alone else losses
@@ -289,8 +318,8 @@ def _whole(lengths) -> list[int]:
 
 
 @function("ctc_loss")
-def _ctc_public(log_probs, targets, input_lengths, target_lengths, blank=0, reduction=MEAN, zero_infinity=False):
+def _ctc_public(
+    log_probs, targets, input_lengths, target_lengths, blank=0, reduction=MEAN, zero_infinity=False
+):
     name = ("none", "mean", "sum")[reduction]
     return ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, name, zero_infinity)
-
-

@@ -35,12 +35,15 @@ def _check_shapes(query, key, value, key_padding_mask, attn_mask, num_heads: int
     if attn_mask is not None:
         if attn_mask.dim() not in (2, 3):
             raise AssertionError(
-                f"For {kind} `query`, expected `attn_mask` to be `None`, 2-D or 3-D but found {attn_mask.dim()}-D tensor instead"
+                f"For {kind} `query`, expected `attn_mask` to be `None`, 2-D or 3-D but found "
+                f"{attn_mask.dim()}-D tensor instead"
             )
         if not batched and attn_mask.dim() == 3:
             expected = (num_heads, query.shape[0], key.shape[0])
             if tuple(attn_mask.shape) != expected:
-                raise AssertionError(f"Expected `attn_mask` shape to be {expected} but got {attn_mask.shape}")
+                raise AssertionError(
+                    f"Expected `attn_mask` shape to be {expected} but got {attn_mask.shape}"
+                )
     return batched
 
 
@@ -52,7 +55,8 @@ def _as_additive(mask, name: str, other_type, other_name: str, target, check_oth
         raise AssertionError(f"only bool and floating types of {name} are supported")
     if check_other and other_type is not None and mask.dtype is not other_type:
         warnings.warn(
-            f"Support for mismatched {name} and {other_name} is deprecated. Use same type for both instead.", stacklevel=3
+            f"Support for mismatched {name} and {other_name} is deprecated. Use same type for both instead.",
+            stacklevel=3,
         )
     if mask._array.dtype.kind == "b":
         return mask.new_zeros(mask.shape, dtype=target).masked_fill_(mask, -math.inf)
@@ -75,15 +79,40 @@ def _project(query, key, value, weight, bias):
 
 
 def _project_apart(query, key, value, w_q, w_k, w_v, b_q=None, b_k=None, b_v=None):
-    return linear_op.call(query, w_q, b_q), linear_op.call(key, w_k, b_k), linear_op.call(value, w_v, b_v)
+    return (
+        linear_op.call(query, w_q, b_q),
+        linear_op.call(key, w_k, b_k),
+        linear_op.call(value, w_v, b_v),
+    )
 
 
 def multi_head_attention_forward(
-    query, key, value, embed_dim_to_check, num_heads, in_proj_weight, in_proj_bias, bias_k, bias_v, add_zero_attn, dropout_p,
-    out_proj_weight, out_proj_bias, training=True, key_padding_mask=None, need_weights=True, attn_mask=None,
-    use_separate_proj_weight=False, q_proj_weight=None, k_proj_weight=None, v_proj_weight=None, static_k=None, static_v=None,
-    average_attn_weights=True, is_causal=False,
-):  # fmt: skip
+    query,
+    key,
+    value,
+    embed_dim_to_check,
+    num_heads,
+    in_proj_weight,
+    in_proj_bias,
+    bias_k,
+    bias_v,
+    add_zero_attn,
+    dropout_p,
+    out_proj_weight,
+    out_proj_bias,
+    training=True,
+    key_padding_mask=None,
+    need_weights=True,
+    attn_mask=None,
+    use_separate_proj_weight=False,
+    q_proj_weight=None,
+    k_proj_weight=None,
+    v_proj_weight=None,
+    static_k=None,
+    static_v=None,
+    average_attn_weights=True,
+    is_causal=False,
+):
     """Attention of `num_heads` heads: query (L, N, E), key (S, N, E'), value (S, N, E''); without N unbatched.
 
     Masks are bool (True: hidden) or numbers to add: key_padding_mask (N, S), attn_mask (L, S) or (N * heads, L, S).
@@ -102,14 +131,20 @@ def multi_head_attention_forward(
         key_padding_mask = key_padding_mask.unsqueeze(0) if key_padding_mask is not None else None
     length, count, embed = query.shape
     if embed != embed_dim_to_check:
-        raise AssertionError(f"was expecting embedding dimension of {embed_dim_to_check}, but got {embed}")
+        raise AssertionError(
+            f"was expecting embedding dimension of {embed_dim_to_check}, but got {embed}"
+        )
     head = embed // num_heads
     if head * num_heads != embed:
         raise AssertionError(f"embed_dim {embed} not divisible by num_heads {num_heads}")
     if key.shape[:2] != value.shape[:2]:
-        raise AssertionError(f"key's sequence and batch dims {key.shape[:2]} do not match value's {value.shape[:2]}")
+        raise AssertionError(
+            f"key's sequence and batch dims {key.shape[:2]} do not match value's {value.shape[:2]}"
+        )
     kind = attn_mask.dtype if attn_mask is not None else None
-    key_padding_mask = _as_additive(key_padding_mask, "key_padding_mask", kind, "attn_mask", query.dtype)
+    key_padding_mask = _as_additive(
+        key_padding_mask, "key_padding_mask", kind, "attn_mask", query.dtype
+    )
     if is_causal and key_padding_mask is None and not need_weights:
         attn_mask = None
     else:
@@ -117,7 +152,9 @@ def multi_head_attention_forward(
         is_causal = False
     if use_separate_proj_weight:
         parts = in_proj_bias.chunk(3) if in_proj_bias is not None else (None, None, None)
-        q, k, v = _project_apart(query, key, value, q_proj_weight, k_proj_weight, v_proj_weight, *parts)
+        q, k, v = _project_apart(
+            query, key, value, q_proj_weight, k_proj_weight, v_proj_weight, *parts
+        )
     else:
         q, k, v = _project(query, key, value, in_proj_weight, in_proj_bias)
     if attn_mask is not None:
@@ -128,8 +165,16 @@ def multi_head_attention_forward(
         v = _cat([v, bias_v.repeat(1, count, 1)])
         extra += 1
     q = q.reshape(length, count * num_heads, head).transpose(0, 1)
-    k = k.reshape(k.shape[0], count * num_heads, head).transpose(0, 1) if static_k is None else static_k
-    v = v.reshape(v.shape[0], count * num_heads, head).transpose(0, 1) if static_v is None else static_v
+    k = (
+        k.reshape(k.shape[0], count * num_heads, head).transpose(0, 1)
+        if static_k is None
+        else static_k
+    )
+    v = (
+        v.reshape(v.shape[0], count * num_heads, head).transpose(0, 1)
+        if static_v is None
+        else static_v
+    )
     if add_zero_attn:
         zeros = (count * num_heads, 1, head)
         k, v = _cat([k, k.new_zeros(zeros)], 1), _cat([v, v.new_zeros(zeros)], 1)
@@ -145,10 +190,14 @@ def multi_head_attention_forward(
             mask = mask.view(count, num_heads, -1, mask.shape[-1])
         elif mask is not None:
             mask = mask.unsqueeze(0)
-        out = scaled_dot_product_attention(q.reshape(shape), k.reshape(shape), v.reshape(shape), mask, p, is_causal)
+        out = scaled_dot_product_attention(
+            q.reshape(shape), k.reshape(shape), v.reshape(shape), mask, p, is_causal
+        )
         out, weights = out.reshape(count * num_heads, length, head), None
     out = out.transpose(0, 1).contiguous().view(length * count, embed)
-    out = linear_op.call(out, out_proj_weight, out_proj_bias).view(length, count, out_proj_weight.shape[0])
+    out = linear_op.call(out, out_proj_weight, out_proj_bias).view(
+        length, count, out_proj_weight.shape[0]
+    )
     if weights is not None:
         weights = weights.view(count, num_heads, length, k.shape[1])
         weights = weights.mean(dim=1) if average_attn_weights else weights
@@ -181,7 +230,11 @@ def _merge(attn_mask, key_padding_mask, extra: int, count: int, heads: int):
     if extra:
         key_padding_mask = pad(key_padding_mask, (0, extra))
     size = key_padding_mask.shape[-1]
-    hidden = key_padding_mask.view(count, 1, 1, size).expand(-1, heads, -1, -1).reshape(count * heads, 1, size)
+    hidden = (
+        key_padding_mask.view(count, 1, 1, size)
+        .expand(-1, heads, -1, -1)
+        .reshape(count * heads, 1, size)
+    )
     return hidden if attn_mask is None else attn_mask + hidden
 
 
@@ -200,14 +253,18 @@ def _with_weights(q, k, v, mask, p: float):
 def bilinear(input1, input2, weight, bias=None):
     """``sum_ij input1[..., i] * weight[k, i, j] * input2[..., j] + bias[k]``: (..., outputs)."""
     if input1.dim() != input2.dim():
-        raise RuntimeError(f"bilinear(): input dimensions do not match: got {input1.dim()} and {input2.dim()}")
+        raise RuntimeError(
+            f"bilinear(): input dimensions do not match: got {input1.dim()} and {input2.dim()}"
+        )
     if input1.shape[:-1] != input2.shape[:-1]:
         raise RuntimeError(
             f"bilinear(): input batch dimensions do not match: got {list(input1.shape)} and {list(input2.shape)}"
         )
     for number, x, size in ((1, input1, weight.shape[1]), (2, input2, weight.shape[2])):
         if x.shape[-1] != size:
-            raise RuntimeError(f"bilinear(): input{number} size does not match weight size: got {x.shape[-1]} but expected {size}")
+            raise RuntimeError(
+                f"bilinear(): input{number} size does not match weight size: got {x.shape[-1]} but expected {size}"
+            )
     lead = input1.shape[:-1]
     a, b = input1.reshape(-1, input1.shape[-1]), input2.reshape(-1, input2.shape[-1])
     n, (outputs, first, second) = a.shape[0], weight.shape

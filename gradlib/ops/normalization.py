@@ -88,7 +88,7 @@ def _layer_norm_rows_any(xp, x, weight, bias, eps):
     return out, mean, rstd
 
 
-def _layer_norm(xp, input, weight=None, bias=None, *, normalized_shape, eps):  # noqa: A002
+def _layer_norm(xp, input, weight=None, bias=None, *, normalized_shape, eps):
     d, shape = input.dtype, input.shape
     if d is not F4 and d is not F8:
         _check_kind(input, "LayerNormKernelImpl")
@@ -151,11 +151,15 @@ def _layer_norm_grad_rows(g, x, mean, rstd, weight, needs):
     return dx, dw, db
 
 
-def _layer_norm_vjp(F, g, input, weight, result1, result2, normalized_shape, needs, traced):  # noqa: A002
+def _layer_norm_vjp(F, g, input, weight, result1, result2, normalized_shape, needs, traced):
     if traced or F.backend.name != "numpy" or not g.size:
         return _layer_norm_formula(F, g, input, weight, result1, result2, normalized_shape, needs)
     n, d = math.prod(normalized_shape), input.dtype
-    kinds = (d, weight.dtype if weight is not None else d, weight.dtype if weight is not None else d)
+    kinds = (
+        d,
+        weight.dtype if weight is not None else d,
+        weight.dtype if weight is not None else d,
+    )
     rows = [_wide(F.backend, a).reshape(-1, n) for a in (g, input)]
     w = None if weight is None else _wide(F.backend, weight).reshape(-1)
     found = _layer_norm_grad_rows(*rows, result1.reshape(-1, 1), result2.reshape(-1, 1), w, needs)
@@ -166,7 +170,7 @@ def _layer_norm_vjp(F, g, input, weight, result1, result2, normalized_shape, nee
     )
 
 
-def _layer_norm_formula(F, g, input, weight, result1, result2, normalized_shape, needs):  # noqa: A002
+def _layer_norm_formula(F, g, input, weight, result1, result2, normalized_shape, needs):
     k = g.ndim - len(normalized_shape)
     inner, outer = tuple(range(k, g.ndim)), tuple(range(k))
     xhat = (input - result1) * result2
@@ -181,7 +185,7 @@ def _layer_norm_formula(F, g, input, weight, result1, result2, normalized_shape,
     return dx, dw, db
 
 
-def _inner(input, normalized_shape):  # noqa: A002
+def _inner(input, normalized_shape):
     return tuple(range(input.ndim - len(normalized_shape), input.ndim))
 
 
@@ -201,7 +205,7 @@ layer_norm_op = declare(
 
 
 @function("layer_norm")
-def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5, cudnn_enable=True):  # noqa: A002
+def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5, cudnn_enable=True):
     """Normalise over the last dimensions, those of `normalized_shape`, to mean 0 and variance 1; then scale and shift.
 
     weight, bias: of shape `normalized_shape`, or None. RuntimeError when the shapes do not fit.
@@ -210,10 +214,12 @@ def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5, cudnn_
     return layer_norm_op.call(input, weight, bias, shape, eps)
 
 
-def _normalized(input, normalized_shape, weight, bias=None) -> tuple:  # noqa: A002
+def _normalized(input, normalized_shape, weight, bias=None) -> tuple:
     """`normalized_shape` as a tuple of ints, checked."""
     if normalized_shape.__class__ is not tuple:
-        normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        normalized_shape = (
+            (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        )
     k, shape = len(normalized_shape), input._array.shape
     if not k:
         raise RuntimeError(
@@ -237,7 +243,7 @@ def _normalized(input, normalized_shape, weight, bias=None) -> tuple:  # noqa: A
 # -- rms_norm --------------------------------------------------------------------------------------------------------
 
 
-def _rms_norm(xp, input, weight=None, *, normalized_shape, eps):  # noqa: A002
+def _rms_norm(xp, input, weight=None, *, normalized_shape, eps):
     d, shape = input.dtype, input.shape
     x = xp.wide(input).reshape(-1, math.prod(normalized_shape))
     rstd = xp.vecdot(x, x)[:, None] if xp.name == "numpy" else (x * x).sum(axis=1, keepdims=True)
@@ -249,7 +255,7 @@ def _rms_norm(xp, input, weight=None, *, normalized_shape, eps):  # noqa: A002
     return out.reshape(shape).astype(d, copy=False), rstd.reshape(stats)
 
 
-def _rms_norm_vjp(F, g, input, weight, result1, normalized_shape, needs):  # noqa: A002
+def _rms_norm_vjp(F, g, input, weight, result1, normalized_shape, needs):
     inner = _inner(g, normalized_shape)
     outer = tuple(range(g.ndim - len(inner)))
     xhat = input * result1
@@ -262,20 +268,26 @@ def _rms_norm_vjp(F, g, input, weight, result1, normalized_shape, needs):  # noq
 
 
 rms_norm_op = declare(
-    "fused_rms_norm", _rms_norm, promote="free", vjp=_rms_norm_vjp,
+    "fused_rms_norm",
+    _rms_norm,
+    promote="free",
+    vjp=_rms_norm_vjp,
     hidden={
         "result1": lambda F, input, normalized_shape, eps: F.rsqrt(
             F.mean(F.square(input), _inner(input, normalized_shape), True) + eps
         ),
     },
     samples=lambda t: [
-        (t(3, 5), t(5), (5,), 1e-5), (t(2, 3, 4), None, (3, 4), 1e-3), (t(6), t(6), (6,), 1e-5), (t(0, 3), t(3), (3,), 1e-5),
+        (t(3, 5), t(5), (5,), 1e-5),
+        (t(2, 3, 4), None, (3, 4), 1e-3),
+        (t(6), t(6), (6,), 1e-5),
+        (t(0, 3), t(3), (3,), 1e-5),
     ],
-)  # fmt: skip
+)
 
 
 @function("rms_norm")
-def rms_norm(input, normalized_shape, weight=None, eps=None):  # noqa: A002
+def rms_norm(input, normalized_shape, weight=None, eps=None):
     """Divide by the root of the mean square over the dimensions of `normalized_shape`; then scale by `weight`.
 
     eps: added to the mean square; None is the machine epsilon of the dtype of `input` (float32 for half types).
@@ -303,7 +315,9 @@ def as_channels(x):
 def like_channels(flat, x):
     """The inverse of `as_channels`: shape (and storage order) of `x`."""
     if flat.ndim == 2 and x.ndim > 2:
-        return flat.reshape(x.shape[0], *x.shape[2:], x.shape[1]).transpose(0, x.ndim - 1, *range(1, x.ndim - 1))
+        return flat.reshape(x.shape[0], *x.shape[2:], x.shape[1]).transpose(
+            0, x.ndim - 1, *range(1, x.ndim - 1)
+        )
     return flat.reshape(x.shape)
 
 
@@ -354,7 +368,7 @@ def scale_shift(xp, x, scale, shift):
 
 
 def _batch_norm(
-    xp, input, weight=None, bias=None, running_mean=None, running_var=None, *, training, eps, box,  # noqa: A002
+    xp, input, weight=None, bias=None, running_mean=None, running_var=None, *, training, eps, box,
 ):  # fmt: skip
     d = input.dtype
     if d is not F4 and d is not F8:
@@ -405,9 +419,13 @@ def _channel_gradient(g, x, a, b, c):
     return out
 
 
-def _batch_norm_vjp(F, g, input, weight, result1, result2, training, needs, traced):  # noqa: A002
+def _batch_norm_vjp(F, g, input, weight, result1, result2, training, needs, traced):
     if traced or F.backend.name != "numpy" or not g.size:
-        return (*_batch_norm_formula(F, g, input, weight, result1, result2, training, needs), None, None)
+        return (
+            *_batch_norm_formula(F, g, input, weight, result1, result2, training, needs),
+            None,
+            None,
+        )
     xp, d = F.backend, input.dtype
     gf, x = _same_layout(xp.wide(g), xp.wide(input))
     w = _wide(xp, weight)
@@ -428,7 +446,7 @@ def _batch_norm_vjp(F, g, input, weight, result1, result2, training, needs, trac
     return dx, dw, db, None, None
 
 
-def _batch_norm_formula(F, g, input, weight, result1, result2, training, needs):  # noqa: A002
+def _batch_norm_formula(F, g, input, weight, result1, result2, training, needs):
     dims = tuple(i for i in range(g.ndim) if i != 1)
     column = (-1,) + (1,) * (g.ndim - 2)
     mean, rstd = F.reshape(result1, column), F.reshape(result2, column)
@@ -448,11 +466,15 @@ def _batch_norm_formula(F, g, input, weight, result1, result2, training, needs):
     return dx, dw, db
 
 
-def _channel_mean(F, input, running_mean, training):  # noqa: A002
-    return F.mean(input, tuple(i for i in range(input.ndim) if i != 1), False) if training else running_mean
+def _channel_mean(F, input, running_mean, training):
+    return (
+        F.mean(input, tuple(i for i in range(input.ndim) if i != 1), False)
+        if training
+        else running_mean
+    )
 
 
-def _channel_rstd(F, input, running_var, result1, training, eps):  # noqa: A002
+def _channel_rstd(F, input, running_var, result1, training, eps):
     if not training:
         return F.rsqrt(running_var + eps)
     dims = tuple(i for i in range(input.ndim) if i != 1)
@@ -479,13 +501,13 @@ batch_norm_op = declare(
 
 @function("batch_norm")
 def _batch_norm_public(
-    input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled=True,  # noqa: A002
+    input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled=True,
 ):  # fmt: skip
     return batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
 def batch_norm(
-    input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5,  # noqa: A002
+    input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5,
 ):  # fmt: skip
     """Normalise each channel (dimension 1) over all other dimensions; then scale by `weight` and shift by `bias`.
 
@@ -547,7 +569,7 @@ def _group_moments(xp, x, eps):
     return mean, 1 / np.sqrt(var + eps)
 
 
-def _group_norm(xp, input, weight=None, bias=None, *, groups, eps):  # noqa: A002
+def _group_norm(xp, input, weight=None, bias=None, *, groups, eps):
     d, shape = input.dtype, input.shape
     _check_kind(input, "GroupNormKernelImpl")
     n, c = shape[:2]
@@ -566,7 +588,7 @@ def _group_norm(xp, input, weight=None, bias=None, *, groups, eps):  # noqa: A00
     return out.reshape(shape).astype(d, copy=False), mean, rstd
 
 
-def _group_norm_vjp(F, g, input, weight, result1, result2, groups, needs):  # noqa: A002
+def _group_norm_vjp(F, g, input, weight, result1, result2, groups, needs):
     n, c = input.shape[0], input.shape[1]
     split = (n, groups, c // groups, math.prod(input.shape[2:]))
     x, gx = F.reshape(input, split), F.reshape(g, split)
@@ -584,7 +606,7 @@ def _group_norm_vjp(F, g, input, weight, result1, result2, groups, needs):  # no
     return dx, dw, db
 
 
-def _grouped(F, input, groups):  # noqa: A002
+def _grouped(F, input, groups):
     return F.reshape(input, (input.shape[0], groups, math.prod(input.shape[1:]) // groups))
 
 
@@ -604,13 +626,15 @@ group_norm_op = declare(
 
 
 @function("group_norm")
-def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5, cudnn_enabled=True):  # noqa: A002
+def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5, cudnn_enabled=True):
     """Normalise each of `num_groups` groups of channels of each sample; then scale and shift each channel.
 
     input: (N, C, ...). RuntimeError when C is not a multiple of `num_groups`.
     """
     if input.dim() < 2:
-        raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input.dim()}")
+        raise RuntimeError(
+            f"Expected at least 2 dimensions for input tensor but received {input.dim()}"
+        )
     c = input.shape[1]
     if num_groups <= 0:
         raise RuntimeError(f"Expected num groups to be greater than 0, got {num_groups}")
@@ -633,13 +657,15 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5, cudnn_enable
 
 @function("instance_norm")
 def _instance_norm_public(
-    input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled=True,  # noqa: A002
+    input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled=True,
 ):  # fmt: skip
-    return instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
+    return instance_norm(
+        input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps
+    )
 
 
 def instance_norm(
-    input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5,  # noqa: A002
+    input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5,
 ):  # fmt: skip
     """Normalise each channel of each sample over its positions; then scale and shift each channel.
 
@@ -647,9 +673,13 @@ def instance_norm(
     """
     n, c, *space = input.shape
     if use_input_stats and math.prod(space) == 1:
-        raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.shape}")
+        raise ValueError(
+            f"Expected more than 1 spatial element when training, got input size {input.shape}"
+        )
     if not use_input_stats and (running_mean is None or running_var is None):
-        raise RuntimeError("Expected running_mean and running_var to be defined when use_input_stats is false")
+        raise RuntimeError(
+            "Expected running_mean and running_var to be defined when use_input_stats is false"
+        )
 
     def spread(t):
         return None if t is None else t.repeat(n)
@@ -661,19 +691,33 @@ def instance_norm(
         if running_mean is not None:
             mean, var, count = box
             update_running(
-                running_mean, running_var, mean.reshape(n, c).mean(0), var.reshape(n, c).mean(0), count, momentum
+                running_mean,
+                running_var,
+                mean.reshape(n, c).mean(0),
+                var.reshape(n, c).mean(0),
+                count,
+                momentum,
             )
     else:
         out = batch_norm_op.call(
-            flat, spread(weight), spread(bias), spread(running_mean), spread(running_var), False, eps, None
+            flat,
+            spread(weight),
+            spread(bias),
+            spread(running_mean),
+            spread(running_var),
+            False,
+            eps,
+            None,
         )
     return out.view(input.shape)
 
 
-def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):  # noqa: A002
+def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
     """``input / (k + alpha * m) ** beta`` with m the mean square over `size` neighbouring channels."""
     if input.dim() < 3:
-        raise ValueError(f"Expected 3D or higher dimensionality input (got {input.dim()} dimensions)")
+        raise ValueError(
+            f"Expected 3D or higher dimensionality input (got {input.dim()} dimensions)"
+        )
     if input.numel() == 0:
         return input
     from .pad import pad
@@ -686,7 +730,9 @@ def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):  # noqa: A00
     return input / (mean * alpha + k) ** beta
 
 
-def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None):  # noqa: A002
+def normalize(
+    input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None
+):
     """`input` divided by its p-norm along `dim`, or by `eps` where the norm is smaller."""
     if out is not None:
         from .expose import write_out

@@ -24,13 +24,19 @@ def _pad_constant(xp, self, *, pads, value):
 
 
 pad_constant_op = declare(
-    "pad_constant", _pad_constant, node="ConstantPadNdBackward0", complex=True,
+    "pad_constant",
+    _pad_constant,
+    node="ConstantPadNdBackward0",
+    complex=True,
     self=lambda F, g, pads: F.pad_constant(g, tuple((-a, -b) for a, b in pads), 0),
     jvp=lambda F, self_t, pads: F.pad_constant(self_t, pads, 0),
     samples=lambda t: [
-        (t(2, 3), ((0, 0), (1, 2)), 0.5), (t(3, 4), ((1, -1), (-2, 1)), 0), (t(0, 2), ((1, 0), (0, 0)), 1), (t(), (), 0),
+        (t(2, 3), ((0, 0), (1, 2)), 0.5),
+        (t(3, 4), ((1, -1), (-2, 1)), 0),
+        (t(0, 2), ((1, 0), (0, 0)), 1),
+        (t(), (), 0),
     ],
-)  # fmt: skip
+)
 
 
 # -- gathers along one dimension ---------------------------------------------------------------------------------------
@@ -96,14 +102,16 @@ def _positions(mode: str, size: int, before: int, after: int):
     return line % size
 
 
-def _pad_lines(input: Tensor, pads: list, mode: str) -> Tensor:  # noqa: A002
+def _pad_lines(input: Tensor, pads: list, mode: str) -> Tensor:
     for dim, (before, after) in enumerate(pads):
         if before or after:
-            input = take_along_op.call(input, _positions(mode, input._array.shape[dim], before, after), dim)  # noqa: A001
+            input = take_along_op.call(
+                input, _positions(mode, input._array.shape[dim], before, after), dim
+            )
     return input
 
 
-def _check(input: Tensor, pads: list, mode: str) -> None:  # noqa: A002
+def _check(input: Tensor, pads: list, mode: str) -> None:
     for dim, (before, after) in enumerate(pads):
         size = input._array.shape[dim]
         if mode == "reflect" and max(before, after) >= size:
@@ -117,7 +125,7 @@ def _check(input: Tensor, pads: list, mode: str) -> None:  # noqa: A002
             raise RuntimeError(f"input ({size}) is too small for padding ({before}, {after})")
 
 
-def pad(input, pad, mode="constant", value=None):  # noqa: A002
+def pad(input, pad, mode="constant", value=None):
     """Pad the last dimensions: `pad` is (left, right) of the last, then (top, bottom) of the one before, and so on.
 
     mode: "constant" (with `value`, 0 if None; negative numbers cut), "reflect", "replicate" or "circular"; the last
@@ -133,15 +141,19 @@ def pad(input, pad, mode="constant", value=None):  # noqa: A002
         raise RuntimeError("Padding length must be divisible by 2")
     if len(pad) // 2 > ndim:
         raise RuntimeError(
-            f"Padding length should be less than or equal to two times the input dimension but got padding length {len(pad)} "
+            "Padding length should be less than or equal to two times the input dimension but got "
+            f"padding length {len(pad)} "
             f"and input of dimension {ndim}"
         )
-    pads = [(0, 0)] * (ndim - len(pad) // 2) + [(pad[i], pad[i + 1]) for i in range(len(pad) - 2, -1, -2)]
+    pads = [(0, 0)] * (ndim - len(pad) // 2) + [
+        (pad[i], pad[i + 1]) for i in range(len(pad) - 2, -1, -2)
+    ]
     if mode == "constant":
         for n, (a, b) in zip(input._array.shape, pads, strict=True):
             if n + a + b < 0:
                 raise RuntimeError(
-                    f"The input size {n}, plus negative padding {a} and {b}, resulted in a negative output size, which is invalid. "
+                    f"The input size {n}, plus negative padding {a} and {b}, resulted in a "
+                    "negative output size, which is invalid. "
                     f"Check dimension {pads.index((a, b))} of your input."
                 )
         return pad_constant_op.call(input, tuple(pads), 0 if value is None else value)
@@ -160,7 +172,7 @@ def pad(input, pad, mode="constant", value=None):  # noqa: A002
 
 
 @function("constant_pad_nd")
-def constant_pad_nd(input, pad, value=0):  # noqa: A002
+def constant_pad_nd(input, pad, value=0):
     """``nn.functional.pad`` in constant mode."""
     return PUBLIC_PAD(input, pad, "constant", value)
 

@@ -36,7 +36,9 @@ def _scatter_plane(xp, self, index, *, shape):
 def _index_samples(t):
     from ..core import dtypes
 
-    return t(2, 3, 2, dtype=dtypes.int64, low=0, high=5), t(2, 2, 2, dtype=dtypes.int64, low=0, high=4)
+    return t(2, 3, 2, dtype=dtypes.int64, low=0, high=5), t(
+        2, 2, 2, dtype=dtypes.int64, low=0, high=4
+    )
 
 
 gather_plane_op = declare(
@@ -59,7 +61,14 @@ GEOMETRY = "kernel_size stride padding dilation ceil_mode"
 
 
 def _geometry(shape, kernel_size, stride, padding, dilation, ceil_mode):
-    return windows(tuple(shape[len(shape) - len(kernel_size) :]), kernel_size, stride, padding, dilation, ceil_mode)
+    return windows(
+        tuple(shape[len(shape) - len(kernel_size) :]),
+        kernel_size,
+        stride,
+        padding,
+        dilation,
+        ceil_mode,
+    )
 
 
 def _max_pool(xp, self, *, kernel_size, stride, padding, dilation, ceil_mode):
@@ -76,7 +85,9 @@ def _pool_put(xp, self, *, taps, space, kernel_size, stride, padding, dilation, 
 
 
 def _pool_pick(xp, self, *, taps, kernel_size, stride, padding, dilation, ceil_mode):
-    return pick(xp, _geometry(self.shape, kernel_size, stride, padding, dilation, ceil_mode), self, taps)
+    return pick(
+        xp, _geometry(self.shape, kernel_size, stride, padding, dilation, ceil_mode), self, taps
+    )
 
 
 def _tap_samples(t):
@@ -94,13 +105,26 @@ pool_put_op = declare(
                        (t(2, 3, 2), _tap_samples(t), (4,), (3,), (2,), (1,), (1,), False)],
 )  # fmt: skip
 pool_pick_op = declare(
-    "pool_pick", _pool_pick, jvp="linear",
-    self=lambda F, g, taps, self_shape, kernel_size, stride, padding, dilation, ceil_mode: F.pool_put(
-        g, taps, tuple(self_shape[len(self_shape) - len(kernel_size) :]), kernel_size, stride, padding, dilation, ceil_mode
+    "pool_pick",
+    _pool_pick,
+    jvp="linear",
+    self=lambda F, g, taps, self_shape, kernel_size, stride, padding, dilation, ceil_mode: (
+        F.pool_put(
+            g,
+            taps,
+            tuple(self_shape[len(self_shape) - len(kernel_size) :]),
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            ceil_mode,
+        )
     ),
-    samples=lambda t: [(t(2, 3, 6), _tap_samples(t), (3,), (3,), (0,), (1,), False),
-                       (t(2, 3, 4), _tap_samples(t), (3,), (2,), (1,), (1,), False)],
-)  # fmt: skip
+    samples=lambda t: [
+        (t(2, 3, 6), _tap_samples(t), (3,), (3,), (0,), (1,), False),
+        (t(2, 3, 4), _tap_samples(t), (3,), (2,), (1,), (1,), False),
+    ],
+)
 
 
 def _max_pool_grad(F, g, self_shape, taps, kernel_size, stride, padding, dilation, ceil_mode):
@@ -120,7 +144,9 @@ def _declare_max_pool(n: int):
             size = math.prod(shape)
             x = t(*shape, requires_grad=False)
             x._array[...] = np.random.default_rng(0).permutation(size).reshape(shape) * 0.1
-            return x.requires_grad_(getattr(t, "requires_grad", True)) if isinstance(x, Tensor) else x
+            return (
+                x.requires_grad_(getattr(t, "requires_grad", True)) if isinstance(x, Tensor) else x
+            )
 
         return [(distinct(2, 2, *(4,) * n), two, two, (0,) * n, one, False),
                 (distinct(1, 2, *(5,) * n), three, two, one, one, True)]  # fmt: skip
@@ -137,7 +163,13 @@ MAX_POOL[1] = MAX_POOL[2]
 
 def _max_pool_indices(xp, self, *, kernel_size, stride, padding, dilation, ceil_mode):
     best, taps = _max_pool(
-        xp, self, kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode
+        xp,
+        self,
+        kernel_size=kernel_size,
+        stride=stride,
+        padding=padding,
+        dilation=dilation,
+        ceil_mode=ceil_mode,
     )
     w = _geometry(self.shape, kernel_size, stride, padding, dilation, ceil_mode)
     return best, w.positions(xp, taps, "input")
@@ -162,11 +194,13 @@ def pool_tuple(value, n: int, name: str, function_name: str) -> tuple:
     if len(value) == 1:
         return value * n
     if len(value) != n:
-        raise RuntimeError(f"{function_name}: {name} must either be a single int, or a tuple of {n} ints")
+        raise RuntimeError(
+            f"{function_name}: {name} must either be a single int, or a tuple of {n} ints"
+        )
     return value
 
 
-def _pool_input(input, n: int, name: str):  # noqa: A002
+def _pool_input(input, n: int, name: str):
     """`input` with a batch dimension, and whether it was added."""
     ndim = input._array.ndim
     if ndim == n + 2:
@@ -183,38 +217,57 @@ def _pool_input(input, n: int, name: str):  # noqa: A002
 def _checked(name: str, n: int, space, kernel_size, stride, padding, dilation, ceil_mode) -> tuple:
     """The geometry as tuples; RuntimeError where it makes no sense."""
     kernel = pool_tuple(kernel_size, n, "kernel_size", name)
-    stride = kernel if stride is None or stride == [] or stride == () else pool_tuple(stride, n, "stride", name)
-    padding, dilation = pool_tuple(padding, n, "padding", name), pool_tuple(dilation, n, "dilation", name)
+    stride = (
+        kernel
+        if stride is None or stride == [] or stride == ()
+        else pool_tuple(stride, n, "stride", name)
+    )
+    padding, dilation = (
+        pool_tuple(padding, n, "padding", name),
+        pool_tuple(dilation, n, "dilation", name),
+    )
     if min(kernel) <= 0:
-        raise RuntimeError("kernel size should be greater than zero, but got " + _sizes("kernel", kernel))
+        raise RuntimeError(
+            "kernel size should be greater than zero, but got " + _sizes("kernel", kernel)
+        )
     if min(stride) <= 0:
-        raise RuntimeError("stride should be greater than zero, but got " + _sizes("stride", stride))
+        raise RuntimeError(
+            "stride should be greater than zero, but got " + _sizes("stride", stride)
+        )
     if min(dilation) <= 0:
-        raise RuntimeError("dilation should be greater than zero, but got " + _sizes("dilation", dilation))
+        raise RuntimeError(
+            "dilation should be greater than zero, but got " + _sizes("dilation", dilation)
+        )
     for k, p, d in zip(kernel, padding, dilation, strict=True):
         if p < 0:
             raise RuntimeError(f"pad must be non-negative, but got pad: {p}")
         if p > ((k - 1) * d + 1) // 2:
             raise RuntimeError(
-                f"pad should be at most half of effective kernel size, but got pad={p}, kernel_size={k} and dilation={d}"
+                f"pad should be at most half of effective kernel size, but got pad={p}, "
+                f"kernel_size={k} and dilation={d}"
             )
     w = windows(tuple(space), kernel, stride, padding, dilation, bool(ceil_mode))
     if min(w.out, default=1) < 1:
         raise RuntimeError(
-            f"Given input size: ({'x'.join(map(str, space))}). Calculated output size: ({'x'.join(map(str, w.out))}). Output "
+            f"Given input size: ({'x'.join(map(str, space))}). Calculated output size: "
+            f"({'x'.join(map(str, w.out))}). Output "
             "size is too small"
         )
     return kernel, stride, padding, dilation, bool(ceil_mode)
 
 
 def _sizes(name: str, values) -> str:
-    return " ".join(f"{name}{axis}: {v}" for axis, v in zip("THW"[3 - len(values) :], values, strict=True))
+    return " ".join(
+        f"{name}{axis}: {v}" for axis, v in zip("THW"[3 - len(values) :], values, strict=True)
+    )
 
 
-def _max(n, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices):  # noqa: A002
+def _max(n, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices):
     name = f"max_pool{n}d"
-    input, alone = _pool_input(input, n, name)  # noqa: A001
-    how = _checked(name, n, input._array.shape[2:], kernel_size, stride, padding, dilation, ceil_mode)
+    input, alone = _pool_input(input, n, name)
+    how = _checked(
+        name, n, input._array.shape[2:], kernel_size, stride, padding, dilation, ceil_mode
+    )
     if return_indices:
         out, where = max_pool_indices_op.call(input, *how)
         return (out.squeeze(0), where.squeeze(0)) if alone else (out, where)
@@ -223,7 +276,9 @@ def _max(n, input, kernel_size, stride, padding, dilation, ceil_mode, return_ind
 
 
 @function("max_pool1d")
-def max_pool1d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):  # noqa: A002
+def max_pool1d(
+    input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False
+):
     """The maximum of each window of `input` (N, C, L) or (C, L); with return_indices also its position.
 
     stride: `kernel_size` if None. padding: positions of minus infinity on both sides. ceil_mode: whether a last window
@@ -233,29 +288,42 @@ def max_pool1d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode
 
 
 @function("max_pool2d")
-def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):  # noqa: A002
-    """The maximum of each window of `input` (N, C, H, W) or (C, H, W); see ``max_pool1d``. Positions are ``h * W + w``."""
+def max_pool2d(
+    input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False
+):
+    """The maximum of each window of `input` (N, C, H, W) or (C, H, W); see ``max_pool1d``.
+
+    Positions are ``h * W + w``.
+    """
     return _max(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
 @function("max_pool3d")
-def max_pool3d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):  # noqa: A002
+def max_pool3d(
+    input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False
+):
     """The maximum of each window of `input` (N, C, D, H, W) or (C, D, H, W); see ``max_pool1d``."""
     return _max(3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
 @function("max_pool1d_with_indices")
-def max_pool1d_with_indices(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):  # noqa: A002
+def max_pool1d_with_indices(
+    input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False
+):
     """``max_pool1d`` with positions."""
     return _max(1, input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
-def max_pool2d_with_indices(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):  # noqa: A002
+def max_pool2d_with_indices(
+    input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False
+):
     """``max_pool2d`` with positions."""
     return _max(2, input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
-def max_pool3d_with_indices(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):  # noqa: A002
+def max_pool3d_with_indices(
+    input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False
+):
     """``max_pool3d`` with positions."""
     return _max(3, input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
@@ -286,7 +354,9 @@ def _divide(xp, values, w, count_include_pad, divisor_override):
     return values * (1 / by) if isinstance(by, int) else values / by
 
 
-def _avg_pool(xp, self, *, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
+def _avg_pool(
+    xp, self, *, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+):
     if self.dtype.kind not in "fV":
         raise NotImplementedError(f"\"avg_pool2d\" not implemented for '{kind_name(self)}'")
     w = _geometry(self.shape, kernel_size, stride, padding, (1,) * len(kernel_size), ceil_mode)
@@ -294,7 +364,9 @@ def _avg_pool(xp, self, *, kernel_size, stride, padding, ceil_mode, count_includ
     return _divide(xp, total, w, count_include_pad, divisor_override).astype(self.dtype, copy=False)
 
 
-def _avg_pool_grad(xp, self, *, space, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
+def _avg_pool_grad(
+    xp, self, *, space, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+):
     w = windows(space, kernel_size, stride, padding, (1,) * len(kernel_size), ceil_mode)
     values = _divide(xp, xp.wide(self), w, count_include_pad, divisor_override)
     return spread_over_windows(xp, w, values).astype(self.dtype, copy=False)
@@ -312,10 +384,22 @@ def _declare_avg_pool(n: int):
         return [(t(2, 2, *(2,) * n), (4,) * n, two, two, (0,) * n, False, True, None),
                 (t(1, 2, *(4,) * n), (6,) * n, three, two, one, True, False, None)]  # fmt: skip
 
-    def back(F, g, self_shape, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
+    def back(
+        F,
+        g,
+        self_shape,
+        kernel_size,
+        stride,
+        padding,
+        ceil_mode,
+        count_include_pad,
+        divisor_override,
+    ):
         space = tuple(self_shape[len(self_shape) - n :])
         op = getattr(F, f"avg_pool{n}d_grad")
-        return op(g, space, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+        return op(
+            g, space, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+        )
 
     def forth(F, g, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
         op = getattr(F, f"avg_pool{n}d_op")
@@ -326,34 +410,53 @@ def _declare_avg_pool(n: int):
         node=f"AvgPool{n}DBackwardBackward0",
     )  # fmt: skip
     return declare(
-        f"avg_pool{n}d_op", _avg_pool, self=back, jvp="linear", samples=samples, node=f"AvgPool{n}DBackward0"
+        f"avg_pool{n}d_op",
+        _avg_pool,
+        self=back,
+        jvp="linear",
+        samples=samples,
+        node=f"AvgPool{n}DBackward0",
     )
 
 
 AVG_POOL = {2: _declare_avg_pool(2), 3: _declare_avg_pool(3)}
 AVG_POOL[1] = declare(
-    "avg_pool1d_op", _avg_pool, jvp="linear", node="AvgPool2DBackward0",
-    self=lambda F, g, self_shape, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override: F.avg_pool2d_grad(
-        g, tuple(self_shape[-1:]), kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+    "avg_pool1d_op",
+    _avg_pool,
+    jvp="linear",
+    node="AvgPool2DBackward0",
+    self=lambda F, g, self_shape, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override: (
+        F.avg_pool2d_grad(
+            g,
+            tuple(self_shape[-1:]),
+            kernel_size,
+            stride,
+            padding,
+            ceil_mode,
+            count_include_pad,
+            divisor_override,
+        )
     ),
     samples=lambda t: [(t(2, 2, 4), (2,), (2,), (0,), False, True, None)],
-)  # fmt: skip
+)
 
 
-def _avg(n, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):  # noqa: A002
+def _avg(n, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
     name = f"avg_pool{n}d"
-    input, alone = _pool_input(input, n, name)  # noqa: A001
+    input, alone = _pool_input(input, n, name)
     if divisor_override == 0:
         raise RuntimeError("divisor must be not zero")
     kernel, stride, padding, _, ceil_mode = _checked(
         name, n, input._array.shape[2:], kernel_size, stride, padding, 1, ceil_mode
     )
-    out = AVG_POOL[n].call(input, kernel, stride, padding, ceil_mode, bool(count_include_pad), divisor_override)
+    out = AVG_POOL[n].call(
+        input, kernel, stride, padding, ceil_mode, bool(count_include_pad), divisor_override
+    )
     return out.squeeze(0) if alone else out
 
 
 @function("avg_pool1d")
-def avg_pool1d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):  # noqa: A002
+def avg_pool1d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
     """The average of each window of `input` (N, C, L) or (C, L).
 
     count_include_pad: whether the zeros of `padding` count as elements.
@@ -362,36 +465,40 @@ def avg_pool1d(input, kernel_size, stride=None, padding=0, ceil_mode=False, coun
 
 
 def avg_pool2d(
-    input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None,  # noqa: A002
+    input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None,
 ):  # fmt: skip
     """The average of each window of `input` (N, C, H, W); divisor_override replaces the number of elements."""
-    return _avg(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    return _avg(
+        2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+    )
 
 
 def avg_pool3d(
-    input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None,  # noqa: A002
+    input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None,
 ):  # fmt: skip
     """The average of each window of `input` (N, C, D, H, W); see ``avg_pool2d``."""
-    return _avg(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    return _avg(
+        3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+    )
 
 
-def _lp(n, input, norm_type, kernel_size, stride, ceil_mode):  # noqa: A002
+def _lp(n, input, norm_type, kernel_size, stride, ceil_mode):
     kernel = pool_tuple(kernel_size, n, "kernel_size", f"lp_pool{n}d")
     average = (avg_pool1d, avg_pool2d, avg_pool3d)[n - 1]
     out = average(input.pow(norm_type), kernel, stride, 0, ceil_mode)
     return (out.sign() * out.abs().relu()).mul(math.prod(kernel)).pow(1.0 / norm_type)
 
 
-def lp_pool1d(input, norm_type, kernel_size, stride=None, ceil_mode=False):  # noqa: A002
+def lp_pool1d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
     """The `norm_type`-th root of the sum of powers over each window."""
     return _lp(1, input, norm_type, kernel_size, stride, ceil_mode)
 
 
-def lp_pool2d(input, norm_type, kernel_size, stride=None, ceil_mode=False):  # noqa: A002
+def lp_pool2d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
     """``lp_pool1d`` over two dimensions."""
     return _lp(2, input, norm_type, kernel_size, stride, ceil_mode)
 
 
-def lp_pool3d(input, norm_type, kernel_size, stride=None, ceil_mode=False):  # noqa: A002
+def lp_pool3d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
     """``lp_pool1d`` over three dimensions."""
     return _lp(3, input, norm_type, kernel_size, stride, ceil_mode)

@@ -31,60 +31,70 @@ def _argmax_windows(array, bounds: list) -> np.ndarray:
         shape = part.shape[part.ndim - n :]
         best = part.reshape(*lead, -1).argmax(axis=-1)
         flat, scale = 0, 1
-        for (start, _), size, whole in zip(reversed(limits), reversed(shape), reversed(space), strict=True):
+        for (start, _), size, whole in zip(
+            reversed(limits), reversed(shape), reversed(space), strict=True
+        ):
             flat = flat + (best % size + start) * scale
             best, scale = best // size, scale * whole
         out[(..., *cell)] = flat
     return out
 
 
-def _take_maxima(input, bounds):  # noqa: A002
+def _take_maxima(input, bounds):
     where = Tensor._make(_argmax_windows(input._array, bounds))
     return gather_plane_op.call(input, where, len(bounds)), where
 
 
-def _adaptive_max(n: int, input, output_size, return_indices: bool):  # noqa: A002
+def _adaptive_max(n: int, input, output_size, return_indices: bool):
     if input.dim() not in (n + 1, n + 2):
-        raise RuntimeError(f"adaptive_max_pool{n}d(): Expected {n + 1}D or {n + 2}D tensor, but got {list(input.shape)}")
+        raise RuntimeError(
+            f"adaptive_max_pool{n}d(): Expected {n + 1}D or {n + 2}D tensor, but got {list(input.shape)}"
+        )
     space = tuple(input.shape[-n:])
     news = adaptive_size(n, output_size, space)
-    bounds = [[(i * old // new, -(-(i + 1) * old // new)) for i in range(new)] for new, old in zip(news, space, strict=True)]
+    bounds = [
+        [(i * old // new, -(-(i + 1) * old // new)) for i in range(new)]
+        for new, old in zip(news, space, strict=True)
+    ]
     out, where = _take_maxima(input, bounds)
     return (out, where) if return_indices else out
 
 
-def adaptive_max_pool1d(input, output_size, return_indices=False):  # noqa: A002
-    """Maxima of windows chosen so that (N, C, L) becomes (N, C, output_size); with return_indices also where they are."""
+def adaptive_max_pool1d(input, output_size, return_indices=False):
+    """Maxima of windows chosen so that (N, C, L) becomes (N, C, output_size).
+
+    With return_indices also where they are.
+    """
     return _adaptive_max(1, input, output_size, return_indices)
 
 
-def adaptive_max_pool2d(input, output_size, return_indices=False):  # noqa: A002
+def adaptive_max_pool2d(input, output_size, return_indices=False):
     """Maxima of windows chosen so that the last two dimensions become `output_size`; None keeps a size."""
     return _adaptive_max(2, input, output_size, return_indices)
 
 
-def adaptive_max_pool3d(input, output_size, return_indices=False):  # noqa: A002
+def adaptive_max_pool3d(input, output_size, return_indices=False):
     """Maxima of windows chosen so that the last three dimensions become `output_size`; None keeps a size."""
     return _adaptive_max(3, input, output_size, return_indices)
 
 
-def adaptive_max_pool1d_with_indices(input, output_size, return_indices=False):  # noqa: A002
+def adaptive_max_pool1d_with_indices(input, output_size, return_indices=False):
     """``adaptive_max_pool1d`` with positions."""
     return _adaptive_max(1, input, output_size, True)
 
 
-def adaptive_max_pool2d_with_indices(input, output_size, return_indices=False):  # noqa: A002
+def adaptive_max_pool2d_with_indices(input, output_size, return_indices=False):
     """``adaptive_max_pool2d`` with positions."""
     return _adaptive_max(2, input, output_size, True)
 
 
-def adaptive_max_pool3d_with_indices(input, output_size, return_indices=False):  # noqa: A002
+def adaptive_max_pool3d_with_indices(input, output_size, return_indices=False):
     """``adaptive_max_pool3d`` with positions."""
     return _adaptive_max(3, input, output_size, True)
 
 
 @function("adaptive_max_pool1d")
-def _adaptive_max_pool1d_public(input, output_size):  # noqa: A002
+def _adaptive_max_pool1d_public(input, output_size):
     return _adaptive_max(1, input, output_size, True)
 
 
@@ -99,7 +109,7 @@ def _fractional_starts(sample: float, old: int, new: int, k: int) -> list:
     return [int((i + sample) * alpha) - int(sample * alpha) for i in range(new - 1)] + [old - k]
 
 
-def _fractional(n, input, kernel_size, output_size, output_ratio, return_indices, random_samples):  # noqa: A002
+def _fractional(n, input, kernel_size, output_size, output_ratio, return_indices, random_samples):
     name = f"fractional_max_pool{n}d"
     if output_size is None and output_ratio is None:
         raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
@@ -122,7 +132,8 @@ def _fractional(n, input, kernel_size, output_size, output_ratio, return_indices
     for b, c in np.ndindex(*x.shape[:2]):
         # the last sample belongs to the first dimension, as in PyTorch
         starts = [
-            _fractional_starts(float(samples[b, c, n - 1 - d]), space[d], news[d], kernel[d]) for d in range(n)
+            _fractional_starts(float(samples[b, c, n - 1 - d]), space[d], news[d], kernel[d])
+            for d in range(n)
         ]
         bounds = [[(s, s + k) for s in line] for line, k in zip(starts, kernel, strict=True)]
         where[b, c] = _argmax_windows(x._array[b, c], bounds)
@@ -134,28 +145,32 @@ def _fractional(n, input, kernel_size, output_size, output_ratio, return_indices
 
 
 def fractional_max_pool2d(
-    input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None,  # noqa: A002
+    input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None,
 ):  # fmt: skip
     """Maxima of windows of `kernel_size` at random steps, so many that the output has `output_size` (or that ratio)."""
-    return _fractional(2, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
+    return _fractional(
+        2, input, kernel_size, output_size, output_ratio, return_indices, _random_samples
+    )
 
 
 def fractional_max_pool3d(
-    input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None,  # noqa: A002
+    input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None,
 ):  # fmt: skip
     """``fractional_max_pool2d`` over three dimensions."""
-    return _fractional(3, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
+    return _fractional(
+        3, input, kernel_size, output_size, output_ratio, return_indices, _random_samples
+    )
 
 
 def fractional_max_pool2d_with_indices(
-    input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None,  # noqa: A002
+    input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None,
 ):  # fmt: skip
     """``fractional_max_pool2d`` with positions."""
     return _fractional(2, input, kernel_size, output_size, output_ratio, True, _random_samples)
 
 
 def fractional_max_pool3d_with_indices(
-    input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None,  # noqa: A002
+    input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None,
 ):  # fmt: skip
     """``fractional_max_pool3d`` with positions."""
     return _fractional(3, input, kernel_size, output_size, output_ratio, True, _random_samples)
@@ -185,27 +200,35 @@ max_unpool_op = declare(
 )  # fmt: skip
 
 
-def _max_unpool(n: int, input, indices, kernel_size, stride, padding, output_size):  # noqa: A002
+def _max_unpool(n: int, input, indices, kernel_size, stride, padding, output_size):
     name = f"max_unpool{n}d"
     kernel = pool_tuple(kernel_size, n, "kernel_size", name)
     stride = kernel if stride is None else pool_tuple(stride, n, "stride", name)
     padding = pool_tuple(padding, n, "padding", name)
     if input.shape != indices.shape:
         raise RuntimeError(
-            f"Expected shape of indices to be same as that of the input tensor ({list(input.shape)}) but got indices tensor with "
+            "Expected shape of indices to be same as that of the input tensor "
+            f"({list(input.shape)}) but got indices tensor with "
             f"shape: {list(indices.shape)}"
         )
     space = tuple(input.shape[-n:])
-    default = tuple((s - 1) * st + k - 2 * p for s, st, k, p in zip(space, stride, kernel, padding, strict=True))
+    default = tuple(
+        (s - 1) * st + k - 2 * p for s, st, k, p in zip(space, stride, kernel, padding, strict=True)
+    )
     if output_size is None:
         shape = default
     else:
         shape = tuple(int(s) for s in output_size)[-n:]
         if len(shape) != n:
-            raise ValueError(f"output_size should be a sequence containing {n} or {n + 2} elements, but it has a length of '{len(output_size)}'")
+            raise ValueError(
+                f"output_size should be a sequence containing {n} or {n + 2} elements, but it has "
+                f"a length of '{len(output_size)}'"
+            )
         for s, d, st in zip(shape, default, stride, strict=True):
             if not d - st < s < d + st:
-                raise ValueError(f"invalid output_size {list(shape)} (dim 0 must be between {d - st} and {d + st})")
+                raise ValueError(
+                    f"invalid output_size {list(shape)} (dim 0 must be between {d - st} and {d + st})"
+                )
     where = indices._array
     if where.size and (where.min() < 0 or where.max() >= math.prod(shape)):
         raise RuntimeError(
@@ -214,16 +237,16 @@ def _max_unpool(n: int, input, indices, kernel_size, stride, padding, output_siz
     return max_unpool_op.call(input, indices, shape)
 
 
-def max_unpool1d(input, indices, kernel_size, stride=None, padding=0, output_size=None):  # noqa: A002
+def max_unpool1d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
     """The values of `input` at the positions `indices` that ``max_pool1d`` returned, zeros elsewhere."""
     return _max_unpool(1, input, indices, kernel_size, stride, padding, output_size)
 
 
-def max_unpool2d(input, indices, kernel_size, stride=None, padding=0, output_size=None):  # noqa: A002
+def max_unpool2d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
     """The values of `input` at the positions `indices` that ``max_pool2d`` returned, zeros elsewhere."""
     return _max_unpool(2, input, indices, kernel_size, stride, padding, output_size)
 
 
-def max_unpool3d(input, indices, kernel_size, stride=None, padding=0, output_size=None):  # noqa: A002
+def max_unpool3d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
     """The values of `input` at the positions `indices` that ``max_pool3d`` returned, zeros elsewhere."""
     return _max_unpool(3, input, indices, kernel_size, stride, padding, output_size)

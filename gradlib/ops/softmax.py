@@ -182,7 +182,7 @@ def _old_dim(name: str, ndim: int) -> int:
     return 0 if ndim in (0, 1, 3) else 1
 
 
-def _public(op, input: Tensor, dim: int, dtype, out=None):  # noqa: A002
+def _public(op, input: Tensor, dim: int, dtype, out=None):
     if dtype is not None:
         input = input.to(dtype)
     result = op.call(input, wrap_dim(dim, input._array.ndim))
@@ -190,32 +190,30 @@ def _public(op, input: Tensor, dim: int, dtype, out=None):  # noqa: A002
 
 
 @function("softmax", method=True)
-def softmax(input, dim, dtype=None, *, out=None):  # noqa: A002
+def softmax(input, dim, dtype=None, *, out=None):
     """``exp(input) / sum(exp(input))`` along `dim`, safe from overflow. dtype: the input is converted to it first."""
     return _public(softmax_op, input, dim, dtype, out)
 
 
 @function("log_softmax", method=True)
-def log_softmax(input, dim, dtype=None, *, out=None):  # noqa: A002
+def log_softmax(input, dim, dtype=None, *, out=None):
     """The logarithm of ``softmax(input, dim)``, computed without loss of precision."""
     return _public(log_softmax_op, input, dim, dtype, out)
 
 
-def functional_softmax(input, dim=None, _stacklevel=3, dtype=None):  # noqa: A002
+def functional_softmax(input, dim=None, _stacklevel=3, dtype=None):
     """``softmax(input, dim)``; see ``gradlib.softmax``."""
     dim = _old_dim("softmax", input.dim()) if dim is None else dim
     return _public(softmax_op, input, dim, dtype)
 
 
-def functional_log_softmax(input, dim=None, _stacklevel=3, dtype=None):  # noqa: A002
+def functional_log_softmax(input, dim=None, _stacklevel=3, dtype=None):
     """``log_softmax(input, dim)``; see ``gradlib.log_softmax``."""
     dim = _old_dim("log_softmax", input.dim()) if dim is None else dim
     return _public(log_softmax_op, input, dim, dtype)
 
 
-def functional_softmin(input, dim=None, _stacklevel=3, dtype=None):  # noqa: A002
+def functional_softmin(input, dim=None, _stacklevel=3, dtype=None):
     """``softmax(-input, dim)``."""
     dim = _old_dim("softmin", input.dim()) if dim is None else dim
     return _public(softmax_op, -input, dim, dtype)
-
-

@@ -24,21 +24,46 @@ _NEAR = (
 )  # fmt: skip
 _MIDDLE = (
     (
-        2.15311535474403846e-8, 5.64188496988670089e-1, 8.88314979438837594, 6.61191906371416295e1, 2.98635138197400131e2,
-        8.81952221241769090e2, 1.71204761263407058e3, 2.05107837782607147e3, 1.23033935479799725e3,
+        2.15311535474403846e-8,
+        5.64188496988670089e-1,
+        8.88314979438837594,
+        6.61191906371416295e1,
+        2.98635138197400131e2,
+        8.81952221241769090e2,
+        1.71204761263407058e3,
+        2.05107837782607147e3,
+        1.23033935479799725e3,
     ),
     (
-        1.0, 1.57449261107098347e1, 1.17693950891312499e2, 5.37181101862009858e2, 1.62138957456669019e3,
-        3.29079923573345963e3, 4.36261909014324716e3, 3.43936767414372164e3, 1.23033935480374942e3,
+        1.0,
+        1.57449261107098347e1,
+        1.17693950891312499e2,
+        5.37181101862009858e2,
+        1.62138957456669019e3,
+        3.29079923573345963e3,
+        4.36261909014324716e3,
+        3.43936767414372164e3,
+        1.23033935480374942e3,
     ),
-)  # fmt: skip
+)
 _FAR = (
     (
-        1.63153871373020978e-2, 3.05326634961232344e-1, 3.60344899949804439e-1, 1.25781726111229246e-1,
-        1.60837851487422766e-2, 6.58749161529837803e-4,
+        1.63153871373020978e-2,
+        3.05326634961232344e-1,
+        3.60344899949804439e-1,
+        1.25781726111229246e-1,
+        1.60837851487422766e-2,
+        6.58749161529837803e-4,
     ),
-    (1.0, 2.56852019228982242, 1.87295284992346725, 5.27905102951428412e-1, 6.05183413124413191e-2, 2.33520497626869185e-3),
-)  # fmt: skip
+    (
+        1.0,
+        2.56852019228982242,
+        1.87295284992346725,
+        5.27905102951428412e-1,
+        6.05183413124413191e-2,
+        2.33520497626869185e-3,
+    ),
+)
 # atanh(erf(x)) / x as a polynomial in x^2, lowest power first
 _ERF_F4 = (
     1.128379274314438, 0.1027690555906288, -0.0001918300714464098, -0.0006197855117331026, 8.763772741902341e-05,
@@ -210,26 +235,46 @@ def _log_ndtr(xp, x):
 
 
 erfinv = unary(
-    "erfinv", lambda F, g, result: g * (0.5 * ROOT_PI) * F.exp(result * result), forward=floating(lambda xp, self: _erfinv(xp, self)),
-    domain=(-0.9, 0.9), doc="The inverse of ``erf``.",
-)  # fmt: skip
+    "erfinv",
+    lambda F, g, result: g * (0.5 * ROOT_PI) * F.exp(result * result),
+    forward=floating(lambda xp, self: _erfinv(xp, self)),
+    domain=(-0.9, 0.9),
+    doc="The inverse of ``erf``.",
+)
 ndtri_op = declare(
-    "special_ndtri", floating(lambda xp, self: _ndtri(xp, self)), elementwise=True, promote="float", domain=(0.05, 0.95),
-    self=lambda F, g, result: g * math.sqrt(2 * math.pi) * F.exp(0.5 * result * result), node="SpecialNdtriBackward0",
-)  # fmt: skip
+    "special_ndtri",
+    floating(lambda xp, self: _ndtri(xp, self)),
+    elementwise=True,
+    promote="float",
+    domain=(0.05, 0.95),
+    self=lambda F, g, result: g * math.sqrt(2 * math.pi) * F.exp(0.5 * result * result),
+    node="SpecialNdtriBackward0",
+)
 erfcx_op = declare(
-    "special_erfcx", floating(lambda xp, self: _erfcx(xp, self)), elementwise=True, promote="float", node="SpecialErfcxBackward0",
+    "special_erfcx",
+    floating(lambda xp, self: _erfcx(xp, self)),
+    elementwise=True,
+    promote="float",
+    node="SpecialErfcxBackward0",
     self=lambda g, self, result: g * (2.0 * self * result - 2.0 / ROOT_PI),
-)  # fmt: skip
+)
 log_ndtr_op = declare(
-    "special_log_ndtr", floating(lambda xp, self: _log_ndtr(xp, self)), elementwise=True, promote="float", node="SpecialLogNdtrBackward0",
+    "special_log_ndtr",
+    floating(lambda xp, self: _log_ndtr(xp, self)),
+    elementwise=True,
+    promote="float",
+    node="SpecialLogNdtrBackward0",
     # phi(x) / Phi(x) = sqrt(2 / pi) / erfcx(-x / sqrt 2)
     self=lambda F, g, self: g * math.sqrt(2 / math.pi) / F.special_erfcx(self * -math.sqrt(0.5)),
-)  # fmt: skip
+)
 ndtr_op = declare(
-    "special_ndtr", floating(lambda xp, self: 0.5 * erfc_kernel(xp, self * -math.sqrt(0.5))), elementwise=True, promote="float",
-    self=lambda F, g, self: g * F.exp(-0.5 * self * self) * (1 / math.sqrt(2 * math.pi)), node="SpecialNdtrBackward0",
-)  # fmt: skip
+    "special_ndtr",
+    floating(lambda xp, self: 0.5 * erfc_kernel(xp, self * -math.sqrt(0.5))),
+    elementwise=True,
+    promote="float",
+    self=lambda F, g, self: g * F.exp(-0.5 * self * self) * (1 / math.sqrt(2 * math.pi)),
+    node="SpecialNdtrBackward0",
+)
 
 
 def _sinc_grad(F, g, self):
@@ -261,7 +306,7 @@ logit_op = declare(
 
 
 @function("logit", method=True)
-def logit(input, eps=None, *, out=None):  # noqa: A002
+def logit(input, eps=None, *, out=None):
     """``log(x / (1 - x))``; with `eps` the input is first limited to [eps, 1 - eps]."""
     return write_out(out, logit_op.call(input, eps))
 

@@ -17,7 +17,18 @@ from .expose import function, method, write_out
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
 # B(2k) / 2k: the asymptotic series of digamma
 _DIGAMMA = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
-_BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798, -174611 / 330)
+_BERNOULLI = (
+    1 / 6,
+    -1 / 30,
+    1 / 42,
+    -1 / 30,
+    5 / 66,
+    -691 / 2730,
+    7 / 6,
+    -3617 / 510,
+    43867 / 798,
+    -174611 / 330,
+)
 
 
 def in_float64(kernel):
@@ -25,7 +36,11 @@ def in_float64(kernel):
 
     def wide(xp, *arrays, **attrs):
         d = arrays[0].dtype
-        out = kernel(xp, *[a.astype("f8", copy=False) if hasattr(a, "astype") else a for a in arrays], **attrs)
+        out = kernel(
+            xp,
+            *[a.astype("f8", copy=False) if hasattr(a, "astype") else a for a in arrays],
+            **attrs,
+        )
         return xp.asarray(out).astype(d, copy=False)
 
     return wide
@@ -46,7 +61,12 @@ def lgamma_kernel(xp, x):
     mirrored = x < 0.5
     z = xp.where(mirrored, 1 - x, x)
     big = xp.where(z < 8, z + 8, z)
-    value = (big - 0.5) * xp.log(big) - big + 0.5 * math.log(2 * math.pi) + _odd_series(xp, _STIRLING, 1 / big)
+    value = (
+        (big - 0.5) * xp.log(big)
+        - big
+        + 0.5 * math.log(2 * math.pi)
+        + _odd_series(xp, _STIRLING, 1 / big)
+    )
     product = xp.ones_like(z)
     small = xp.minimum(z, 8)
     for k in range(8):
@@ -72,7 +92,12 @@ def _taylor() -> tuple:
     """Coefficients of log gamma around 1 and 2: derivatives are values of the zeta function."""
     zeta = [0.0, 0.0] + [sum((n + 1.0) ** -k for n in range(40)) for k in range(2, 18)]
     for k in range(2, 18):  # the rest of the sum by the Euler-Maclaurin formula
-        zeta[k] += 41.0 ** (1 - k) / (k - 1) + 0.5 * 41.0**-k + k / 12 * 41.0 ** (-k - 1) - k * (k + 1) * (k + 2) / 720 * 41.0 ** (-k - 3)
+        zeta[k] += (
+            41.0 ** (1 - k) / (k - 1)
+            + 0.5 * 41.0**-k
+            + k / 12 * 41.0 ** (-k - 1)
+            - k * (k + 1) * (k + 2) / 720 * 41.0 ** (-k - 3)
+        )
     euler = 0.57721566490153286061
     one = (0.0, -euler, *[(-1) ** k * zeta[k] / k for k in range(2, 18)])
     two = (0.0, 1 - euler, *[(-1) ** k * (zeta[k] - 1) / k for k in range(2, 18)])
@@ -133,15 +158,22 @@ lgamma = unary(
     domain=(0.2, 4.0), doc="``log(|gamma(input)|)``.",
 )  # fmt: skip
 digamma = unary(
-    "digamma", lambda F, g, self: g * F.polygamma_of(self, 1), forward=floating(lambda xp, self: digamma_kernel(xp, self)),
-    domain=(0.2, 4.0), doc="The derivative of ``lgamma``.",
-)  # fmt: skip
+    "digamma",
+    lambda F, g, self: g * F.polygamma_of(self, 1),
+    forward=floating(lambda xp, self: digamma_kernel(xp, self)),
+    domain=(0.2, 4.0),
+    doc="The derivative of ``lgamma``.",
+)
 
 
 def _polygamma(xp, self, *, n):
     if n == 0:
         return digamma_kernel(xp, self)
-    return in_float64(lambda xp, x: (-1) ** (n + 1) * math.factorial(n) * zeta_kernel(xp, xp.full(x.shape, n + 1.0), x))(xp, self)
+    return in_float64(
+        lambda xp, x: (
+            (-1) ** (n + 1) * math.factorial(n) * zeta_kernel(xp, xp.full(x.shape, n + 1.0), x)
+        )
+    )(xp, self)
 
 
 polygamma_op = declare(
@@ -152,7 +184,7 @@ polygamma_op = declare(
 
 
 @function("polygamma")
-def polygamma(n, input, *, out=None):  # noqa: A002
+def polygamma(n, input, *, out=None):
     """The n-th derivative of ``digamma``; n >= 0."""
     if n < 0:
         raise RuntimeError("polygamma(n, x) does not support negative n.")
@@ -172,22 +204,29 @@ def _polygamma_in_place(self, n):
 
 
 zeta_op = declare(
-    "special_zeta", floating(lambda xp, self, other: zeta_kernel(xp, self, other)), elementwise=True, promote="float",
-    other=lambda F, g, self, other: g * -self * F.special_zeta(self + 1.0, other), node="SpecialZetaBackward0",
-    samples=lambda t: [(t(3, low=1.5, high=3, requires_grad=False), t(3)), (t(3, 1, low=1.5, high=3, requires_grad=False), t(2))],
+    "special_zeta",
+    floating(lambda xp, self, other: zeta_kernel(xp, self, other)),
+    elementwise=True,
+    promote="float",
+    other=lambda F, g, self, other: g * -self * F.special_zeta(self + 1.0, other),
+    node="SpecialZetaBackward0",
+    samples=lambda t: [
+        (t(3, low=1.5, high=3, requires_grad=False), t(3)),
+        (t(3, 1, low=1.5, high=3, requires_grad=False), t(2)),
+    ],
     domain=(0.4, 3.0),
-)  # fmt: skip
+)
 
 
 @function("mvlgamma")
-def mvlgamma(input, p, *, out=None):  # noqa: A002
+def mvlgamma(input, p, *, out=None):
     """The logarithm of the multivariate gamma function of dimension `p`; all elements above ``(p - 1) / 2``."""
     if p < 1:
         raise RuntimeError("p has to be greater than or equal to 1")
     if not input.is_floating_point():
         from ..core import dtypes
 
-        input = input.to(dtypes.get_default_dtype())  # noqa: A001
+        input = input.to(dtypes.get_default_dtype())
     from ..core.tensor import Tensor
 
     steps = Tensor._make(np.arange(0, -p, -1) * 0.5).to(input.dtype)
@@ -229,9 +268,18 @@ xlog1py = declare(
     other=lambda g, self, other: g * self / (other + 1),
 )  # fmt: skip
 entr = declare(
-    "special_entr", lambda xp, self: xp.where(self > 0, -self * xp.log(xp.where(self > 0, self, 1)), xp.where(self == 0, 0, xp.where(xp.isnan(self), math.nan, -math.inf))).astype(self.dtype, copy=False),
-    elementwise=True, promote="float", self=lambda F, g, self: g * (-F.log(self) - 1.0), domain=(0.1, 2.0), node="SpecialEntrBackward0",
-)  # fmt: skip
+    "special_entr",
+    lambda xp, self: xp.where(
+        self > 0,
+        -self * xp.log(xp.where(self > 0, self, 1)),
+        xp.where(self == 0, 0, xp.where(xp.isnan(self), math.nan, -math.inf)),
+    ).astype(self.dtype, copy=False),
+    elementwise=True,
+    promote="float",
+    self=lambda F, g, self: g * (-F.log(self) - 1.0),
+    domain=(0.1, 2.0),
+    node="SpecialEntrBackward0",
+)
 
 
 # -- incomplete gamma --------------------------------------------------------------------------------------------------
@@ -275,8 +323,17 @@ def _igamma(xp, a, x, upper: bool):
     value = xp.where(low, 1 - p, q) if upper else xp.where(low, p, 1 - q)
     at_zero, at_infinity = (1.0, 0.0) if upper else (0.0, 1.0)
     value = xp.where(xp.isposinf(x), at_infinity, xp.where(x == 0, at_zero, value))
-    value = xp.where((a == 0) & (x > 0), 1 - at_zero, xp.where(xp.isposinf(a) & xp.isfinite(x), at_zero, value))
-    bad = (a < 0) | (x < 0) | xp.isnan(a) | xp.isnan(x) | ((a == 0) & (x == 0)) | (xp.isinf(a) & xp.isinf(x))
+    value = xp.where(
+        (a == 0) & (x > 0), 1 - at_zero, xp.where(xp.isposinf(a) & xp.isfinite(x), at_zero, value)
+    )
+    bad = (
+        (a < 0)
+        | (x < 0)
+        | xp.isnan(a)
+        | xp.isnan(x)
+        | ((a == 0) & (x == 0))
+        | (xp.isinf(a) & xp.isinf(x))
+    )
     return xp.where(bad, math.nan, value)
 
 
@@ -289,11 +346,19 @@ def _incomplete(name: str, upper: bool):
     sign = -1.0 if upper else 1.0
     kernel = in_float64(lambda xp, a, x: _igamma(xp, a, x, upper))
     return pointwise(
-        name, floating(lambda xp, self, other: kernel(xp, self, other)), promote="float", domain=(0.3, 3.0),
-        other=lambda F, g, self, other: g * (sign * _density(F, self, other)), node=("Igammac" if upper else "Igamma") + "Backward0",
-        samples=lambda t: [(t(3, 4, requires_grad=False), t(3, 4)), (t(3, 1, requires_grad=False), t(4))],
-        doc=f"The regularised {'upper' if upper else 'lower'} incomplete gamma function of (a, x); differentiable in x.",
-    )  # fmt: skip
+        name,
+        floating(lambda xp, self, other: kernel(xp, self, other)),
+        promote="float",
+        domain=(0.3, 3.0),
+        other=lambda F, g, self, other: g * (sign * _density(F, self, other)),
+        node=("Igammac" if upper else "Igamma") + "Backward0",
+        samples=lambda t: [
+            (t(3, 4, requires_grad=False), t(3, 4)),
+            (t(3, 1, requires_grad=False), t(4)),
+        ],
+        doc=f"The regularised {'upper' if upper else 'lower'} incomplete gamma function of (a, x), "
+        "differentiable in x.",
+    )
 
 
 igamma, igammac = _incomplete("igamma", False), _incomplete("igammac", True)

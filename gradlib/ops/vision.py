@@ -15,11 +15,21 @@ from .expose import function
 def _unfold(xp, self, *, kernel_size, dilation, padding, stride):
     """(N, C, H, W) to (N, C * prod(kernel), positions)."""
     n, c, space = self.shape[0], self.shape[1], self.shape[2:]
-    out = tuple(out_size(*a) for a in zip(space, kernel_size, stride, padding, dilation, strict=True))
+    out = tuple(
+        out_size(*a) for a in zip(space, kernel_size, stride, padding, dilation, strict=True)
+    )
     source = self
     if any(padding):
-        source = xp.zeros((n, c, *[s + 2 * p for s, p in zip(space, padding, strict=True)]), self.dtype)
-        source[(slice(None), slice(None), *[slice(p, p + s) for p, s in zip(padding, space, strict=True)])] = self
+        source = xp.zeros(
+            (n, c, *[s + 2 * p for s, p in zip(space, padding, strict=True)]), self.dtype
+        )
+        source[
+            (
+                slice(None),
+                slice(None),
+                *[slice(p, p + s) for p, s in zip(padding, space, strict=True)],
+            )
+        ] = self
     moves = source.strides
     view = xp.as_strided(
         source,
@@ -36,14 +46,19 @@ def _fold(xp, self, *, output_size, kernel_size, dilation, padding, stride):
     """The transpose of `_unfold`: columns added where they came from."""
     n, taps = self.shape[0], math.prod(kernel_size)
     c = self.shape[1] // taps
-    out = tuple(out_size(*a) for a in zip(output_size, kernel_size, stride, padding, dilation, strict=True))
+    out = tuple(
+        out_size(*a) for a in zip(output_size, kernel_size, stride, padding, dilation, strict=True)
+    )
     parts = self.reshape(n, c, *kernel_size, *out)
-    total = xp.zeros((n, c, *[s + 2 * p for s, p in zip(output_size, padding, strict=True)]), self.dtype)
+    total = xp.zeros(
+        (n, c, *[s + 2 * p for s, p in zip(output_size, padding, strict=True)]), self.dtype
+    )
     kh, kw = kernel_size
     for i in range(kh):
         for j in range(kw):
             window = tuple(
-                slice(t * d, t * d + (m - 1) * s + 1, s) for t, d, m, s in zip((i, j), dilation, out, stride, strict=True)
+                slice(t * d, t * d + (m - 1) * s + 1, s)
+                for t, d, m, s in zip((i, j), dilation, out, stride, strict=True)
             )
             total[(slice(None), slice(None), *window)] += parts[:, :, i, j]
     inner = tuple(slice(p, p + s) for p, s in zip(padding, output_size, strict=True))
@@ -51,25 +66,41 @@ def _fold(xp, self, *, output_size, kernel_size, dilation, padding, stride):
 
 
 im2col_op = declare(
-    "im2col", _unfold, jvp="linear", complex=True,
+    "im2col",
+    _unfold,
+    jvp="linear",
+    complex=True,
     self=lambda F, g, self_shape, kernel_size, dilation, padding, stride: F.col2im(
         g, tuple(self_shape[2:]), kernel_size, dilation, padding, stride
     ),
-    samples=lambda t: [(t(2, 3, 4, 5), (2, 3), (1, 1), (1, 0), (2, 1)), (t(1, 2, 5, 5), (2, 2), (2, 1), (0, 1), (1, 2))],
+    samples=lambda t: [
+        (t(2, 3, 4, 5), (2, 3), (1, 1), (1, 0), (2, 1)),
+        (t(1, 2, 5, 5), (2, 2), (2, 1), (0, 1), (1, 2)),
+    ],
     node="Im2ColBackward0",
-)  # fmt: skip
+)
 col2im_op = declare(
-    "col2im", _fold, jvp="linear", complex=True, node="Col2ImBackward0",
-    self=lambda F, g, kernel_size, dilation, padding, stride: F.im2col(g, kernel_size, dilation, padding, stride),
-    samples=lambda t: [(t(2, 8, 9), (4, 4), (2, 2), (1, 1), (0, 0), (1, 1)), (t(1, 4, 6), (3, 4), (2, 2), (1, 1), (0, 0), (1, 1))],
-)  # fmt: skip
+    "col2im",
+    _fold,
+    jvp="linear",
+    complex=True,
+    node="Col2ImBackward0",
+    self=lambda F, g, kernel_size, dilation, padding, stride: F.im2col(
+        g, kernel_size, dilation, padding, stride
+    ),
+    samples=lambda t: [
+        (t(2, 8, 9), (4, 4), (2, 2), (1, 1), (0, 0), (1, 1)),
+        (t(1, 4, 6), (3, 4), (2, 2), (1, 1), (0, 0), (1, 1)),
+    ],
+)
 
 
-def unfold(input, kernel_size, dilation=1, padding=0, stride=1):  # noqa: A002
+def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
     """Sliding blocks of `input` (N, C, H, W) or (C, H, W) as columns: (N, C * prod(kernel_size), number of blocks)."""
     if input.dim() not in (3, 4):
         raise RuntimeError(
-            "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: "
+            "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero "
+            "dimensions for input, but got: "
             f"{list(input.shape)}"
         )
     how = _pairs(kernel_size, dilation, padding, stride)
@@ -78,7 +109,8 @@ def unfold(input, kernel_size, dilation=1, padding=0, stride=1):  # noqa: A002
     out = tuple(out_size(s, k, st, p, d) for s, k, d, p, st in zip(x.shape[2:], *how, strict=True))
     if min(out) < 1:
         raise RuntimeError(
-            f"Given input with spatial size ({', '.join(map(str, x.shape[2:]))}), kernel_size={how[0]}, dilation={how[1]}, "
+            f"Given input with spatial size ({', '.join(map(str, x.shape[2:]))}), "
+            f"kernel_size={how[0]}, dilation={how[1]}, "
             f"padding={how[2]}, stride={how[3]}, calculated shape of the array of sliding blocks as "
             f"({', '.join(map(str, out))}), but its components must be at least one."
         )
@@ -90,12 +122,13 @@ def _pairs(*values) -> tuple:
     return tuple(ntuple(v, 2, "argument") for v in values)
 
 
-def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):  # noqa: A002
+def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
     """Sums of columns (N, C * prod(kernel_size), blocks) put back to an image (N, C, *output_size)."""
     output_size, *how = _pairs(output_size, kernel_size, dilation, padding, stride)
     if input.dim() not in (2, 3):
         raise RuntimeError(
-            "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions for input, but "
+            "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and "
+            "non-zero dimensions for input, but "
             f"got: {list(input.shape)}"
         )
     alone = input.dim() == 2
@@ -109,8 +142,10 @@ def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):  # n
     blocks = [out_size(s, k, st, p, d) for s, k, d, p, st in zip(output_size, *how, strict=True)]
     if x.shape[2] != math.prod(blocks):
         raise RuntimeError(
-            f"Given output_size={output_size}, kernel_size={kernel}, dilation={dilation}, padding={padding}, stride={stride}, "
-            f"expected size of input's dimension 2 to match the calculated number of sliding blocks {blocks[0]} * {blocks[1]} = "
+            f"Given output_size={output_size}, kernel_size={kernel}, dilation={dilation}, "
+            f"padding={padding}, stride={stride}, "
+            "expected size of input's dimension 2 to match the calculated number of sliding "
+            f"blocks {blocks[0]} * {blocks[1]} = "
             f"{math.prod(blocks)}, but got input.size(2)={x.shape[2]}."
         )
     out = col2im_op.call(x, output_size, kernel, dilation, padding, stride)
@@ -125,7 +160,9 @@ def _pixel_shuffle(xp, self, *, upscale_factor):
     lead = self.shape[:-3]
     k = len(lead)
     x = self.reshape(*lead, c // (r * r), r, r, h, w)
-    return x.transpose(*range(k), k, k + 3, k + 1, k + 4, k + 2).reshape(*lead, c // (r * r), h * r, w * r)
+    return x.transpose(*range(k), k, k + 3, k + 1, k + 4, k + 2).reshape(
+        *lead, c // (r * r), h * r, w * r
+    )
 
 
 def _pixel_unshuffle(xp, self, *, downscale_factor):
@@ -133,7 +170,9 @@ def _pixel_unshuffle(xp, self, *, downscale_factor):
     lead = self.shape[:-3]
     k = len(lead)
     x = self.reshape(*lead, c, h // r, r, w // r, r)
-    return x.transpose(*range(k), k, k + 2, k + 4, k + 1, k + 3).reshape(*lead, c * r * r, h // r, w // r)
+    return x.transpose(*range(k), k, k + 2, k + 4, k + 1, k + 3).reshape(
+        *lead, c * r * r, h // r, w // r
+    )
 
 
 pixel_shuffle_op = declare(
@@ -155,28 +194,38 @@ channel_shuffle_op = declare(
 
 
 @function("pixel_shuffle")
-def pixel_shuffle(input, upscale_factor):  # noqa: A002
+def pixel_shuffle(input, upscale_factor):
     """(..., C * r * r, H, W) to (..., C, H * r, W * r)."""
     if input.dim() < 3:
-        raise RuntimeError(f"pixel_shuffle expects input to have at least 3 dimensions, but got input with {input.dim()} dimension(s)")
+        raise RuntimeError(
+            f"pixel_shuffle expects input to have at least 3 dimensions, but got input with {input.dim()} dimension(s)"
+        )
     if upscale_factor <= 0:
-        raise RuntimeError(f"pixel_shuffle expects a positive upscale_factor, but got {upscale_factor}")
+        raise RuntimeError(
+            f"pixel_shuffle expects a positive upscale_factor, but got {upscale_factor}"
+        )
     c = input.shape[-3]
     if c % (upscale_factor * upscale_factor):
         raise RuntimeError(
-            "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but "
+            "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square "
+            "of upscale_factor, but "
             f"input.size(-3)={c} is not divisible by {upscale_factor**2}"
         )
     return pixel_shuffle_op.call(input, upscale_factor)
 
 
 @function("pixel_unshuffle")
-def pixel_unshuffle(input, downscale_factor):  # noqa: A002
+def pixel_unshuffle(input, downscale_factor):
     """(..., C, H * r, W * r) to (..., C * r * r, H, W)."""
     if input.dim() < 3:
-        raise RuntimeError(f"pixel_unshuffle expects input to have at least 3 dimensions, but got input with {input.dim()} dimension(s)")
+        raise RuntimeError(
+            "pixel_unshuffle expects input to have at least 3 dimensions, but got input with "
+            f"{input.dim()} dimension(s)"
+        )
     if downscale_factor <= 0:
-        raise RuntimeError(f"pixel_unshuffle expects a positive downscale_factor, but got {downscale_factor}")
+        raise RuntimeError(
+            f"pixel_unshuffle expects a positive downscale_factor, but got {downscale_factor}"
+        )
     for name, size in (("height", input.shape[-2]), ("width", input.shape[-1])):
         if size % downscale_factor:
             raise RuntimeError(
@@ -187,12 +236,16 @@ def pixel_unshuffle(input, downscale_factor):  # noqa: A002
 
 
 @function("channel_shuffle", "native_channel_shuffle")
-def channel_shuffle(input, groups):  # noqa: A002
+def channel_shuffle(input, groups):
     """Channels (dimension 1) in `groups` groups, taken in turn from each group."""
     if input.dim() < 3:
-        raise RuntimeError(f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(input.shape)}")
+        raise RuntimeError(
+            f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(input.shape)}"
+        )
     if groups <= 0:
-        raise RuntimeError(f"Number of groups to divide channels in must be positive. Value of groups:{groups}")
+        raise RuntimeError(
+            f"Number of groups to divide channels in must be positive. Value of groups:{groups}"
+        )
     if input.shape[1] % groups:
         raise RuntimeError(
             f"Number of channels must be divisible by groups. Got {input.shape[1]} channels and {groups} groups."

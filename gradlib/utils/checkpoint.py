@@ -50,7 +50,10 @@ COUNT = (
     "torch.utils.checkpoint: A different number of tensors was saved during the original forward and recomputation.\n"
     "Number of tensors saved during forward: {}\nNumber of tensors saved during recomputation: {}.\n"
 )
-MORE = "torch.utils.checkpoint: trying to save more tensors during recomputation than during the original forward pass.\n"
+MORE = (
+    "torch.utils.checkpoint: trying to save more tensors during recomputation than during the original forward "
+    "pass.\n"
+)
 OTHER = (
     "torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than during the "
     "forward pass.\n{}.\n"
@@ -206,7 +209,7 @@ def checkpoint(
 
 def checkpoint_sequential(
     functions, segments: int, input, use_reentrant: bool | None = None, **kwargs
-):  # noqa: A002
+):
     """A sequential model in `segments` parts, all of them but the last checkpointed.
 
     functions: an nn.Sequential, or the functions (or modules) to run one after the other.
@@ -242,7 +245,7 @@ def checkpoint_sequential(
 
 
 class _KeepInputs(Function):
-    """Holds the inputs of a checkpointed part, as saved tensors: under a checkpoint around it they are recomputed too."""
+    """Holds the inputs of a checkpointed part as saved tensors: a checkpoint around it recomputes them too."""
 
     @staticmethod
     def forward(ctx, anchor, *tensors):

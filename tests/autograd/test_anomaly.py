@@ -59,7 +59,9 @@ def test_error_with_the_forward_call():  # rows: ANOM-01 ANOM-02 ANOM-03
     error, (enabled, told) = failing(action)
     assert error == "Some error in backward"
     assert enabled.startswith(ENABLED)
-    assert told.startswith("Error detected in MyFuncBackward. Traceback of forward call that caused the error:")
+    assert told.startswith(
+        "Error detected in MyFuncBackward. Traceback of forward call that caused the error:"
+    )
     assert "in run_fn" in told
     assert "out = MyFunc.apply(a)" in told
     assert not gl.is_anomaly_enabled()

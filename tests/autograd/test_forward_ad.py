@@ -42,9 +42,15 @@ def test_make_dual_errors(one):  # rows: FWD-02 FWD-03 FWD-04
     with pytest.raises(RuntimeError, match="no level exists, make sure to enter_dual_level"):
         fw.make_dual(one, one)
     with fw.dual_level():
-        with pytest.raises(RuntimeError, match=r"Tensor is of size \[3\] while the given forward gradient is of size \[4"):
+        with pytest.raises(
+            RuntimeError,
+            match=r"Tensor is of size \[3\] while the given forward gradient is of size \[4",
+        ):
             fw.make_dual(one, gl.ones(4))
-        with pytest.raises(ValueError, match="Expected primal to be floating point or complex, but got: torch.int64"):
+        with pytest.raises(
+            ValueError,
+            match="Expected primal to be floating point or complex, but got: torch.int64",
+        ):
             fw.make_dual(one.long(), one)
         with pytest.raises(ValueError, match="Expected tangent to be floating point or complex"):
             fw.make_dual(one, one.long())
@@ -91,10 +97,14 @@ def test_levels_of_threads_are_independent(one):
 
 def test_under_no_grad(one):  # rows: FWD-10
     with fw.dual_level(), gl.no_grad():
-        np.testing.assert_allclose(tangent(fw.make_dual(one, one).sin()), np.cos(np.ones(3)), rtol=1e-6)
+        np.testing.assert_allclose(
+            tangent(fw.make_dual(one, one).sin()), np.cos(np.ones(3)), rtol=1e-6
+        )
 
 
-@pytest.mark.parametrize("f", [lambda x: (x * x * x).sin(), lambda x: x.exp() * x, lambda x: x.sigmoid() ** 3])
+@pytest.mark.parametrize(
+    "f", [lambda x: (x * x * x).sin(), lambda x: x.exp() * x, lambda x: x.sigmoid() ** 3]
+)
 def test_forward_over_reverse(f):  # rows: FWD-11
     x = gl.tensor([0.3, -0.5, 1.2], dtype=gl.float64, requires_grad=True)
     v = gl.tensor([1.0, 2.0, -1.0], dtype=gl.float64)
@@ -179,9 +189,15 @@ def test_views_share_tangents(one):
 
 def test_saved_tensor_hooks_keep_tangents():
     x = gl.tensor([0.3, 0.4], dtype=gl.float64, requires_grad=True)
-    with fw.dual_level(), gl.autograd.graph.saved_tensors_hooks(lambda t: t.detach().numpy(), gl.from_numpy):
+    with (
+        fw.dual_level(),
+        gl.autograd.graph.saved_tensors_hooks(lambda t: t.detach().numpy(), gl.from_numpy),
+    ):
         dual = fw.make_dual(x, gl.ones(2, dtype=gl.float64))
-        for f, second in ((lambda t: t * t * t, 6 * x.detach()), (lambda t: t.exp(), x.detach().exp())):
+        for f, second in (
+            (lambda t: t * t * t, 6 * x.detach()),
+            (lambda t: t.exp(), x.detach().exp()),
+        ):
             (g,) = gl.autograd.grad(f(dual).sum(), dual)
             np.testing.assert_allclose(tangent(g), second)
 
@@ -246,15 +262,23 @@ def test_missing_tangents(one, materialize):  # rows: FN-31
 def test_custom_function_errors(one):  # rows: FN-13
     with fw.dual_level():
         dual = fw.make_dual(one, one)
-        with pytest.raises(NotImplementedError, match="You must implement the jvp function for custom"):
+        with pytest.raises(
+            NotImplementedError, match="You must implement the jvp function for custom"
+        ):
             make(lambda ctx, x: x * 2).apply(dual)
-        with pytest.raises(RuntimeError, match=r"invalid number of forward gradients \(expected 2 but got 1\)"):
+        with pytest.raises(
+            RuntimeError, match=r"invalid number of forward gradients \(expected 2 but got 1\)"
+        ):
             make(lambda ctx, x: (x, x), lambda ctx, t: t).apply(dual)
         with pytest.raises(RuntimeError, match=r"Tensor is of size \[3\] while"):
             make(lambda ctx, x: x * 2, lambda ctx, t: gl.ones(7)).apply(dual)
-        with pytest.raises(RuntimeError, match=r"expected Variable or None \(got int\) for grad output 0"):
+        with pytest.raises(
+            RuntimeError, match=r"expected Variable or None \(got int\) for grad output 0"
+        ):
             make(lambda ctx, x: x * 2, lambda ctx, t: 5).apply(dual)
-        with pytest.raises(RuntimeError, match="the corresponding forward output is not a differentiable Tensor"):
+        with pytest.raises(
+            RuntimeError, match="the corresponding forward output is not a differentiable Tensor"
+        ):
             make(lambda ctx, x: (x * 2, x.long()), lambda ctx, t: (t, t)).apply(dual)
 
 

@@ -107,7 +107,9 @@ def test_keyword_arguments(x):
 
 
 def test_missing_methods(x):  # rows: FN-03 FN-05 FN-13 FN-14
-    with pytest.raises(NotImplementedError, match="You must implement the forward function for custom"):
+    with pytest.raises(
+        NotImplementedError, match="You must implement the forward function for custom"
+    ):
         type("E", (Function,), {}).apply(x)
     y = make(double).apply(x)
     with pytest.raises(NotImplementedError, match="either the backward or vjp method"):
@@ -146,7 +148,8 @@ def test_what_backward_returns():  # rows: FN-04 FN-06 FN-07 FN-08
 def test_several_outputs_and_other_objects(x):  # rows: FN-46 FN-30
     got = []
     G = make(
-        lambda ctx, a: (a * 2, 7, None, a * 3), lambda ctx, *gs: got.append(gs) or gs[0] * 2 + gs[3] * 3
+        lambda ctx, a: (a * 2, 7, None, a * 3),
+        lambda ctx, *gs: got.append(gs) or gs[0] * 2 + gs[3] * 3,
     )
     y, seven, none, z = G.apply(x)
     assert (seven, none) == (7, None)
@@ -162,7 +165,9 @@ def test_several_outputs_and_other_objects(x):  # rows: FN-46 FN-30
 
 def test_vjp_is_another_name_of_backward():  # rows: FN-12
     assert gradient(make(double, vjp=lambda ctx, g: g * 7)).tolist() == [7.0] * 3
-    with pytest.raises(RuntimeError, match="Implementing both 'backward' and 'vjp' for a custom Function is not"):
+    with pytest.raises(
+        RuntimeError, match="Implementing both 'backward' and 'vjp' for a custom Function is not"
+    ):
         gradient(make(double, lambda ctx, g: g, vjp=lambda ctx, g: g))
 
 
@@ -222,17 +227,24 @@ def test_save_for_backward(x):  # rows: FN-17 FN-18 FN-19
     assert none is None
     y.sum().backward()
     assert x.grad.tolist() == [3.0, 6.0, 9.0]
-    with pytest.raises(TypeError, match="save_for_backward can only save variables, but argument 0 is of type int"):
+    with pytest.raises(
+        TypeError, match="save_for_backward can only save variables, but argument 0 is of type int"
+    ):
         make(lambda ctx, a: (ctx.save_for_backward(3), a * 2)[1]).apply(x)
 
 
 def test_saved_inputs_keep_identity_and_are_checked(x):  # rows: FN-17 INPLACE-03
-    G = make(lambda ctx, a: (ctx.save_for_backward(a), a * a)[1], lambda ctx, g: 2 * g * ctx.saved_tensors[0])
+    G = make(
+        lambda ctx, a: (ctx.save_for_backward(a), a * a)[1],
+        lambda ctx, g: 2 * g * ctx.saved_tensors[0],
+    )
     a = x * 1
     y = G.apply(a)
     assert y.grad_fn.saved_tensors[0] is a
     a.mul_(2)
-    with pytest.raises(RuntimeError, match="modified by an inplace operation.*version 1; expected version 0"):
+    with pytest.raises(
+        RuntimeError, match="modified by an inplace operation.*version 1; expected version 0"
+    ):
         y.sum().backward()
 
 
@@ -247,7 +259,9 @@ def test_freed_after_backward(x):  # rows: FN-20 SAVED-10
     y = Exp.apply(x)
     y.sum().backward()
     for read in (lambda: y.grad_fn.saved_tensors, lambda: y.grad_fn._raw_saved_tensors):
-        with pytest.raises(RuntimeError, match="Trying to backward through the graph a second time"):
+        with pytest.raises(
+            RuntimeError, match="Trying to backward through the graph a second time"
+        ):
             read()
     with pytest.raises(RuntimeError, match="Trying to backward through the graph a second time"):
         y.sum().backward()
@@ -284,7 +298,8 @@ def test_no_reference_cycle(x):  # rows: FN-22 HOOK-20
     gc.disable()
     try:
         G = make(
-            lambda ctx, a: (lambda r: (ctx.save_for_backward(r, a), r)[1])(a.exp()), lambda ctx, g: g
+            lambda ctx, a: (lambda r: (ctx.save_for_backward(r, a), r)[1])(a.exp()),
+            lambda ctx, g: g,
         )
         y = G.apply(x)
         node, ctx = weakref.ref(y.grad_fn), weakref.ref(y.grad_fn.ctx)
@@ -328,9 +343,15 @@ def test_mark_dirty(x, before):  # rows: FN-23 FN-24 FN-27
 
 
 def test_mark_dirty_errors(x):  # rows: FN-24 FN-25 FN-26
-    with pytest.raises(RuntimeError, match="Some elements marked as dirty during the forward method were not returned"):
+    with pytest.raises(
+        RuntimeError,
+        match="Some elements marked as dirty during the forward method were not returned",
+    ):
         writer(returns=False).apply(x * 1)
-    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad has been used in an in-place operation"):
+    with pytest.raises(
+        RuntimeError,
+        match="a leaf Variable that requires grad has been used in an in-place operation",
+    ):
         writer().apply(gl.ones(3, requires_grad=True))
 
     def forward(ctx, a):
@@ -338,7 +359,9 @@ def test_mark_dirty_errors(x):  # rows: FN-24 FN-25 FN-26
         ctx.mark_dirty(out)
         return out
 
-    with pytest.warns(UserWarning, match=r"ctx.mark_dirty\(\) received a tensor that was not an input"):
+    with pytest.warns(
+        UserWarning, match=r"ctx.mark_dirty\(\) received a tensor that was not an input"
+    ):
         make(forward).apply(x)
 
 
@@ -372,12 +395,17 @@ def test_returned_views(x):  # rows: VIEW-06
     y = V.apply(x * 2)
     assert y._is_view()
     assert y.grad_fn.name() == "GBackward"
-    with pytest.raises(RuntimeError, match="Output 0 of G is a view and is being modified inplace. This view was cre"):
+    with pytest.raises(
+        RuntimeError,
+        match="Output 0 of G is a view and is being modified inplace. This view was cre",
+    ):
         y.add_(1)
     base = x * 2
     y = V.apply(base)
     base.add_(1)
-    with pytest.raises(RuntimeError, match="and its base or another view of its base has been modified inplace"):
+    with pytest.raises(
+        RuntimeError, match="and its base or another view of its base has been modified inplace"
+    ):
         y.sum().backward()
     two = make(lambda ctx, a: (a.view(3, 1), a * 2))
     with pytest.raises(RuntimeError, match="output of a function that returns multiple views"):
@@ -491,7 +519,9 @@ def test_saved_intermediates_are_constants_to_double_backward(x):  # rows: FN-37
 
     first = make(broken, lambda ctx, g: g * ctx.saved_tensors[0])
     second = make(repaired, lambda ctx, g, h: (g + h) * ctx.saved_tensors[0])
-    (g,) = gl.autograd.grad(first.apply(x).sum(), x, gl.ones((), requires_grad=True), create_graph=True)
+    (g,) = gl.autograd.grad(
+        first.apply(x).sum(), x, gl.ones((), requires_grad=True), create_graph=True
+    )
     assert gl.autograd.grad(g.sum(), x, allow_unused=True) == (None,)
     (g,) = gl.autograd.grad(second.apply(x)[0].sum(), x, create_graph=True)
     np.testing.assert_allclose(gl.autograd.grad(g.sum(), x)[0], np.exp([1, 2, 3]), rtol=1e-6)
@@ -529,7 +559,9 @@ def test_old_forms(x):  # rows: FN-34 FN-38 FN-39 FN-40 FN-45
     assert function_module._ContextMethodMixin is function_module.FunctionCtx
     with pytest.warns(DeprecationWarning, match="should not be instantiated"):
         old = Exp()
-    with pytest.raises(RuntimeError, match="Legacy autograd function with non-static forward method is deprecated"):
+    with pytest.raises(
+        RuntimeError, match="Legacy autograd function with non-static forward method is deprecated"
+    ):
         old(x)
     with pytest.warns(DeprecationWarning):
         assert InplaceFunction(True).inplace is True

@@ -59,7 +59,7 @@ def test_set_grad_enabled_as_context_and_function(x):  # rows: MODE-03 MODE-04
 
 
 def test_decorators(x):  # rows: MODE-05
-    double = lambda t: t * 2  # noqa: E731
+    double = lambda t: t * 2
     assert not gl.no_grad()(double)(x).requires_grad
     assert not gl.no_grad(double)(x).requires_grad
     assert not gl.inference_mode(double)(x).requires_grad
@@ -141,7 +141,9 @@ def test_modes_are_thread_local():  # rows: MODE-07 INFER-10
         assert not in_thread(gl.is_inference_mode_enabled)
 
 
-@pytest.mark.parametrize("mode", [gl.no_grad, gl.inference_mode, lambda: gl.set_grad_enabled(False)])
+@pytest.mark.parametrize(
+    "mode", [gl.no_grad, gl.inference_mode, lambda: gl.set_grad_enabled(False)]
+)
 def test_the_mode_is_restored_after_an_error(mode):  # rows: MODE-08
     with pytest.raises(KeyError), mode():
         raise KeyError
@@ -195,7 +197,9 @@ def test_inference_tensors_outside(x):  # rows: INFER-03 INFER-04 INFER-05 INFER
         x * t
     (x + t).sum().backward()
     assert x.grad.tolist() == [1.0, 1.0]
-    with pytest.raises(RuntimeError, match="Inplace update to inference tensor outside InferenceMode"):
+    with pytest.raises(
+        RuntimeError, match="Inplace update to inference tensor outside InferenceMode"
+    ):
         t.add_(1)
     with pytest.raises(RuntimeError, match="Setting requires_grad=True on inference tensor"):
         t.requires_grad = True

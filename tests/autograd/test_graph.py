@@ -63,7 +63,10 @@ def test_gradient_edges(x):  # rows: GRAPH-33 GRAPH-34 BWD-21
     assert leaf.node.variable is x
     assert graph.get_gradient_edge(x.unbind()[2]).output_nr == 2
     assert gl.autograd.grad(loss, graph.get_gradient_edge(x))[0].tolist() == [8.0, 16.0, 24.0]
-    with pytest.raises(RuntimeError, match="not possible to get the gradient edge for a Tensor that does not require"):
+    with pytest.raises(
+        RuntimeError,
+        match="not possible to get the gradient edge for a Tensor that does not require",
+    ):
         graph.get_gradient_edge(gl.ones(2))
 
 
@@ -120,11 +123,15 @@ def test_numbers_are_not_packed(x):
 def test_wrong_hooks(x):  # rows: GRAPH-10 GRAPH-18
     with graph.saved_tensors_hooks(lambda t: 5, same):
         y = x * x
-    with pytest.raises(TypeError, match="unpack_hook expected to be a Tensor but got result of type int"):
+    with pytest.raises(
+        TypeError, match="unpack_hook expected to be a Tensor but got result of type int"
+    ):
         y.sum().backward()
     with pytest.raises(TypeError, match="must be callable"):
         graph.saved_tensors_hooks(1, 2).__enter__()
-    with pytest.raises(RuntimeError, match="A saved tensor pack hook is modifying its input in place"):
+    with pytest.raises(
+        RuntimeError, match="A saved tensor pack hook is modifying its input in place"
+    ):
         with graph.saved_tensors_hooks(lambda t: t.mul_(2), same):
             (x * 1).pow(2)
     assert gl.autograd.grad((x * x).sum(), x)[0].tolist() == [2.0, 4.0, 6.0]
@@ -201,7 +208,10 @@ def test_save_on_cpu(x):  # rows: GRAPH-20 GRAPH-21 GRAPH-23
 def test_disabled_hooks():  # rows: GRAPH-24
     message = "saved tensors default hooks are disabled"
     with graph.disable_saved_tensors_hooks(message):
-        with graph.disable_saved_tensors_hooks("another"), pytest.raises(RuntimeError, match="^another$"):
+        with (
+            graph.disable_saved_tensors_hooks("another"),
+            pytest.raises(RuntimeError, match="^another$"),
+        ):
             graph.save_on_cpu().__enter__()
         with pytest.raises(RuntimeError, match=f"^{message}$"):
             graph.saved_tensors_hooks(same, same).__enter__()
@@ -265,7 +275,9 @@ def four():
 def test_multi_grad_hook_all(four):  # rows: GRAPH-25 GRAPH-26 GRAPH-28 HOOK-14
     a, b, c, d = four
     seen = []
-    handle = graph.register_multi_grad_hook(four, lambda gs: seen.append([g is not None for g in gs]))
+    handle = graph.register_multi_grad_hook(
+        four, lambda gs: seen.append([g is not None for g in gs])
+    )
     c.sum().backward(retain_graph=True)
     assert seen == [[True, True, True, False]]
     c.sum().backward(inputs=(a,), retain_graph=True)
@@ -353,7 +365,9 @@ def test_allow_mutation_errors(x):  # rows: GRAPH-31 GRAPH-32
         out = (x.clone() ** 2).sum()
         with pytest.raises(RuntimeError, match="contexts cannot be nested"):
             graph.allow_mutation_on_saved_tensors().__enter__()
-    with pytest.raises(AssertionError, match="outside of the 'allow_mutation_on_saved_tensors' contextin which"):
+    with pytest.raises(
+        AssertionError, match="outside of the 'allow_mutation_on_saved_tensors' contextin which"
+    ):
         out.backward()
 
 

@@ -62,7 +62,9 @@ def test_post_accumulate_grad_hooks(x):  # rows: HOOK-04 HOOK-05 TENSOR-23
     other = gl.ones(3, requires_grad=True)
     (x * other).sum().backward(inputs=[other])
     assert seen == [[2.0] * 3]
-    with pytest.raises(RuntimeError, match="post accumulate grad hooks cannot be registered on non-leaf tensors"):
+    with pytest.raises(
+        RuntimeError, match="post accumulate grad hooks cannot be registered on non-leaf tensors"
+    ):
         (x * 2).register_post_accumulate_grad_hook(lambda p: None)
 
 
@@ -80,7 +82,9 @@ def test_node_hooks_replace_gradients(x):  # rows: HOOK-06 HOOK-07
     assert x.grad.tolist() == [106.0] * 3
     y = x * 3
     y.grad_fn.register_hook(lambda ins, outs: (ins[0], ins[0], ins[0]))
-    with pytest.raises(RuntimeError, match="hook '<lambda>' has returned an incorrect number of values"):
+    with pytest.raises(
+        RuntimeError, match="hook '<lambda>' has returned an incorrect number of values"
+    ):
         y.sum().backward()
 
 
@@ -112,7 +116,9 @@ def test_order(x):  # rows: HOOK-11
     y.grad_fn.register_prehook(lambda go: order.append(("y pre", y.grad is not None)))
     y.register_hook(lambda g: order.append(("y tensor", y.grad is not None)))
     leaf.register_hook(lambda gi, go: order.append(("x post", x.grad is not None)))
-    x.register_post_accumulate_grad_hook(lambda p: order.append(("x accumulated", p.grad is not None)))
+    x.register_post_accumulate_grad_hook(
+        lambda p: order.append(("x accumulated", p.grad is not None))
+    )
     leaf.register_prehook(lambda go: order.append(("x pre", x.grad is not None)))
     x.register_hook(lambda g: order.append(("x tensor", x.grad is not None)))
     y.sum().backward()

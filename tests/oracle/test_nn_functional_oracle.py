@@ -1,18 +1,21 @@
-import pytest
+"""The functional interface gives PyTorch's values, gradients and second gradients."""
 
-torch = pytest.importorskip("torch")
+from __future__ import annotations
 
 import sys
 import warnings
 from pathlib import Path
 
 import numpy as np
+import pytest
 
-import gradlib as gl
-import gradlib.nn.functional
+torch = pytest.importorskip("torch")
+
+import gradlib as gl  # noqa: E402
+import gradlib.nn.functional  # noqa: E402
 
 sys.path.insert(0, str(Path(__file__).parent))
-from nn_cases import CASES
+from nn_cases import CASES  # noqa: E402
 
 CALLS = {name: (fn, arrays, double) for name, fn, arrays, double in CASES}
 
@@ -32,16 +35,24 @@ def run(lib, fn, arrays, dtype, double: bool):
     leaves = [x for x in inputs if x.requires_grad]
     outs = outputs(fn(lib, *inputs))
     live = [o for o in outs if o.requires_grad]
-    weights = [lib.tensor(np.cos(np.arange(o.numel())).reshape(o.shape).tolist(), dtype=dtype) for o in live]
+    weights = [
+        lib.tensor(np.cos(np.arange(o.numel())).reshape(o.shape).tolist(), dtype=dtype)
+        for o in live
+    ]
     grads = lib.autograd.grad(live, leaves, weights, create_graph=double, allow_unused=True)
     grads = [lib.zeros_like(x) if g is None else g for g, x in zip(grads, leaves, strict=True)]
     second = []
     if double:
         again = [g for g in grads if g.requires_grad]
         if again:
-            weights = [lib.tensor(np.sin(np.arange(g.numel()) + 1).reshape(g.shape).tolist(), dtype=dtype) for g in again]
+            weights = [
+                lib.tensor(np.sin(np.arange(g.numel()) + 1).reshape(g.shape).tolist(), dtype=dtype)
+                for g in again
+            ]
             second = lib.autograd.grad(again, leaves, weights, allow_unused=True)
-            second = [lib.zeros_like(x) if g is None else g for g, x in zip(second, leaves, strict=True)]
+            second = [
+                lib.zeros_like(x) if g is None else g for g, x in zip(second, leaves, strict=True)
+            ]
         else:
             second = [lib.zeros_like(x) for x in leaves]
     return [[t.detach() for t in group] for group in (outs, grads, second)]
@@ -64,4 +75,6 @@ def test_equals_pytorch(name, kind):
         for x, y in zip(a, b, strict=True):
             assert str(x.dtype).split(".")[-1] == str(y.dtype).split(".")[-1], what
             assert tuple(x.shape) == tuple(y.shape), what
-            np.testing.assert_allclose(x.numpy(), y.numpy(), rtol=rtol, atol=atol, err_msg=what, equal_nan=True)
+            np.testing.assert_allclose(
+                x.numpy(), y.numpy(), rtol=rtol, atol=atol, err_msg=what, equal_nan=True
+            )
