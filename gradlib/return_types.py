@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections import namedtuple
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # the classes are made below, from a table
+
+    def __getattr__(name: str) -> Any: ...
 
 
-class _Named:
+class _Named(tuple if TYPE_CHECKING else object):
     """A tuple with names that prints as PyTorch prints it."""
 
     __slots__ = ()
+    _fields: tuple[str, ...]
 
     def __repr__(self) -> str:
         body = ",\n".join(f"{name}={value!r}" for name, value in zip(self._fields, self))

@@ -59,10 +59,16 @@ GRAPH_FORWARD = (
     'torch.autograd.functional.jacobian: `create_graph=True` and `strategy="forward-mode"` are not supported together '
     '(yet). Please either set `create_graph=False` or `strategy="reverse-mode"`.'
 )
-FORWARD_LOOP = "Computing Jacobian using forward-AD or forward-over-reverse Hessian isonly implemented for `vectorize=True`."
+FORWARD_LOOP = (
+    "Computing Jacobian using forward-AD or forward-over-reverse Hessian is"
+    "only implemented for `vectorize=True`."
+)
 STRATEGY = 'Expected strategy to be either "forward-mode" or "reverse-mode".'
 V_OUTPUT = "The vector v can only be None if the user-provided function returns a single Tensor with a single element."
-V_INPUT = "The vector v can only be None if the input to the user-provided function is a single Tensor with a single element."
+V_INPUT = (
+    "The vector v can only be None if the input to the user-provided function is a single Tensor "
+    "with a single element."
+)
 
 
 # -- arguments and results -------------------------------------------------------------------------------------------
@@ -425,7 +431,7 @@ def hessian(
     def gradient(*values):
         if outer_jacobian_strategy == "forward-mode":
             values = tuple(t.requires_grad_() for t in values)
-        jac = jacobian(scalar, values, create_graph=True)
+        jac: Any = jacobian(scalar, values, create_graph=True)
         _require_graph(jac, "jacobian", strict)
         return jac
 

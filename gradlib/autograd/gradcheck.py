@@ -8,13 +8,32 @@ two real ones, its real and its imaginary part.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..core.tensor import Tensor, to_host
 from ._diagnosis import diagnose
+from ._jacobians import (
+    NOT_REENTRANT,
+    GradcheckError,
+    Options,
+    analytical_jacobians,
+    as_gradient,
+    as_tuple,
+    backward_column,
+    differentiable_outputs,
+    directions_of,
+    numerical_jacobians,
+    part_of,
+    random_gradient,
+    slope_along,
+    tangents_along,
+    to_device,
+    unit_vector,
+    units_of,
+)
 from .differentiate import grad
 from .function import Function
 
@@ -24,33 +43,11 @@ _POSITIONAL = "eps atol rtol raise_exception check_sparse_nnz nondet_tol check_u
 _POSITIONAL2 = (
     "eps atol rtol gen_non_contig_grad_outputs raise_exception nondet_tol check_undefined_grad check_grad_dtypes"
 ).split()
-NOT_REENTRANT = (
-    "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times gives different "
-    "values, although analytical gradient matches numerical gradient.The tolerance for nondeterminism was {}.\n\n"
-    "If the difference is only rounding, because sums are computed in another order each time, set nondet_tol."
-)
 UNDEFINED = "Expected backward function to handle undefined output grads. An undefined gradient stands for zeros."
 UNDEFINED_NONZERO = (
     "Expected all input grads to be undefined or zero when all output grads are undefined or zero."
 )
 BATCHED = "gradcheck or gradgradcheck failed while testing batched gradient computation."
-
-
-class GradcheckError(RuntimeError):
-    """What :func:`gradcheck` and :func:`gradgradcheck` raise when gradients are wrong."""
-
-
-class _Options:
-    """The options of one check."""
-
-    def __init__(self, **options: Any):
-        self.eps, self.atol, self.rtol, self.nondet_tol = 1e-6, 1e-5, 1e-3, 0.0
-        self.undefined, self.dtypes, self.batched, self.batched_forward = True, False, False, False
-        self.forward, self.backward, self.fast = False, True, False
-        self.__dict__.update(options)
-
-    def close(self, a: np.ndarray, b: np.ndarray) -> bool:
-        return np.allclose(a, b, rtol=self.rtol, atol=self.atol)
 
 
 def gradcheck(
@@ -109,7 +106,7 @@ def gradcheck(
     )
     given = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
     _refuse_sparse(given, check_sparse_nnz)
-    options = _Options(
+    options = Options(
         eps=eps, atol=atol, rtol=rtol, nondet_tol=nondet_tol, undefined=check_undefined_grad, dtypes=check_grad_dtypes,
         batched=check_batched_grad, batched_forward=check_batched_forward_grad, forward=check_forward_ad,
         backward=check_backward_ad, fast=fast_mode,
@@ -157,8 +154,8 @@ def gradgradcheck(
         )
     given = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
     if grad_outputs is None:
-        outputs = _differentiable(func(*given))
-        vectors = tuple(_random_gradient(o, gen_non_contig_grad_outputs) for o in outputs)
+        outputs = differentiable_outputs(func(*given))
+        vectors = tuple(random_gradient(o, gen_non_contig_grad_outputs) for o in outputs)
     else:
         vectors = (
             tuple(grad_outputs) if isinstance(grad_outputs, (tuple, list)) else (grad_outputs,)
@@ -173,7 +170,7 @@ def gradgradcheck(
             values[i].requires_grad_()
         differentiated = [values[i] for i in wanted if i < n]
         found = grad(
-            _differentiable(func(*values[:n])),
+            differentiable_outputs(func(*values[:n])),
             differentiated,
             values[n:],
             create_graph=True,
@@ -205,42 +202,20 @@ def _refuse_sparse(inputs: tuple, check_sparse_nnz: bool | None) -> None:
         raise NotImplementedError("gradcheck: sparse tensors are not supported")
 
 
-def _random_gradient(out: Tensor, scattered: bool) -> Tensor:
-    """A random gradient for `out`, that requires grad."""
-    from ..ops.create import empty_like
-
-    values = np.random.default_rng(out.numel()).standard_normal((2, *out.shape, 2))
-    array = values[0] + 1j * values[1] if out.is_complex() else values[0]
-    made = empty_like(out)
-    layout = made._array
-    if scattered and out.dim():
-        from ..backends import backend_of
-
-        made = Tensor._make(backend_of(layout).zeros((*out.shape, 2), layout.dtype)[..., 0])
-    made._array[...] = _to_device(array[..., 0].astype(layout.dtype), layout)
-    return made.requires_grad_()
-
-
-def _to_device(array: np.ndarray, like):
-    from ..backends import backend_of
-
-    return array if like.__class__ is np.ndarray else backend_of(like).to_backend(array)
-
-
 # -- the check -------------------------------------------------------------------------------------------------------
 
 
-def _check(func: Callable, inputs: tuple, options: _Options) -> None:
+def _check(func: Callable, inputs: tuple, options: Options) -> None:
     _check_inputs(inputs)
-    result = _as_tuple(func(*inputs))
-    outputs = _differentiable(result)
+    result = as_tuple(func(*inputs))
+    outputs = differentiable_outputs(result)
     live = [i for i, t in enumerate(inputs) if isinstance(t, Tensor) and t.requires_grad]
     if not outputs:
         _check_constant(func, inputs, live, result, options)
         return
 
     def run() -> tuple:
-        return _differentiable(func(*inputs), outputs)
+        return differentiable_outputs(func(*inputs), outputs)
 
     compare = _compare_fast if options.fast else _compare
     if options.backward:
@@ -281,141 +256,16 @@ def _check_inputs(inputs: tuple) -> None:
         )
 
 
-def _as_tuple(value: Any) -> tuple:
-    return tuple(value) if isinstance(value, (tuple, list)) else (value,)
-
-
-def _differentiable(result: Any, like: tuple | None = None) -> tuple[Tensor, ...]:
-    """The outputs that require grad; for another run of the same function, those in the same places."""
-    outs = tuple(o for o in _as_tuple(result) if isinstance(o, Tensor) and o.requires_grad)
-    if like is not None and len(outs) == len(like):
-        for a, b in zip(outs, like, strict=True):
-            for what in ("shape", "dtype"):
-                assert getattr(a, what) == getattr(b, what), (
-                    f"Expected `func` to return outputs with the same {what} when inputs are perturbed, but got: "
-                    f"{what}s {getattr(a, what)} and {getattr(b, what)}."
-                )
-    return outs
-
-
-def _values(outs: tuple) -> list[np.ndarray]:
-    """Copies on the host, since outputs may alias inputs."""
-    return [np.array(to_host(o._array), dtype=_wide(o)) for o in outs]
-
-
-def _wide(tensor: Tensor):
-    return np.complex128 if tensor.is_complex() else np.float64
-
-
-# -- numerical -------------------------------------------------------------------------------------------------------
-
-
-def _slopes(
-    run: Callable, tensor: Tensor, options: _Options
-) -> Iterator[tuple[int, complex, list[np.ndarray]]]:
-    """For each element of an input (times 1, and for complex ones 1j): the derivatives of all outputs along it."""
-    array, eps = tensor._array, options.eps
-    for k, index in enumerate(np.ndindex(*array.shape)):
-        for unit in (1, 1j) if tensor.is_complex() else (1,):
-            yield k, unit, _slope(run, array, index, unit * eps, eps)
-
-
-def _slope(run: Callable, array, where, step, eps: float) -> list[np.ndarray]:
-    """Derivatives of the outputs when ``array[where]`` moves along `step`."""
-    old = array[where].copy()
-    try:
-        array[where] = old + step
-        ahead = _values(run())
-        array[where] = old - step
-        behind = _values(run())
-    finally:
-        array[where] = old
-    return [(a - b) / (2 * eps) for a, b in zip(ahead, behind, strict=True)]
-
-
-def _numerical(
-    run: Callable, tensor: Tensor, outputs: tuple, options: _Options
-) -> list[np.ndarray]:
-    """For each output the derivatives, with shape (elements of the input, units, elements of the output)."""
-    units = 2 if tensor.is_complex() else 1
-    found = [np.zeros((tensor.numel(), units, o.numel()), _wide(o)) for o in outputs]
-    for k, unit, slopes in _slopes(run, tensor, options):
-        for jacobian, slope in zip(found, slopes, strict=True):
-            jacobian[k, int(unit == 1j)] = slope.reshape(-1)
-    return found
-
-
-def _as_gradient(slopes: np.ndarray) -> np.ndarray:
-    """dL/dx + j dL/dy for the real function that `slopes` belongs to."""
-    return slopes[:, 0] + 1j * slopes[:, 1] if slopes.shape[1] == 2 else slopes[:, 0]
-
-
-# -- backward --------------------------------------------------------------------------------------------------------
-
-
-def _one_hot(out: Tensor, index: int, value) -> Tensor:
-    from ..ops.create import zeros_like
-
-    vector = zeros_like(out)
-    vector._array[np.unravel_index(index, out.shape)] = value
-    return vector
-
-
-def _backward(
-    out: Tensor, inputs: list[Tensor], vector: Tensor, options: _Options
-) -> list[np.ndarray]:
-    """The vector-Jacobian products for one output, flattened."""
-    found = grad((out,), inputs, (vector,), retain_graph=True, allow_unused=True)
-    result = []
-    for t, g in zip(inputs, found, strict=True):
-        if g is None:
-            result.append(np.zeros(t.numel(), _wide(t)))
-            continue
-        if options.dtypes and g.dtype != t.dtype:
-            raise GradcheckError("Gradient has dtype mismatch")
-        if g.shape != t.shape:
-            raise GradcheckError("Analytical gradient has incorrect size")
-        result.append(np.array(to_host(g._array), _wide(t)).reshape(-1))
-    return result
-
-
-def _analytical(out: Tensor, inputs: list[Tensor], unit, options: _Options) -> list[np.ndarray]:
-    """For each input the Jacobian of ``Re(conj(unit) * out)``; backward runs twice, and must give the same."""
-    found = [np.zeros((t.numel(), out.numel()), _wide(t)) for t in inputs]
-    worst = 0.0
-    for j in range(out.numel()):
-        vector = _one_hot(out, j, unit)
-        columns = _backward(out, inputs, vector, options)
-        for jacobian, column, again in zip(
-            found, columns, _backward(out, inputs, vector, options), strict=True
-        ):
-            jacobian[:, j] = column
-            if column.size:
-                worst = max(worst, float(np.abs(column - again).max()))
-    if worst > options.nondet_tol:
-        raise GradcheckError(NOT_REENTRANT.format(options.nondet_tol))
-    return found
-
-
-def _units(out: Tensor) -> tuple:
-    """1 for the real part of an output, 1j for its imaginary part."""
-    return (1, 1j) if out.is_complex() else (1,)
-
-
-def _part(slopes: np.ndarray, unit) -> np.ndarray:
-    return slopes.imag if unit == 1j else slopes.real
-
-
 def _compare(
-    run: Callable, inputs: tuple, live: list[int], outputs: tuple, options: _Options
+    run: Callable, inputs: tuple, live: list[int], outputs: tuple, options: Options
 ) -> None:
     """Compare all entries of all Jacobians."""
     tensors = [inputs[i] for i in live]
-    numerical = [_numerical(run, t, outputs, options) for t in tensors]
+    numerical = [numerical_jacobians(run, t, outputs, options) for t in tensors]
     for o, out in enumerate(outputs):
-        for unit in _units(out):
-            for i, have in enumerate(_analytical(out, tensors, unit, options)):
-                want = _as_gradient(_part(numerical[i][o], unit))
+        for unit in units_of(out):
+            for i, have in enumerate(analytical_jacobians(out, tensors, unit, options)):
+                want = as_gradient(part_of(numerical[i][o], unit))
                 if not options.close(have, want):
                     raise GradcheckError(
                         _mismatch(have, want, i, o, tensors[i], out, unit, options)
@@ -423,7 +273,7 @@ def _compare(
 
 
 def _mismatch(
-    have, want, i: int, o: int, tensor: Tensor, out: Tensor, unit, options: _Options, forward=False
+    have, want, i: int, o: int, tensor: Tensor, out: Tensor, unit, options: Options, forward=False
 ) -> str:
     """Both Jacobians, and what may be the matter."""
     prefix = ""
@@ -435,8 +285,8 @@ def _mismatch(
         f"{prefix}Jacobian {mode}mismatch for output {o} with respect to input {i},\n"
         f"numerical:{_show(want)}\nanalytical:{_show(have)}\n"
     )
-    values = [to_host(t._array) for t in (tensor, out)]
-    return text + diagnose(want, have, *values, options.close)
+    x, y = to_host(tensor._array), to_host(out._array)
+    return text + diagnose(want, have, x, y, options.close)
 
 
 def _show(jacobian: np.ndarray) -> str:
@@ -446,30 +296,29 @@ def _show(jacobian: np.ndarray) -> str:
 
 
 def _compare_fast(
-    run: Callable, inputs: tuple, live: list[int], outputs: tuple, options: _Options
+    run: Callable, inputs: tuple, live: list[int], outputs: tuple, options: Options
 ) -> None:
     """Compare v^T J u for random u and v; where that fails, all entries, for the message."""
     tensors = [inputs[i] for i in live]
     draw = np.random.default_rng(0)
     for i, tensor in enumerate(tensors):
         array = tensor._array
-        direction = _unit_vector(draw, tensor)
-        moved = _to_device(direction.astype(array.dtype), array)
-        slopes = _slope(run, array, ..., moved * options.eps, options.eps)
+        direction = unit_vector(draw, tensor)
+        moved = to_device(direction.astype(array.dtype), array)
+        slopes = slope_along(run, array, ..., moved * options.eps, options.eps)
         for o, (out, slope) in enumerate(zip(outputs, slopes, strict=True)):
-            vector = _unit_vector(draw, out)
-            want = np.vdot(vector, slope).real
-            given = Tensor._make(_to_device(vector.astype(out._array.dtype), array))
+            vector = unit_vector(draw, out)
+            want = float(np.vdot(vector, slope).real)
+            given = Tensor._make(to_device(vector.astype(out._array.dtype), array))
             have = [
-                np.vdot(direction.reshape(-1), _backward(out, [tensor], given, options)[0]).real
+                float(np.vdot(direction, backward_column(out, [tensor], given, options)[0]).real)
                 for _ in range(2)
             ]
             if abs(have[0] - have[1]) > options.nondet_tol:
                 raise GradcheckError(NOT_REENTRANT.format(options.nondet_tol))
             scale = max(np.sqrt(max(tensor.numel(), 1) * max(out.numel(), 1)) ** 0.5, 1.0)
-            if not abs(have[0] - want) <= options.atol * scale + options.rtol * abs(
-                want
-            ):  # nan too
+            tolerance = options.atol * scale + options.rtol * abs(want)
+            if not abs(have[0] - want) <= tolerance:  # nan too
                 _compare(run, inputs, live, outputs, options)
                 raise GradcheckError(
                     f"Jacobian mismatch for output {o} with respect to input {i},\nnumerical:{want}\n"
@@ -478,24 +327,16 @@ def _compare_fast(
                 )
 
 
-def _unit_vector(draw: np.random.Generator, tensor: Tensor) -> np.ndarray:
-    vector = draw.standard_normal(tensor.shape)
-    if tensor.is_complex():
-        vector = vector + 1j * draw.standard_normal(tensor.shape)
-    norm = np.linalg.norm(vector)
-    return vector / norm if norm else vector
-
-
-def _check_constant(func, inputs: tuple, live: list[int], result: tuple, options: _Options) -> None:
+def _check_constant(func, inputs: tuple, live: list[int], result: tuple, options: Options) -> None:
     """Outputs that require no grad must not depend on inputs that do."""
     kept = [isinstance(o, Tensor) and (o.is_floating_point() or o.is_complex()) for o in result]
     outs = tuple(o for o, keep in zip(result, kept, strict=True) if keep)
 
     def run():
-        return tuple(o for o, keep in zip(_as_tuple(func(*inputs)), kept, strict=True) if keep)
+        return tuple(o for o, keep in zip(as_tuple(func(*inputs)), kept, strict=True) if keep)
 
     for i in live if outs else ():
-        for jacobian in _numerical(run, inputs[i], outs, options):
+        for jacobian in numerical_jacobians(run, inputs[i], outs, options):
             if not np.allclose(jacobian, 0, rtol=0, atol=options.atol):
                 raise GradcheckError("Numerical gradient for function expected to be zero")
 
@@ -504,62 +345,27 @@ def _check_constant(func, inputs: tuple, live: list[int], result: tuple, options
 
 
 def _compare_forward(
-    func: Callable, inputs: tuple, live: list[int], run: Callable, options: _Options
+    func: Callable, inputs: tuple, live: list[int], run: Callable, options: Options
 ) -> None:
     """Compare tangents in the direction of each element (or, in fast mode, one random direction) with slopes."""
     draw = np.random.default_rng(0)
     for i, position in enumerate(live):
         tensor = inputs[position]
-        for unit in _units(tensor):
-            directions = _directions(tensor, unit, draw, options)
+        for unit in units_of(tensor):
+            directions = directions_of(tensor, unit, draw, options)
             want, have = [], []
             for step in directions:
                 array = tensor._array
-                moved = _to_device(step.astype(array.dtype), array)
-                want.append(_slope(run, array, ..., moved * options.eps, options.eps))
-                have.append(_tangents(func, inputs, position, moved, options))
+                moved = to_device(step.astype(array.dtype), array)
+                want.append(slope_along(run, array, ..., moved * options.eps, options.eps))
+                have.append(tangents_along(func, inputs, position, moved, options))
             _compare_tangents(have, want, i, tensor, run(), unit, options)
         if options.batched_forward and tensor.numel():
             _check_forward_linear(func, inputs, position, draw, options)
 
 
-def _directions(tensor: Tensor, unit, draw, options: _Options) -> Iterator[np.ndarray]:
-    if options.fast:
-        yield _unit_vector(draw, tensor)
-        return
-    for index in np.ndindex(*tensor.shape):
-        step = np.zeros(tensor.shape, _wide(tensor))
-        step[index] = unit
-        yield step
-
-
-def _tangents(
-    func: Callable, inputs: tuple, position: int, direction, options: _Options
-) -> list[np.ndarray]:
-    """The tangents of the outputs for one input moving along `direction`."""
-    from . import forward_ad
-
-    with forward_ad.dual_level():
-        given = [t.detach() if isinstance(t, Tensor) and t.requires_grad else t for t in inputs]
-        kept = [isinstance(t, Tensor) and t.requires_grad for t in inputs]
-        given[position] = forward_ad.make_dual(given[position], Tensor._make(direction))
-        for t, flag in zip(given, kept, strict=True):
-            if flag:
-                t.requires_grad_()
-        found = []
-        for out in _differentiable(func(*given)):
-            tangent = forward_ad.unpack_dual(out).tangent
-            if tangent is None:
-                found.append(np.zeros(out.shape, _wide(out)))
-                continue
-            if tangent.dtype != out.dtype and options.dtypes:
-                raise GradcheckError("Forward AD gradient has dtype mismatch.")
-            found.append(np.array(to_host(tangent._array), _wide(out)))
-    return found
-
-
 def _compare_tangents(
-    have: list, want: list, i: int, tensor: Tensor, outputs: tuple, unit, options: _Options
+    have: list, want: list, i: int, tensor: Tensor, outputs: tuple, unit, options: Options
 ) -> None:
     for o, out in enumerate(outputs):
         if not have:
@@ -572,13 +378,13 @@ def _compare_tangents(
 
 
 def _check_forward_linear(
-    func: Callable, inputs: tuple, position: int, draw, options: _Options
+    func: Callable, inputs: tuple, position: int, draw, options: Options
 ) -> None:
     """Tangents of a batch of directions: the tangent of a sum must be the sum of the tangents."""
     array = inputs[position]._array
-    a, b = (_unit_vector(draw, inputs[position]).astype(array.dtype) for _ in range(2))
+    a, b = (unit_vector(draw, inputs[position]).astype(array.dtype) for _ in range(2))
     parts = [
-        _tangents(func, inputs, position, _to_device(v, array), options) for v in (a, b, a + b)
+        tangents_along(func, inputs, position, to_device(v, array), options) for v in (a, b, a + b)
     ]
     for x, y, total in zip(*parts, strict=True):
         if not options.close(x + y, total):
@@ -593,7 +399,7 @@ def _check_batched(outputs: tuple, inputs: list[Tensor]) -> None:
     from ..ops.join import stack
 
     for out in outputs:
-        vectors = [_random_gradient(out, False).detach() for _ in range(2)]
+        vectors = [random_gradient(out, False).detach() for _ in range(2)]
         one_by_one = [grad(out, inputs, v, retain_graph=True, allow_unused=True) for v in vectors]
         try:
             together = grad(
@@ -653,9 +459,9 @@ def _check_undefined(func: Callable, inputs: tuple, live: list[int]) -> None:
     from ..ops.create import zeros_like
 
     tensors = [inputs[i] for i in live]
-    n = len(_differentiable(func(*inputs)))
+    n = len(differentiable_outputs(func(*inputs)))
     for cut in [range(n), *([[k] for k in range(n)] if n > 1 else [])]:
-        outs = list(_differentiable(func(*inputs)))
+        outs = list(differentiable_outputs(func(*inputs)))
         undefined = _Undefined.apply(*(outs[k] for k in cut))
         for k, out in zip(cut, undefined, strict=True):
             outs[k] = out

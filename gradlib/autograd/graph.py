@@ -28,7 +28,7 @@ __all__ = [
 
 
 class GradientEdge(NamedTuple):
-    """Where in the graph a gradient is computed: an output of a node. ``grad`` and ``backward`` take it for a tensor."""
+    """Where in the graph a gradient is computed: an output of a node. ``grad`` and ``backward`` take it as input."""
 
     node: Node
     output_nr: int

@@ -7,6 +7,7 @@ that case: positions in the flat output, in blocks whose index arrays stay in th
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -31,9 +32,9 @@ def add_flat(out, positions, values) -> None:
         return
     if kind == "c":
         real = out.view(out.real.dtype)
-        values = np.ascontiguousarray(values, out.dtype)
-        np.add.at(real, positions * 2, np.ascontiguousarray(values.real))
-        np.add.at(real, positions * 2 + 1, np.ascontiguousarray(values.imag))
+        parts: Any = np.ascontiguousarray(values, out.dtype)
+        np.add.at(real, positions * 2, np.ascontiguousarray(parts.real))
+        np.add.at(real, positions * 2 + 1, np.ascontiguousarray(parts.imag))
         return
     if values.dtype != out.dtype:
         values = values.astype(out.dtype)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from typing import Any
 
 _backend: Any = None
+
+
+def _cupy() -> Any:
+    """The library; not by an import statement, which type checkers take for this module."""
+    return importlib.import_module("cupy")
 
 
 def why_not() -> str | None:
@@ -16,9 +22,7 @@ def why_not() -> str | None:
             "(or gradlib[cuda13]), or use device='cpu'."
         )
     try:
-        import cupy
-
-        count = cupy.cuda.runtime.getDeviceCount()
+        count = _cupy().cuda.runtime.getDeviceCount()
     except Exception as exc:
         return f"CUDA is not available: CuPy is installed but cannot use a CUDA device ({exc}). Use device='cpu'."
     return None if count else "CUDA is not available: no CUDA device was found. Use device='cpu'."
@@ -41,9 +45,7 @@ class CupyBackend:
     name = "cupy"
 
     def __init__(self) -> None:
-        import cupy
-
-        self.xp = cupy
+        self.xp = _cupy()
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self.xp, name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, overload
+
 import ml_dtypes
 import numpy as np
 
@@ -135,6 +137,10 @@ def of_scalar(value) -> dtype:
     raise TypeError(f"expected a number, got {type(value).__name__}")
 
 
+@overload
+def promote(a: dtype, b: dtype | None) -> dtype: ...
+@overload
+def promote(a: dtype | None, b: dtype | None) -> Any: ...
 def promote(a: dtype | None, b: dtype | None) -> dtype | None:
     """The smallest dtype that both convert to without a loss of category; None is neutral."""
     if a is b or b is None:

@@ -14,12 +14,26 @@ import numpy as np
 from . import saved
 from .modes import state
 
-_raw: dict[type, Any] = {}
-_pending: list = []
+_raw: dict[type, Namespace] = {}  # type of a raw array -> its namespace
+_ops: dict[str, Any] = {}
+_functions: dict[str, Any] = {}
 
 
 class Namespace:
-    """Ops under their names: F.exp(x), F.sum(x, dim, keepdim)."""
+    """Ops under their names: F.exp(x), F.sum(x, dim, keepdim). A name is looked up once and then an attribute."""
+
+    def __init__(self, backend: Any = None):
+        self.backend = backend  # None: the recording ops on Tensors
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _functions:
+            value: Any = partial(_functions[name], self)
+        elif name in _ops:
+            value = _ops[name].call if self.backend is None else _kernel(_ops[name], self.backend)
+        else:
+            raise AttributeError(f"formulas know no op or function named {name!r}")
+        setattr(self, name, value)
+        return value
 
 
 traced_ops = Namespace()
@@ -32,74 +46,44 @@ def numpy_backend():
 
 
 def raw_ops(array) -> Namespace:
-    """The namespace for raw arrays of this kind."""
+    """The namespace for raw arrays of this kind; of several gradients, the first that is not None decides."""
     return _raw.get(array.__class__) or _raw_for(array)
 
 
 def _raw_for(array) -> Namespace:
     from ..backends import backend_of
 
-    if isinstance(array, (np.generic, tuple, list)) or array is None:
-        one = (
-            next((a for a in array if a is not None), None)
-            if isinstance(array, (tuple, list))
-            else None
-        )
-        if one is not None:
-            return raw_ops(one)
-        return _raw.setdefault(np.ndarray, _bind(numpy_backend()))
-    found = _raw[array.__class__] = _bind(backend_of(array))
+    if isinstance(array, (tuple, list)):
+        return raw_ops(next((a for a in array if a is not None), np.float32(0)))
+    backend = backend_of(array)
+    known = next((space for space in _raw.values() if space.backend is backend), None)
+    found = _raw[array.__class__] = known or Namespace(backend)
     return found
 
 
-def _bind(backend) -> Namespace:
-    namespace = Namespace()
-    for op in _pending:
-        _bind_op(namespace, backend, op)
-    for name, fn in _functions.items():
-        setattr(namespace, name, partial(fn, namespace))
-    namespace.backend = backend  # type: ignore[attr-defined]
-    return namespace
-
-
-def _bind_op(namespace, backend, op) -> None:
-    """The kernel of `op` with the backend filled in, attributes by position or keyword, hidden values dropped."""
-    forward, attrs, n = op.forward, op.attrs, len(op.tensors)
+def _kernel(op, backend):
+    """The kernel of `op` with the backend filled in: tensors and attributes by position, hidden values dropped."""
     if op.ufunc:
-        setattr(namespace, op.name, getattr(backend, op.ufunc))
-        return
-    first_only = op.n_out == 1 and bool(op.hidden)
-
-    def raw(*args, **kwargs):
-        if len(args) > n:
-            kwargs = {**dict(zip(attrs, args[n:], strict=False)), **kwargs}
-            args = args[:n]
-        out = forward(backend, *args, **kwargs)
-        return out[0] if first_only else out
-
-    setattr(namespace, op.name, raw)
+        return getattr(backend, op.ufunc)
+    tensors = [f"{t}=None" if t in op.optional else t for t in op.tensors]
+    parameters = ", ".join((*(op.tensors if op.attrs else tensors), *op.attrs))
+    given = ", ".join((*op.tensors, *(f"{a}={a}" for a in op.attrs)))
+    first = "[0]" if op.n_out == 1 and op.hidden else ""
+    names = {"forward": op.forward, "backend": backend}
+    exec(f"def kernel({parameters}):\n    return forward(backend, {given}){first}", names)
+    return names["kernel"]
 
 
 def register(op) -> None:
     """Make a declared op known to formulas."""
-    _pending.append(op)
-    setattr(traced_ops, op.name, op.call)
-    for namespace in _raw.values():
-        _bind_op(namespace, namespace.backend, op)
-
-
-_functions: dict[str, Any] = {}
+    _ops[op.name] = op
 
 
 def formula_function(name: str | None = None):
     """Make ``fn(F, ...)``, written like a formula, available to formulas as ``F.<name>(...)`` in both modes."""
 
     def publish(fn):
-        key = name or fn.__name__
-        _functions[key] = fn
-        setattr(traced_ops, key, partial(fn, traced_ops))
-        for namespace in _raw.values():
-            setattr(namespace, key, partial(fn, namespace))
+        _functions[name or fn.__name__] = fn
         return fn
 
     return publish

@@ -86,10 +86,11 @@ class Op:
     ):
         self.name, self.view, self.n_out = name, view, n_out
         self.ufunc = forward if isinstance(forward, str) else None
-        if self.ufunc is not None:
+        self.forward: Callable
+        if isinstance(forward, str):
             names = (args or "self").split()
             self.tensors, self.attrs, self.optional, self.variadic = tuple(names), (), (), False
-            self.forward = _ufunc_forward(self.ufunc)
+            self.forward = _ufunc_forward(forward)
         else:
             self.forward = forward
             self._read_signature(forward)

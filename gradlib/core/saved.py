@@ -8,6 +8,7 @@ keeping the Tensor would make a cycle.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from numpy import ndarray
@@ -88,7 +89,7 @@ def _share(tensor) -> Storage:
     return share(tensor)
 
 
-def hooks_for_saving():
+def hooks_for_saving() -> Any:
     """The innermost pair of saved-tensor hooks, or None."""
     if not state.bits & SAVED_HOOKS or not state.saved_hooks:
         return None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 import numpy as np
 from numpy import ndarray
@@ -24,7 +24,7 @@ from .views import View
 new = object.__new__
 
 
-class Size(tuple):
+class Size(tuple[int, ...]):
     """The shape of a tensor: a tuple of ints that prints as ``torch.Size([2, 3])``."""
 
     __slots__ = ()
@@ -39,11 +39,15 @@ class Size(tuple):
     def __repr__(self) -> str:
         return f"torch.Size([{', '.join(map(str, self))}])"
 
+    @overload
+    def __getitem__(self, item: SupportsIndex) -> int: ...
+    @overload
+    def __getitem__(self, item: slice) -> Size: ...
     def __getitem__(self, item):
         out = tuple.__getitem__(self, item)
         return Size(out) if isinstance(item, slice) else out
 
-    def __add__(self, other):
+    def __add__(self, other) -> Size:
         return Size(tuple.__add__(self, tuple(other)))
 
     def __reduce__(self):
@@ -83,12 +87,18 @@ class Tensor:
         __rmul__: Any
         __truediv__: Any
         __rtruediv__: Any
+        __div__: Any
+        __rdiv__: Any
         __floordiv__: Any
+        __rfloordiv__: Any
         __mod__: Any
+        __rmod__: Any
         __pow__: Any
         __rpow__: Any
         __matmul__: Any
         __neg__: Any
+        __pos__: Any
+        __abs__: Any
         __invert__: Any
         __and__: Any
         __or__: Any
@@ -101,6 +111,9 @@ class Tensor:
         __isub__: Any
         __imul__: Any
         __itruediv__: Any
+        __ifloordiv__: Any
+        __imod__: Any
+        __ipow__: Any
         __getitem__: Any
         __setitem__: Any
         __iter__: Any
@@ -162,6 +175,10 @@ class Tensor:
     def shape(self) -> Size:
         return Size(self._array.shape)
 
+    @overload
+    def size(self) -> Size: ...
+    @overload
+    def size(self, dim: int) -> int: ...
     def size(self, dim: int | None = None):
         """The shape, or the length of one dimension."""
         if dim is None:

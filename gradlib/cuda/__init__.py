@@ -20,7 +20,7 @@ def current_device() -> int:
     return int(_backend.get_backend().cuda.runtime.getDevice())
 
 
-def synchronize(device=None) -> None:
+def synchronize(device: Any = None) -> None:
     """Wait for all work on a device; RuntimeError without one."""
     xp = _backend.get_backend()
     index = device.index if hasattr(device, "index") else device

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..core import dtypes
@@ -23,7 +25,9 @@ for _name, _ufunc, *_aliases in (
     ("gt", "greater", "greater"), ("ge", "greater_equal", "greater_equal"),
     ("logical_and", "logical_and"), ("logical_or", "logical_or"), ("logical_xor", "logical_xor"),
 ):  # fmt: skip
-    refuses_complex = {"complex": False} if _name in ("lt", "le", "gt", "ge") else {}
+    refuses_complex: dict[str, Any] = (
+        {"complex": False} if _name in ("lt", "le", "gt", "ge") else {}
+    )
     pointwise(
         _name, _ufunc, *_aliases, args="self other", nondifferentiable="bool", **refuses_complex
     )

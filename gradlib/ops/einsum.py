@@ -216,7 +216,7 @@ def _sum_others(t: Tensor, labels: list, wanted):
     return t, labels
 
 
-def _contract(first, second, wanted, sizes):
+def _contract(first: tuple[Tensor, list], second: tuple[Tensor, list], wanted, sizes):
     """Two (tensor, labels) pairs as one, keeping the labels in `wanted`."""
     (a, la), (b, lb) = _squeeze_ones(*first, sizes), _squeeze_ones(*second, sizes)
     a, la = _sum_others(a, la, {*lb, *wanted})
@@ -306,9 +306,10 @@ def einsum(*args):
         operands, inputs, output = parse_sublists(args)
     inputs, output = _expand_ellipsis(inputs, output, operands)
     plain = [_diagonals(t, labels, k) for k, (t, labels) in enumerate(zip(operands, inputs))]
-    sizes = _sizes(*zip(*plain))
+    tensors, labels = zip(*plain)
+    sizes = _sizes(tensors, labels)
     terms = list(plain)
-    for step in _path(*zip(*plain), output):
+    for step in _path(tensors, labels, output):
         chosen = [terms[i] for i in step]
         terms = [t for i, t in enumerate(terms) if i not in step]
         while len(chosen) > 1:

@@ -758,14 +758,13 @@ Tensor.__rfloordiv__ = lambda self, other: floor_divide_op.call(other, self)
 Tensor.__mod__, Tensor.__rmod__ = remainder.call, lambda self, other: remainder.call(other, self)
 Tensor.__pow__, Tensor.__rpow__ = pow, lambda self, other: pow_tensors.call(other, self)
 Tensor.__neg__, Tensor.__pos__, Tensor.__abs__ = neg.call, positive.call, abs.call
-Tensor.__iadd__, Tensor.__isub__, Tensor.__imul__, Tensor.__itruediv__ = (
-    Tensor.add_,
-    Tensor.sub_,
-    Tensor.mul_,
-    Tensor.div_,
-)
-Tensor.__ifloordiv__, Tensor.__imod__, Tensor.__ipow__ = (
-    Tensor.floor_divide_,
-    Tensor.remainder_,
-    Tensor.pow_,
-)
+for _operator, _method in {
+    "__iadd__": "add_",
+    "__isub__": "sub_",
+    "__imul__": "mul_",
+    "__itruediv__": "div_",
+    "__ifloordiv__": "floor_divide_",
+    "__imod__": "remainder_",
+    "__ipow__": "pow_",
+}.items():
+    setattr(Tensor, _operator, getattr(Tensor, _method))

@@ -83,7 +83,7 @@ def _even_share(xp, self, like, *, dim):
 
 # a mask over its number of true elements, in the dtype of `like`: what each of the tied elements gets
 even_share = declare(
-    "even_share", _even_share, promote="free",
+    "even_share", _even_share, promote="free", nondifferentiable="it shares by a mask, which is a constant",
     samples=lambda t: [
         (t(3, 4, low=0, high=2, dtype=dtypes.bool_), t(3), (1,)), (t(3, low=1, dtype=dtypes.bool_), t(), ()),
     ],
@@ -229,6 +229,7 @@ argmax_op, argmin_op = (
     declare(
         name,
         _arg(name),
+        nondifferentiable="integer",
         samples=lambda t: [(t(3, 4), 1, False), (t(3, 4), None, True), (t(), None, False)],
     )
     for name in ("argmax", "argmin")

@@ -106,7 +106,7 @@ def _sequence_is_tuple(key) -> bool:
     )  # fmt: skip
 
 
-def _item(item, like: Tensor):
+def _item(item, like: Tensor) -> Any:
     """One entry of a key: an int, slice, None, Ellipsis, bool, or a raw index array."""
     if item is None or item is Ellipsis or item.__class__ in (int, slice, bool):
         return item

@@ -126,7 +126,7 @@ def matrix_power(A, n, *, out=None):
             result = square if result is None else result @ square
         n >>= 1
         if not n:
-            return write_out(out, result.clone() if result is A else result)
+            return write_out(out, A.clone() if result is A else result)
         square = square @ square
 
 
@@ -322,7 +322,7 @@ def _geqrf(xp, self):
     return xp.swapaxes(h, -1, -2).copy(), tau
 
 
-geqrf_op = declare("geqrf", _geqrf, n_out=2, samples=lambda t: [(t(4, 3),), (t(3, 3),)])
+geqrf_op = declare("geqrf", _geqrf, n_out=2, nondifferentiable="not in PyTorch either: use linalg.qr", samples=lambda t: [(t(4, 3),), (t(3, 3),)])
 
 
 @function("geqrf", method=True)

@@ -8,7 +8,7 @@ from ..core.op import declare
 from ..core.tensor import Tensor
 from ._blocks import floating
 from .activation import logsigmoid_op
-from .expose import function
+from .expose import PUBLIC, function
 from .loss import MEAN, NONE, SUM, reduced, reduction_number
 from .norm import pairwise_distance
 
@@ -267,12 +267,52 @@ def _ctc(xp, log_probs, *, targets, lengths, blank, zero_infinity):
     return xp.asarray(losses.astype(host.dtype)), xp.asarray(counts.astype(host.dtype))
 
 
+NEVER = -1e30  # a log probability of 0 that differences of do not make nan
+
+
+def _shifted_tensor(row: Tensor, by: int):
+    head = row.new_full((by,), NEVER)
+    return PUBLIC["cat"]([head, row[: row.shape[0] - by]]) if by < row.shape[0] else row * 0 + NEVER
+
+
+def _ctc_recorded(log_probs: Tensor, target, blank: int):
+    """The log likelihood of one sequence in recorded operations; log_probs (T, C)."""
+    labels, skip = _ctc_labels(np.asarray(target, int), blank)
+    scores = log_probs[:, Tensor._make(labels)]
+    start = Tensor._make(np.arange(len(labels)) >= 2)
+    blocked = Tensor._make(~skip)
+    alpha = scores[0].masked_fill(start, NEVER)
+    for t in range(1, log_probs.shape[0]):
+        total = alpha.logaddexp(_shifted_tensor(alpha, 1))
+        total = total.logaddexp(_shifted_tensor(alpha, 2).masked_fill(blocked, NEVER))
+        alpha = total + scores[t]
+    return alpha[-2:].logsumexp(0)
+
+
+def _ctc_counts(log_probs: Tensor, targets, lengths, blank) -> Tensor:
+    """The posterior counts as a function of the log probabilities: the gradient of the likelihoods."""
+    from ..autograd import grad
+
+    total = log_probs.sum() * 0
+    for n, (target, length) in enumerate(zip(targets, lengths, strict=True)):
+        if length:
+            likelihood = _ctc_recorded(log_probs[:length, n], target, blank)
+            if float(likelihood.detach()) > 0.5 * NEVER:
+                total = total + likelihood
+    return grad(total, log_probs, create_graph=True)[0]
+
+
 ctc_op = declare(
-    "ctc_loss_op", _ctc, node="CtcLossBackward0", hidden={"counts": None},
-    # only first derivatives: the counts are taken as constants, as in PyTorch
+    "ctc_loss_op",
+    _ctc,
+    node="CtcLossBackward0",
+    hidden={"counts": _ctc_counts},
     log_probs=lambda F, g, counts: -F.reshape(g, (1, -1, 1)) * counts,
-    samples=lambda t: [(t(4, 2, 3, requires_grad=False), ((1, 2), (1,)), (4, 3), 0, False)],
-)  # fmt: skip
+    samples=lambda t: [
+        (t(4, 2, 3), ((1, 2), (1,)), (4, 3), 0, False),
+        (t(5, 1, 3), ((2, 2),), (5,), 0, True),
+    ],
+)
 
 
 def ctc_loss(
@@ -282,7 +322,6 @@ def ctc_loss(
 
     log_probs: (T, N, C) or (T, C) log probabilities. targets: (N, S), or all in a row. lengths: one for each sequence.
     reduction "mean" divides each loss by its target's length first. zero_infinity: impossible targets count 0.
-    The second derivative is not available.
     """
     number = reduction_number(reduction)
     alone = log_probs.dim() == 2

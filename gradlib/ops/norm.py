@@ -81,7 +81,7 @@ vector_norm_op = declare(
 )  # fmt: skip
 
 
-def vector_norm(input, ord=2, dim=None, keepdim=False, *, dtype=None, out=None):
+def vector_norm(input, ord: float = 2, dim=None, keepdim=False, *, dtype=None, out=None):
     """The norm of order `ord` (a number, inf or -inf) of vectors along `dim`; all elements are one vector by default.
 
     The gradient at 0 is 0; ties of inf norms share it. Complex input gives a real result.

@@ -107,7 +107,7 @@ randn, randn_like = _factory("randn", _normal, "standard normal numbers")
 @function("randint")
 def randint(
     low,
-    high=None,
+    high: Any = None,
     size=None,
     *,
     generator=None,
@@ -198,7 +198,7 @@ def normal(
             requires_grad,
             out,
         )
-    some = mean if isinstance(mean, Tensor) else std
+    some: Any = mean if isinstance(mean, Tensor) else std
     shape = np.broadcast_shapes(*(t._array.shape for t in (mean, std) if isinstance(t, Tensor)))
     noise = finish(_at(_normal(rng_of(generator), shape, some._array.dtype), some.device))
     value = noise * (std.detach() if isinstance(std, Tensor) else std) + (

@@ -511,6 +511,7 @@ all_op, any_op = (
     declare(
         name,
         _logical(name),
+        nondifferentiable="bool",
         samples=lambda t: [(t(3, 4), (1,), False), (t(2, 3), (), True), (t(0, 3), (0,), False)],
     )
     for name in ("all", "any")
@@ -526,6 +527,7 @@ def _count_nonzero(xp, self, *, dim):
 count_nonzero_op = declare(
     "count_nonzero",
     _count_nonzero,
+    nondifferentiable="integer",
     samples=lambda t: [(t(3, 4), (1,)), (t(2, 3), ()), (t(0, 3), (0,))],
 )
 

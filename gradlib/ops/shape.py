@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
+from typing import Any
 
 import numpy as np
 
@@ -287,7 +288,7 @@ def permute(input, *dims, **kw):
 
 
 @function("transpose", "swapaxes", "swapdims", method=True)
-def transpose(input, dim0=None, dim1=None, *, axis0=None, axis1=None):
+def transpose(input, dim0: Any = None, dim1: Any = None, *, axis0: Any = None, axis1: Any = None):
     """A view with two dimensions exchanged."""
     n = input._array.ndim
     first = wrap_dim(axis0 if dim0 is None else dim0, n)

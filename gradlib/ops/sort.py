@@ -5,10 +5,9 @@ Sorting ops compute indices first; the values are then gathered, and that gather
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
+from .. import return_types
 from ..core import errors
 from ..core.op import Op, declare
 from ..core.tensor import Tensor, wrap_dim
@@ -19,28 +18,6 @@ from .split import unbind
 
 I8, I4 = np.dtype(np.int64), np.dtype(np.int32)
 
-
-class Sorted(NamedTuple):
-    """Values and their indices in the input."""
-
-    values: Tensor
-    indices: Tensor
-
-
-class sort_result(Sorted):
-    """``gradlib.return_types.sort``."""
-
-
-class topk_result(Sorted):
-    """``gradlib.return_types.topk``."""
-
-
-class kthvalue_result(Sorted):
-    """``gradlib.return_types.kthvalue``."""
-
-
-for _cls, _name in ((sort_result, "sort"), (topk_result, "topk"), (kthvalue_result, "kthvalue")):
-    _cls.__name__ = _cls.__qualname__ = _name
 
 # -- indices -----------------------------------------------------------------------------------------------------
 
@@ -129,7 +106,7 @@ def sort(input, dim=-1, descending=False, stable=False, *, out=None):
     _refuse_complex(input)
     dim = wrap_dim(dim, input._array.ndim)
     index = argsort_op.call(input, dim, bool(descending))
-    return write_out(out, sort_result(sort_op.call(input, index, dim), index))
+    return write_out(out, return_types.sort(sort_op.call(input, index, dim), index))
 
 
 @function("argsort", method=True)
@@ -157,7 +134,7 @@ def topk(input, k, dim=-1, largest=True, sorted=True, *, out=None):
         kind = "complex" if input._array.dtype.kind == "c" else "bool"
         raise RuntimeError(f"topk does not support {kind} dtypes on CPU")
     index = topk_index_op.call(input, k, dim, bool(largest), bool(sorted))
-    return write_out(out, topk_result(topk_op.call(input, index, dim), index))
+    return write_out(out, return_types.topk(topk_op.call(input, index, dim), index))
 
 
 @function("kthvalue", method=True)
@@ -173,8 +150,8 @@ def kthvalue(input, k, dim=-1, keepdim=False, *, out=None):
         place = index.squeeze(dim)
         flat = index._array
         values = kthvalue_dropped(input, flat, dim)
-        return write_out(out, kthvalue_result(values, place))
-    return write_out(out, kthvalue_result(kthvalue_op.call(input, index, dim), index))
+        return write_out(out, return_types.kthvalue(values, place))
+    return write_out(out, return_types.kthvalue(kthvalue_op.call(input, index, dim), index))
 
 
 def kthvalue_dropped(input: Tensor, index, dim: int) -> Tensor:

@@ -140,7 +140,11 @@ def test_parents_in_double_backward():  # rows: ANOM-08
 def test_the_state_is_restored_after_an_error():  # rows: ANOM-09
     with pytest.raises(KeyError), set_detect_anomaly(True, check_nan=False):
         raise KeyError
-    with pytest.warns(UserWarning), pytest.raises(KeyError), detect_anomaly(check_nan=False):
+    with (
+        pytest.warns(UserWarning, match=ENABLED),
+        pytest.raises(KeyError),
+        detect_anomaly(check_nan=False),
+    ):
         raise KeyError
     assert not gl.is_anomaly_enabled()
     assert gl.is_anomaly_check_nan_enabled()

@@ -49,7 +49,7 @@ def test_make_dual_errors(one):  # rows: FWD-02 FWD-03 FWD-04
             fw.make_dual(one, gl.ones(4))
         with pytest.raises(
             ValueError,
-            match="Expected primal to be floating point or complex, but got: torch.int64",
+            match=r"Expected primal to be floating point or complex, but got: torch.int64",
         ):
             fw.make_dual(one.long(), one)
         with pytest.raises(ValueError, match="Expected tangent to be floating point or complex"):

@@ -118,7 +118,7 @@ def test_missing_methods(x):  # rows: FN-03 FN-05 FN-13 FN-14
         Function.jvp(None)
     with pytest.raises(NotImplementedError, match="setup_context is not implemented"):
         Function.setup_context(None, (), None)
-    with pytest.raises(NotImplementedError, match="To use autograd.Function with vmap"):
+    with pytest.raises(NotImplementedError, match=r"To use autograd.Function with vmap"):
         Function.vmap(None, (), 1)
 
 
@@ -243,7 +243,7 @@ def test_saved_inputs_keep_identity_and_are_checked(x):  # rows: FN-17 INPLACE-0
     assert y.grad_fn.saved_tensors[0] is a
     a.mul_(2)
     with pytest.raises(
-        RuntimeError, match="modified by an inplace operation.*version 1; expected version 0"
+        RuntimeError, match=r"modified by an inplace operation.*version 1; expected version 0"
     ):
         y.sum().backward()
 
@@ -397,7 +397,7 @@ def test_returned_views(x):  # rows: VIEW-06
     assert y.grad_fn.name() == "GBackward"
     with pytest.raises(
         RuntimeError,
-        match="Output 0 of G is a view and is being modified inplace. This view was cre",
+        match=r"Output 0 of G is a view and is being modified inplace. This view was cre",
     ):
         y.add_(1)
     base = x * 2
@@ -563,7 +563,7 @@ def test_old_forms(x):  # rows: FN-34 FN-38 FN-39 FN-40 FN-45
         RuntimeError, match="Legacy autograd function with non-static forward method is deprecated"
     ):
         old(x)
-    with pytest.warns(DeprecationWarning):
+    with pytest.warns(DeprecationWarning, match="should not be instantiated"):
         assert InplaceFunction(True).inplace is True
     for method in (NestedIOFunction.forward_extended, NestedIOFunction.backward_extended):
         with pytest.raises(NotImplementedError):

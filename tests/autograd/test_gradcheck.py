@@ -95,7 +95,7 @@ def test_inputs_are_checked():  # rows: GC-10 GC-11 GC-12 GC-13
     spread = gl.rand(1, dtype=gl.float64).expand(3).requires_grad_()
     with pytest.raises(
         RuntimeError,
-        match="The 0th input has a dimension with stride 0. gradcheck only supports inputs",
+        match=r"The 0th input has a dimension with stride 0. gradcheck only supports inputs",
     ):
         gradcheck(gl.sin, (spread,))
 
@@ -103,7 +103,8 @@ def test_inputs_are_checked():  # rows: GC-10 GC-11 GC-12 GC-13
 @FAST
 def test_mismatch(fast):  # rows: GC-02
     with pytest.raises(
-        GradcheckError, match="^Jacobian mismatch for output 0 with respect to input 0,\nnumerical:"
+        GradcheckError,
+        match=r"^Jacobian mismatch for output 0 with respect to input 0,\nnumerical:",
     ) as e:
         gradcheck(factor(3), (draw(3),), fast_mode=fast)
     assert "analytical:tensor([[3., 0., 0.]" in str(e.value)
@@ -146,7 +147,7 @@ def test_complex_outputs_say_which_part():  # rows: GC-15
     f = make(lambda ctx, a: a * 2j, lambda ctx, g: g * 2j)
     with pytest.raises(
         GradcheckError,
-        match="^While considering the (real|imaginary) part of complex outputs only, Jac",
+        match=r"^While considering the (real|imaginary) part of complex outputs only, Jac",
     ):
         gradcheck(f, (draw(2, dtype=gl.complex128),))
 
@@ -156,7 +157,7 @@ def test_nondeterministic_backward(fast):  # rows: GC-06
     f = make(lambda ctx, a: a * 2, lambda ctx, g: g * 2 + gl.rand(3, dtype=gl.float64) * 1e-8 * g)
     with pytest.raises(
         GradcheckError,
-        match="^Backward is not reentrant, i.e., running backward with same input and gra",
+        match=r"^Backward is not reentrant, i.e., running backward with same input and gra",
     ):
         gradcheck(f, (draw(3),), fast_mode=fast)
     assert gradcheck(f, (draw(3),), nondet_tol=1e-3, fast_mode=fast)
@@ -220,8 +221,17 @@ def test_gradgradcheck():  # rows: GC-16 GC-17 GC-18
     assert gradcheck(wrong, (x,))
     with pytest.raises(GradcheckError):
         gradgradcheck(wrong, (x,))
-    options = {"eps": 1e-6, "atol": 1e-5, "rtol": 1e-3, "nondet_tol": 0.0, "check_undefined_grad": True,
-               "check_grad_dtypes": True, "check_batched_grad": True, "check_rev_over_rev": True, "masked": False}  # fmt: skip
+    options = {
+        "eps": 1e-6,
+        "atol": 1e-5,
+        "rtol": 1e-3,
+        "nondet_tol": 0.0,
+        "check_undefined_grad": True,
+        "check_grad_dtypes": True,
+        "check_batched_grad": True,
+        "check_rev_over_rev": True,
+        "masked": False,
+    }
     assert gradgradcheck(wrong, (x,), raise_exception=False, **options) is False
     assert gradgradcheck(gl.sin, (x,), **options)
 

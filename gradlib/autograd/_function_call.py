@@ -1,0 +1,370 @@
+"""The end of a custom Function's call: history and tangents of its outputs, and what it saves."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from ..core import errors, modes, saved, views
+from ..core.dtypes import DIFFERENTIABLE, from_np
+from ..core.modes import ANOMALY, FORWARD_AD, NO_GRAD, SAVED_HOOKS, state
+from ..core.node import edge
+from ..core.source import user_frame
+from ..core.storage import bump, share, version_of
+from ..core.tensor import Tensor
+from ..ops.shape import alias_op as alias
+
+if TYPE_CHECKING:
+    from .function import BackwardCFunction, FunctionCtx
+
+NO_EDGE = (None, 0)
+DIRTY_MISSING = (
+    "Some elements marked as dirty during the forward method were not returned as output. The inputs that are modified "
+    "inplace must all be outputs of the Function."
+)
+
+
+DIRTY_LEAF = "a leaf Variable that requires grad has been used in an in-place operation."
+
+
+DIRTY_NO_INPUT = (
+    "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been mutated should be "
+    "passed to ctx.mark_dirty()."
+)
+
+
+DIRTY_VIEW = (
+    "If your Function modifies inplace an input that is a view of another Tensor, your Function cannot return more "
+    "than one Tensor. This is not supported by the current autograd engine. You should either make sure the input is "
+    "not a view (using .clone() for example) or make your Function only return one Tensor (potentially splitting it "
+    "into two Functions: one doing the inplace that returns a single Tensor and a second one that does the other "
+    "operations). You can ask on the forum https://discuss.pytorch.org/ if you need help to do this change."
+)
+
+
+OWN = -4  # versions: see core.saved
+
+
+def finish(cls, ctx: FunctionCtx, node, args: tuple, output, bits: int):
+    """Give forward's outputs their history, keep what is to be saved, run jvp if there are tangents."""
+    if (
+        output.__class__ is Tensor
+        and output._view is None
+        and not output._rg
+        and ctx.dirty_tensors is None
+        and ctx.non_differentiable is None
+        and output._array.dtype in DIFFERENTIABLE
+        and not any([output is a for a in args])
+    ):  # one new tensor: the usual case
+        if node is not None:
+            array = output._array
+            node.outputs = ((array.shape, array.dtype, array.__class__),)
+            output._rg, output._fn, output._nr = True, node, 0
+        outs: Any = (output,)
+        single = True
+    else:
+        single = not isinstance(output, tuple)
+        outs = _with_history(ctx, node, args, (output,) if single else output)
+    if node is not None:
+        if ctx.to_save is not None:
+            save(ctx, node, ctx.to_save)
+        if bits & ANOMALY:
+            from ..core.anomaly import stamp
+
+            stamp(node)
+    if bits & FORWARD_AD:
+        _push_tangents(cls, ctx, args, outs)
+    if ctx.saved_for_forward is not None:
+        ctx.saved_for_forward = None
+    return outs[0] if single else outs
+
+
+def _with_history(ctx: FunctionCtx, node, args: tuple, output: tuple) -> tuple:
+    """The outputs as the caller gets them, in all the cases that are not one new tensor."""
+    inputs = {id(a): a for a in args if isinstance(a, Tensor)}
+    dirty = _tensor_ids(
+        ctx.dirty_tensors, "mark_dirty can only accept variables, but argument {} is of type {}"
+    )
+    constant = _tensor_ids(
+        ctx.non_differentiable,
+        "mark_non_differentiable only accepts variable arguments, but got {1} at position {0}",
+    )
+    if not dirty <= {id(o) for o in output}:
+        raise RuntimeError(DIRTY_MISSING)
+    for tensor in ctx.dirty_tensors or ():
+        bump(tensor, _site(), "mark_dirty()")
+    if node is not None:
+        node.n_out = len(output)
+        node.outputs = tuple(like(o) if isinstance(o, Tensor) else None for o in output)
+    outs = []
+    differentiable = 0
+    for i, out in enumerate(output):
+        if isinstance(out, Tensor):
+            if id(out) in dirty and id(out) not in inputs:
+                warnings.warn(DIRTY_NO_INPUT, UserWarning, stacklevel=4)
+            records = (
+                node is not None and id(out) not in constant and out._array.dtype in DIFFERENTIABLE
+            )
+            nr = 0 if len(output) == 1 else i + 1
+            out = _one_history(
+                out, node if records else None, nr, id(out) in inputs, id(out) in dirty, args
+            )
+            differentiable += records
+        outs.append(out)
+    if node is not None and differentiable > 1:
+        for out in outs:
+            if isinstance(out, Tensor) and out._view is not None:
+                out._view.made_in = views.MULTI_OUTPUT
+    return tuple(outs)
+
+
+def _tensor_ids(tensors: tuple | None, message: str) -> set[int]:
+    for i, t in enumerate(tensors or ()):
+        if not isinstance(t, Tensor):
+            raise RuntimeError(message.format(i, type(t).__name__))
+    return {id(t) for t in tensors or ()}
+
+
+def _site():
+    frame = user_frame(sys._getframe(1))
+    return frame.f_code, frame.f_lasti
+
+
+def _one_history(out: Tensor, node, nr: int, is_input: bool, is_dirty: bool, args: tuple) -> Tensor:
+    """`out` as output `nr` of `node`, or as a constant if that is None."""
+    if node is None:
+        if is_dirty or not (is_input or out._rg):
+            return out
+        if is_input:
+            return out.detach() if out._rg else _alias_unrecorded(out)
+        if out._view is None:
+            out._rg, out._fn, out._nr = False, None, 0
+        return out
+    if is_dirty and is_input:
+        if out._rg and out.is_leaf:
+            raise RuntimeError(DIRTY_LEAF)
+        _rewrite(out, node, nr, args)
+        return out
+    if is_input:
+        out = _alias_unrecorded(out)
+    view = out._view
+    out._rg = True
+    if view is None:
+        out._fn, out._nr = node, nr
+    else:
+        view.made_in = views.CUSTOM_FUNCTION
+        view.fn, view.nr, out._fn = node, nr, None
+        view.version = -1 if out.is_inference() else version_of(out)
+    return out
+
+
+def _alias_unrecorded(tensor: Tensor) -> Tensor:
+    with modes.Flag(NO_GRAD, True):
+        return alias.call(tensor)
+
+
+def _rewrite(tensor: Tensor, node, nr: int, args: tuple) -> None:
+    """The history of an input that forward changed in place."""
+    from ..core.inplace import set_history
+
+    view = tensor._view
+    if view is not None and tensor._fn is None:
+        if node.n_out > 1:
+            raise RuntimeError(DIRTY_VIEW)
+        if view.made_in != views.DEFAULT:
+            raise views.refusal(view)
+        if view.base._rg and view.base.is_leaf:
+            raise RuntimeError(errors.VIEW_OF_LEAF_INPLACE)
+        # CopySlices takes the first edge for that of the part which is written
+        tensors = [a for a in args if isinstance(a, Tensor)]
+        node.first = first = next(k for k, a in enumerate(tensors) if a is tensor)
+        edges = list(node.edge_list)
+        edges.insert(0, edges.pop(first))
+        node.edge_list = tuple(edges)
+    tensor._grad = None
+    set_history(tensor, node, nr)
+
+
+def save(ctx: FunctionCtx, node: BackwardCFunction, tensors: tuple) -> None:
+    """Keep what save_for_backward was given, when the outputs have their history."""
+    kept, versions = [], []
+    pair = saved.hooks_for_saving() if state.bits & SAVED_HOOKS else None
+    for i, value in enumerate(tensors):
+        version = saved.DIRECT
+        if isinstance(value, Tensor):
+            if pair is not None:
+                value, version = PackedSaved(value, pair, node), saved.PACKED
+            elif _made_by(value, node):
+                value, version = OwnOutput(value), OWN
+            else:
+                counter = value._ver
+                version = counter if type(counter) is int else version_of(value, saving=True)
+        elif value is not None:
+            raise TypeError(
+                f"save_for_backward can only save variables, but argument {i} is of type {type(value).__name__}"
+            )
+        kept.append(value)
+        versions.append(version)
+    ctx._saved, ctx._versions = tuple(kept), tuple(versions)
+    ctx.to_save = None
+
+
+class OwnOutput:
+    """An output that its own Node saved: kept without the Tensor, which would make a cycle."""
+
+    __slots__ = ("array", "nr", "storage", "version")
+
+    def __init__(self, out: Tensor):
+        self.array, self.storage = out._array, share(out)
+        self.nr, self.version = edge(out)[1], self.storage.version
+
+    def tensor(self, node, i: int) -> Tensor:
+        storage = self.storage
+        if storage.version != self.version:
+            raise errors.modified(
+                node, f"saved_tensors[{i}]", self.array, self.version, storage, self.nr
+            )
+        out = Tensor._make(self.array)
+        out._ver = storage
+        if node is not None:
+            out._rg, out._fn, out._nr = True, node, self.nr
+        return saved.restore_tangent(node, self.nr, out)
+
+
+class PackedSaved:
+    """A saved tensor under saved-tensor hooks."""
+
+    __slots__ = ("packed",)
+
+    def __init__(self, tensor: Tensor, pair: tuple, node):
+        own = _made_by(tensor, node)
+        fn, nr = (
+            (saved.SELF, edge(tensor)[1]) if own else NO_EDGE if tensor.is_leaf else edge(tensor)
+        )
+        self.packed = saved.Packed(tensor, *pair, fn, nr)
+
+    def tensor(self, node, i: int) -> Tensor:
+        return self.packed.tensor(node)
+
+
+def _made_by(tensor: Tensor, node) -> bool:
+    return tensor._fn is node or (tensor._view is not None and tensor._view.fn is node)
+
+
+class RawSaved(saved.SavedTensor):
+    """One saved tensor of a custom Function: ``grad_fn._raw_saved_tensors[i]``."""
+
+    __slots__ = ()
+
+    def register_hooks(self, pack_hook, unpack_hook) -> None:
+        """Call `pack_hook` with the saved tensor now, and `unpack_hook` with its result at each access."""
+        node, i = self._node, self._name
+        ctx = node.ctx
+        if ctx._saved is None:
+            raise RuntimeError(saved.HOOKS_AFTER_FREE)
+        if ctx._versions[i] == saved.PACKED:
+            raise RuntimeError(saved.HOOKS_TWICE)
+        value = ctx._saved[i]
+        if value is None:
+            raise RuntimeError(saved.HOOKS_ON_NONE)
+        if ctx._versions[i] == OWN:
+            value = value.tensor(node, i)
+        packed = PackedSaved(value, (pack_hook, unpack_hook), node)
+        ctx._saved = (*ctx._saved[:i], packed, *ctx._saved[i + 1 :])
+        ctx._versions = (*ctx._versions[:i], saved.PACKED, *ctx._versions[i + 1 :])
+
+
+def _push_tangents(cls, ctx: FunctionCtx, args: tuple, outs: tuple) -> None:
+    """Run jvp if an input has a tangent, and give the outputs theirs."""
+    from ..core.tangents import own_tangent, set_tangent, split_off, tangent_of
+
+    tangents = [tangent_of(a) if isinstance(a, Tensor) else None for a in args]
+    if all(t is None for t in tangents):
+        return
+    with modes.Flag(FORWARD_AD, False):
+        if ctx.materialize_grads:
+            tangents = [
+                zeros(like(a))
+                if t is None and isinstance(a, Tensor) and a._array.dtype in DIFFERENTIABLE
+                else t
+                for t, a in zip(tangents, args, strict=True)
+            ]
+        found = cls.jvp(ctx, *tangents)
+        found = found if isinstance(found, tuple) else (found,)
+    if len(found) != len(outs):
+        raise RuntimeError(
+            f"Function's jvp returned an invalid number of forward gradients (expected {len(outs)} "
+            f"but got {len(found)})"
+        )
+    dirty = {id(t) for t in ctx.dirty_tensors or ()}
+    constant = {id(t) for t in ctx.non_differentiable or ()}
+    for i, (out, tangent) in enumerate(zip(outs, found, strict=True)):
+        if tangent is not None:
+            _check_tangent(i, out, tangent, constant)
+        if id(out) in dirty:
+            set_tangent(out, tangent)
+        elif tangent is not None:
+            own_tangent(split_off(out), tangent)
+        if tangent is not None and out._rg:
+            saved.keep_tangent(*edge(out), out)
+
+
+def _check_tangent(i: int, out, tangent, constant: set[int]) -> None:
+    if not isinstance(tangent, Tensor):
+        raise RuntimeError(
+            f"expected Variable or None (got {type(tangent).__name__}) for grad output {i}."
+        )
+    if not isinstance(out, Tensor) or id(out) in constant or out._array.dtype not in DIFFERENTIABLE:
+        raise RuntimeError(
+            f"Function's jvp returned a gradient at position {i}, but  the corresponding forward output is not a "
+            "differentiable Tensor.You should return None at that position instead."
+        )
+    if tangent._array.shape != out._array.shape:
+        raise RuntimeError(errors.tangent_size(out._array.shape, tangent._array.shape))
+
+
+def like(tensor: Tensor) -> tuple:
+    array = tensor._array
+    return array.shape, array.dtype, array.__class__
+
+
+def zeros(like: tuple) -> Tensor:
+    from ..backends import _BY_TYPE
+
+    shape, dtype, kind = like
+    return Tensor._make(_BY_TYPE[kind].zeros(shape, dtype))
+
+
+def fit(node: BackwardCFunction, grad: Tensor, index: int, want: tuple) -> Tensor:
+    """`grad` summed to the shape and cast to the dtype of the argument; RuntimeError if that is impossible."""
+    from ..core.formulas import traced_ops
+
+    shape, dtype, kind = want
+    have = grad._array.shape
+    if have != shape:
+        extra = len(have) - len(shape)
+        if extra < 0 or any(n not in (1, m) for n, m in zip(shape, have[extra:], strict=True)):
+            raise RuntimeError(
+                f"Function {node.node_name} returned an invalid gradient at index {index} - got {errors.size(have)} "
+                f"but expected shape compatible with {errors.size(shape)}"
+            )
+        grad = traced_ops.sum_to_size(grad, shape)
+    if grad._array.dtype != dtype:
+        if grad._array.dtype.kind == "c" and dtype.kind != "c":
+            raise RuntimeError(
+                f"Function {node.node_name} returned an invalid gradient at index {index} - got {grad.dtype} but the "
+                "input is real"
+            )
+        grad = grad.to(from_np(dtype))
+    if grad._array.__class__ is not kind:
+        from ..backends import _BY_TYPE
+
+        device = _BY_TYPE[kind].name.replace("numpy", "cpu").replace("cupy", "cuda")
+        if grad._array.ndim:
+            raise RuntimeError(
+                f"Function {node.node_name} returned an invalid gradient at index {index} - expected device {device} "
+                f"but got {grad.device}"
+            )
+        grad = grad.to(device)
+    return grad
