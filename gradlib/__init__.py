@@ -1,7 +1,7 @@
 """gradlib: PyTorch's autograd system on NumPy (CPU) and CuPy (CUDA).
 
-``import gradlib as torch`` runs PyTorch code: the same names, semantics and error texts. Tensors, operations and autograd
-are imported at once; ``nn``, ``optim`` and the other subpackages on first use.
+``import gradlib as torch`` runs PyTorch code: the same names, semantics and error texts. Tensors, operations and
+autograd are imported at once; ``nn``, ``optim`` and the other subpackages on first use.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ preserve_format, channels_last = "torch.preserve_format", "torch.channels_last"
 __version__ = "0.1.0"
 
 _SUBPACKAGES = frozenset(
-    ("cuda", "linalg", "nn", "optim", "random", "return_types", "safetensors", "serialization", "special", "testing", "utils")
+    "cuda linalg nn optim random return_types safetensors serialization special testing utils".split()
 )
 _FROM_SERIALIZATION = frozenset(("load", "save"))
 

@@ -21,18 +21,28 @@ def test_op_agrees_with_cpu(name):
         there = there if isinstance(there, tuple) else (there,)
         for a, b in zip(here, there, strict=True):
             assert b.is_cuda
-            np.testing.assert_allclose(a.numpy(force=True), b.numpy(force=True), rtol=1e-9, atol=1e-9)
+            np.testing.assert_allclose(
+                a.numpy(force=True), b.numpy(force=True), rtol=1e-9, atol=1e-9
+            )
         pairs = [(a, b) for a, b in zip(here, there, strict=True) if a.requires_grad]
         if not pairs:
             continue
         leaves = [(t, m) for t, m in zip(tensors, moved, strict=True) if t.requires_grad]
         grads = gl.autograd.grad(
-            [a for a, _ in pairs], [t for t, _ in leaves], [gl.ones_like(a) for a, _ in pairs], allow_unused=True
+            [a for a, _ in pairs],
+            [t for t, _ in leaves],
+            [gl.ones_like(a) for a, _ in pairs],
+            allow_unused=True,
         )
         cuda_grads = gl.autograd.grad(
-            [b for _, b in pairs], [m for _, m in leaves], [gl.ones_like(b) for _, b in pairs], allow_unused=True
+            [b for _, b in pairs],
+            [m for _, m in leaves],
+            [gl.ones_like(b) for _, b in pairs],
+            allow_unused=True,
         )
         for a, b in zip(grads, cuda_grads, strict=True):
             assert (a is None) == (b is None)
             if a is not None:
-                np.testing.assert_allclose(a.numpy(force=True), b.numpy(force=True), rtol=1e-9, atol=1e-9)
+                np.testing.assert_allclose(
+                    a.numpy(force=True), b.numpy(force=True), rtol=1e-9, atol=1e-9
+                )

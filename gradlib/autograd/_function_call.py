@@ -237,12 +237,12 @@ class PackedSaved:
 
     __slots__ = ("packed",)
 
-    def __init__(self, tensor: Tensor, pair: tuple, node):
+    def __init__(self, tensor: Tensor, pair: Any, node):
         own = _made_by(tensor, node)
         fn, nr = (
             (saved.SELF, edge(tensor)[1]) if own else NO_EDGE if tensor.is_leaf else edge(tensor)
         )
-        self.packed = saved.Packed(tensor, *pair, fn, nr)
+        self.packed = saved.Packed(tensor, pair, fn, nr)
 
     def tensor(self, node, i: int) -> Tensor:
         return self.packed.tensor(node)
@@ -259,7 +259,8 @@ class RawSaved(saved.SavedTensor):
 
     def register_hooks(self, pack_hook, unpack_hook) -> None:
         """Call `pack_hook` with the saved tensor now, and `unpack_hook` with its result at each access."""
-        node, i = self._node, self._name
+        node: Any = self._node
+        i: Any = self._name
         ctx = node.ctx
         if ctx._saved is None:
             raise RuntimeError(saved.HOOKS_AFTER_FREE)

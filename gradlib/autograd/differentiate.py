@@ -183,7 +183,7 @@ def _batched(outs, ins, grads, keep_graph, create_graph, allow_unused, materiali
                 f"output, but a mismatch was detected: grad_output has a shape of {None if g is None else g.shape} and "
                 f"output has a shape of {out.shape}."
             )
-    n = sizes.pop()
+    n: Any = sizes.pop()
     rows = []
     for k in range(n):
         last = k == n - 1

@@ -417,7 +417,7 @@ def once_differentiable(fn):
         if not edges:
             return outputs
         outs = outputs if isinstance(outputs, tuple) else (outputs,)
-        node = DelayedError()
+        node: Any = DelayedError()
         node.seq, node.extra, node.edge_list, node.n_out = next_seq(), None, edges, len(outs)
         node.message = (
             "trying to differentiate twice a function that was marked with @once_differentiable"

@@ -182,7 +182,7 @@ def _gather(tensors: tuple, fn: Callable) -> Callable:
         def gather(grad: Tensor) -> None:
             task = state.current_task
             with lock:
-                entry = passes.get(task)
+                entry: Any = passes.get(task)
                 if entry is None:
                     entry = passes[task] = (
                         [None] * len(sources),

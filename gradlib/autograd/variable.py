@@ -18,10 +18,9 @@ class Variable(metaclass=_VariableMeta):
     """``Variable(tensor, requires_grad)`` gives a Tensor on the same memory; every tensor is a Variable. Deprecated."""
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = False):
-        if data is None:
-            from ..ops.create import empty
+        from ..ops.create import empty
 
-            data = empty(0)
-        elif not isinstance(data, Tensor):
+        tensor = empty(0) if data is None else data
+        if not isinstance(tensor, Tensor):
             raise TypeError(f"Variable data has to be a tensor, but got {type(data).__name__}")
-        return data.detach().requires_grad_(requires_grad)
+        return tensor.detach().requires_grad_(requires_grad)

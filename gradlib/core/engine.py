@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
 
@@ -23,6 +24,7 @@ from .tensor import Tensor
 
 by_seq = attrgetter("seq")
 _accumulating = threading.RLock()
+DEEP = 48  # backward passes inside each other on one stack
 
 
 class GraphTask:
@@ -91,12 +93,39 @@ def run_backward(
     bits, outer = state.bits, (state.current_task, state.needed)
     state.current_task, state.needed = task, task.needed
     modes.set_bits(bits & ~(NO_GRAD | INFERENCE) if create_graph else bits & ~INFERENCE | NO_GRAD)
+    state.depth += 1
     try:
-        run(task, order, ready_leaves, partial)
+        if state.depth % DEEP:
+            run(task, order, ready_leaves, partial)
+        else:
+            in_new_thread(lambda: run(task, order, ready_leaves, partial))
     finally:
+        state.depth -= 1
         modes.set_bits(bits)
         state.current_task, state.needed = outer
     return task.captured
+
+
+def in_new_thread(action: Callable[[], None]) -> None:
+    """Run `action` on a fresh stack, in the state of this thread: passes nested deeply would overflow this one's."""
+    here, raised = dict(vars(state)), []
+
+    def body():
+        bits = here.pop("bits", 0)
+        vars(state).update(here)
+        modes.set_bits(bits)
+        try:
+            action()
+        except BaseException as exc:
+            raised.append(exc)
+        finally:
+            modes.set_bits(0)
+
+    thread = threading.Thread(target=body)
+    thread.start()
+    thread.join()
+    if raised:
+        raise raised[0]
 
 
 def schedule(
@@ -255,10 +284,10 @@ def before(task: GraphTask, node: Node, grads: list) -> tuple[list, bool]:
 
 def leads_on(task: GraphTask, node: Node) -> bool:
     """Whether another wanted edge lies beyond `node`."""
-    return any(target in task.needed for target in node.targets())
+    return task.needed is not None and any(target in task.needed for target in node.targets())
 
 
-def step_leaf(task: GraphTask, node: AccumulateGrad, grads: list) -> None:
+def step_leaf(task: GraphTask, node: Any, grads: list) -> None:
     """A leaf's gradient is complete: hooks, capture, accumulation, hooks. `grads` is its only holder."""
     leaf, extra, traced = node.variable, node.extra, task.traced
     if grads[0] is None:
@@ -382,7 +411,7 @@ def keep_gradient(tensor: Tensor, grad: Tensor | None, create_graph: bool) -> No
     """retain_grad: add into the .grad of a non-leaf."""
     have = tensor._grad
     if have is None:
-        tensor._grad = grad if create_graph else Tensor._make(grad._array.copy())
+        tensor._grad = grad if create_graph or grad is None else Tensor._make(grad._array.copy())
     else:
         tensor._grad = have + grad
 

@@ -46,6 +46,7 @@ class ThreadState(threading.local):
     multithreading = True
     current_task: Any = None  # the backward pass that this thread is in
     needed: Any = None  # the nodes whose gradients are wanted, None for all
+    depth = 0  # backward passes inside each other
 
 
 shared = Shared()

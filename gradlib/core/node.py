@@ -150,9 +150,13 @@ class Node:
 
     def __call__(self, *grads):
         """Run this node on gradients given as Tensors; gradients as Tensors, one alone not in a tuple."""
-        from .modes import is_grad_enabled, state  # noqa: F401
+        from .modes import state
 
-        out = self.gradients(tuple(grads), True)
+        needed, state.needed = state.needed, None
+        try:
+            out = self.gradients(tuple(grads), True)
+        finally:
+            state.needed = needed
         return out[0] if len(out) == 1 else out
 
     def __repr__(self) -> str:

@@ -33,10 +33,11 @@ class Packed:
         "unpack",
     )
 
-    def __init__(self, tensor, pack, unpack, fn, nr):
+    def __init__(self, tensor, pair: tuple, fn, nr):
         from .tensor import Tensor
 
-        self.unpack, self.fn, self.nr = unpack, fn, nr
+        pack, self.unpack = pair
+        self.fn, self.nr = fn, nr
         self.requires_grad = tensor._rg
         self.tangent = None
         if state.dual_level >= 0 and tensor._tangent is not None:
@@ -108,7 +109,7 @@ def save_input(node, name: str, value) -> None:
         from .node import edge
 
         fn, nr = edge(value) if value._rg and not value.is_leaf else (None, 0)
-        setattr(node, "s_" + name, Packed(value, *pair, fn, nr))
+        setattr(node, "s_" + name, Packed(value, pair, fn, nr))
         setattr(node, "v_" + name, PACKED)
     else:
         setattr(node, "s_" + name, value)
@@ -121,7 +122,7 @@ def save_result(node, name: str, out, nr: int = 0) -> None:
     storage = _share(out)
     setattr(node, "k_" + name, (storage, nr) if nr else storage)
     if pair is not None:
-        setattr(node, "s_" + name, Packed(out, *pair, SELF, nr))
+        setattr(node, "s_" + name, Packed(out, pair, SELF, nr))
         setattr(node, "v_" + name, PACKED)
     else:
         setattr(node, "s_" + name, out._array)
@@ -225,12 +226,12 @@ class SavedTensor:
             raise RuntimeError(HOOKS_ON_NONE)
         kept = _slot(node, "k_" + name)
         if kept is not None:
-            packed = Packed(value, pack_hook, unpack_hook, SELF, value._nr)
+            packed = Packed(value, (pack_hook, unpack_hook), SELF, value._nr)
         else:
             from .node import edge
 
             fn, nr = edge(value) if not value.is_leaf else (None, 0)
-            packed = Packed(value, pack_hook, unpack_hook, fn, nr)
+            packed = Packed(value, (pack_hook, unpack_hook), fn, nr)
         setattr(node, "s_" + name, packed)
         setattr(node, "v_" + name, PACKED)
 

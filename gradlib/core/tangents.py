@@ -61,7 +61,7 @@ def split_off(tensor: Tensor) -> Tensor:
 def own_tangent(holder: Any, tangent: Tensor | None) -> None:
     """Let `tangent` be that of a tensor (or DualView), whatever aliases it."""
     holder._tangent, holder._tangent_level = tangent, state.dual_serial
-    view = getattr(holder, "_view", None)
+    view: Any = getattr(holder, "_view", None)
     if view.__class__ is DualView:
         view._tangent, view._tangent_level = tangent, state.dual_serial
 

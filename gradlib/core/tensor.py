@@ -230,6 +230,10 @@ class Tensor:
     def nbytes(self) -> int:
         return self._array.size * self._array.itemsize
 
+    @overload
+    def stride(self) -> tuple[int, ...]: ...
+    @overload
+    def stride(self, dim: int) -> int: ...
     def stride(self, dim: int | None = None):
         """Strides in elements."""
         array = self._array

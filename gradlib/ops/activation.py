@@ -176,9 +176,7 @@ def _mish(xp, self):
 
 
 def _mish_grad(F, g, self):
-    w = F.exp(F.clamp_number(self, None, 20.0))
-    top = w * (w + 2.0)
-    t = top / (top + 2.0)
+    t = F.tanh(F.softplus(self, 1.0, 20.0))
     return g * (t + self * F.sigmoid(self) * (1.0 - t * t))
 
 

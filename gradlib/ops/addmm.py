@@ -179,7 +179,9 @@ def _add(op: Op, shape_of, input, a, b, beta, alpha, out):
 
 def _add_inplace(op: Op, shape_of, self, a, b, beta, alpha):
     shape = _product_shape(op, shape_of, self, a, b)
-    beta, alpha = _whole_numbers(op, self, beta, alpha) if isinstance(beta * alpha, float) else (beta, alpha)
+    beta, alpha = (
+        _whole_numbers(op, self, beta, alpha) if isinstance(beta * alpha, float) else (beta, alpha)
+    )
     if self._array.shape != shape:
         raise RuntimeError(
             f"Bad in-place call: input tensor size {size(self._array.shape)} and output tensor "

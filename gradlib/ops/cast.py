@@ -38,7 +38,8 @@ def _cast_back(F, g, self_dtype):
 cast_op = declare(
     "cast",
     lambda xp, self, *, dtype, self_dtype: _cast(xp, self, dtype=dtype),
-    node="ToCopyBackward0", integer_results=True,
+    node="ToCopyBackward0",
+    integer_results=True,
     self=lambda F, g, self_dtype: _cast_back(F, g, self_dtype),
     jvp=lambda self_t, dtype, self_dtype: cast_op.call(self_t, dtype, self_dtype),
     batch="elementwise",
@@ -99,7 +100,10 @@ def check_device(value) -> device:
 
 @method("to")
 def to(self, *args, **kwargs):
-    """``to(dtype)``, ``to(device)``, ``to(device, dtype)``, ``to(other)``; keywords dtype, device, non_blocking, copy."""
+    """``to(dtype)``, ``to(device)``, ``to(device, dtype)``, ``to(other)``.
+
+    Keywords: dtype, device, non_blocking, copy.
+    """
     dtype, target = kwargs.get("dtype"), kwargs.get("device")
     flags = []
     for a in args:

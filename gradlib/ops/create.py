@@ -343,7 +343,8 @@ def from_numpy(ndarray) -> Tensor:
     if any(s < 0 for s in ndarray.strides):
         raise ValueError(
             "At least one stride in the given numpy array is negative, and tensors with negative strides are not "
-            "currently supported. (You can probably work around this by making a copy of your array  with array.copy().)"
+            "currently supported. (You can probably work around this by making a copy of your array  with "
+            "array.copy().)"
         )
     kind = dtypes.from_np(ndarray.dtype)
     return Tensor._make(ndarray if ndarray.dtype is kind.np else ndarray.view(kind.np))

@@ -10,7 +10,7 @@ from ..core.op import declare
 from ..core.tensor import Tensor
 from ._blocks import floating, raw
 from .loss import reduction_number
-from .softmax import ROWS, _ones, exp_rows, log_softmax_op
+from .softmax import LOW_SUM, ROWS, _ones, exp_rows, log_softmax_op
 
 NONE, MEAN, SUM = range(3)
 
@@ -150,25 +150,27 @@ def _cross_entropy(xp, self, target, weight=None, *, reduction, ignore_index):
     rows = _classes_last(self)
     n, width = rows.shape
     classes, weights = _row_weights(xp, target, weight, width, ignore_index, rows.dtype)
-    lse = xp.empty(n, rows.dtype)
+    top, logs = xp.zeros(n, rows.dtype), xp.zeros(n, rows.dtype)
     if xp.name != "numpy":
         top = rows.max(axis=1)
-        lse[...] = xp.log(xp.exp(rows - top[:, None]).sum(axis=1)) + top
+        logs = xp.log(xp.exp(rows - top[:, None]).sum(axis=1))
     elif n and width:
         step = max(1, ROWS // width)
         buffer = np.empty((min(step, n), width), rows.dtype)
         for i in range(0, n, step):
             x = rows[i : i + step]
-            total, shift = exp_rows(x, buffer[: len(x)], 1e-5)
-            np.log(total, out=total)
-            total += shift
-            lse[i : i + step] = total[:, 0]
-    losses = lse - rows[xp.arange(n), classes]
+            total, shift = exp_rows(x, buffer[: len(x)], LOW_SUM)
+            np.log(total[:, 0], out=logs[i : i + step])
+            top[i : i + step] = shift if shift.ndim == 0 else shift[:, 0]
+    # in this order the difference of large scores is exact
+    losses = logs - (rows[xp.arange(n), classes] - top)
     losses *= weights
-    return _reduced(xp, losses, weights, reduction, target.shape), lse
+    return _reduced(xp, losses, weights, reduction, target.shape), top, logs
 
 
-def _cross_entropy_grad(F, g, self, target, weight, result1, reduction, ignore_index, traced):
+def _cross_entropy_grad(
+    F, g, self, target, weight, result1, result2, reduction, ignore_index, traced
+):
     xp = _backend(self)
     shape = tuple(self.shape)
     dim = 0 if len(shape) == 1 else 1
@@ -178,6 +180,7 @@ def _cross_entropy_grad(F, g, self, target, weight, result1, reduction, ignore_i
         rows = xp.wide(_classes_last(self))
         shares = _shares(g if g.dtype.itemsize > 2 else xp.wide(g), weights, reduction)
         out = rows - result1[:, None]
+        out -= result2[:, None]
         xp.exp(out, out=out)
         out *= shares[:, None]
         out[xp.arange(len(out)), classes] -= shares
@@ -205,7 +208,7 @@ def _backend(x):
 
 cross_entropy_op = declare(
     "cross_entropy_op", _cross_entropy, promote="free", node="NllLossBackward0",
-    hidden={"result1": lambda F, self: F.log_softmax(self, 0)},  # only the kernels use it
+    hidden={"result1": None, "result2": None},  # only the kernels use them
     self=_cross_entropy_grad, samples=lambda t: _class_samples(t, (-100,)),
 )  # fmt: skip
 

@@ -142,7 +142,8 @@ def _trunc_divide(xp, self, other):
 
 floor_divide_op = declare(
     "floor_divide", _floor_divide, elementwise=True,
-    self=lambda F, g: F.zeros_like(g), other=lambda F, g: F.zeros_like(g), node="DivBackward0", complex=False)  # fmt: skip
+    self=lambda F, g: F.zeros_like(g), other=lambda F, g: F.zeros_like(g), node="DivBackward0",
+    complex=False)  # fmt: skip
 trunc_divide_op = declare(
     "trunc_divide", _trunc_divide, elementwise=True,
     self=lambda F, g: F.zeros_like(g), other=lambda F, g: F.zeros_like(g), node="DivBackward0",
@@ -400,7 +401,8 @@ atanh = unary(
 atan2 = pointwise(
     "atan2", "arctan2", "arctan2", args="self other", promote="float",
     self=lambda g, self, other: g * other / (self * self + other * other),
-    other=lambda g, self, other: -g * self / (self * self + other * other), domain=(0.2, 2.0), complex=False)  # fmt: skip
+    other=lambda g, self, other: -g * self / (self * self + other * other), domain=(0.2, 2.0),
+    complex=False)  # fmt: skip
 hypot = pointwise(
     "hypot",
     "hypot",
@@ -599,7 +601,7 @@ relu = unary(
 )
 clamp_number = declare(
     "clamp_number",
-    lambda xp, self, *, min, max: xp.clip(self, min, max),
+    lambda xp, self, *, min, max: xp.clip(self, min, max).astype(self.dtype, copy=False),
     node="ClampBackward0",
     self=lambda F, g, self, min, max: g * F.clamp_mask(self, min, max),
     jvp="elementwise",

@@ -58,12 +58,11 @@ def write_out(out: Tensor | None, result: Any) -> Any:
         for o, r in zip(out, result, strict=True):
             write_out(o, r)
         return type(result)(*out) if hasattr(result, "_fields") else tuple(out)
-    if out._rg or result._rg:
-        if is_grad_enabled():
-            raise RuntimeError(
-                "functions with out=... arguments don't support automatic differentiation, but one of the arguments "
-                "requires grad."
-            )
+    if (out._rg or result._rg) and is_grad_enabled():
+        raise RuntimeError(
+            "functions with out=... arguments don't support automatic differentiation, but one of the arguments "
+            "requires grad."
+        )
     if result.dtype.category > out.dtype.category:
         raise RuntimeError(
             f"result type {result.dtype.tensor_type.removesuffix('Tensor')} can't be cast to the desired output type "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from .write import InPlace, quiet, wrote
 # -- numbers -----------------------------------------------------------------------------------------------------
 
 
-def plain_number(value, dtype: dtypes.dtype):
+def plain_number(value, dtype: dtypes.dtype) -> Any:
     """A Python number as NumPy will store it in `dtype`; RuntimeError if it does not fit.
 
     A fraction is cut off for integer types, as PyTorch does.

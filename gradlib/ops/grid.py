@@ -210,6 +210,9 @@ def grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
             part = part * weight.unsqueeze(1)
         total = part if total is None else total + part
     assert total is not None
+    if interpolation_mode == 1:  # the gradient of the grid is zero, not missing
+        step = coordinates[0].clamp(0, 1).floor()
+        total = total + (step - step.detach()).unsqueeze(1)
     return total.reshape(*input.shape[:2], *out)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 import re
 import warnings
+from typing import Any
 
 import numpy as np
 

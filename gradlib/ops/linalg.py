@@ -322,7 +322,10 @@ def _geqrf(xp, self):
     return xp.swapaxes(h, -1, -2).copy(), tau
 
 
-geqrf_op = declare("geqrf", _geqrf, n_out=2, nondifferentiable="not in PyTorch either: use linalg.qr", samples=lambda t: [(t(4, 3),), (t(3, 3),)])
+geqrf_op = declare(
+    "geqrf", _geqrf, n_out=2, nondifferentiable="not in PyTorch either: use linalg.qr",
+    samples=lambda t: [(t(4, 3),), (t(3, 3),)],
+)  # fmt: skip
 
 
 @function("geqrf", method=True)

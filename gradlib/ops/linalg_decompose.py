@@ -470,8 +470,10 @@ def _lu_self(F, gs, self, result0, result1):
 
 
 permutation_matrix = declare(
-    "permutation_matrix", lambda xp, pivots, like: _perm_matrix(xp, _permutation(xp, pivots, like.shape[-2]),
-    like.dtype), promote="free", nondifferentiable="pivots are integers", samples=lambda t: [(t(3, low=3, high=4, dtype=dtypes.int32), t(3, 3))],
+    "permutation_matrix",
+    lambda xp, pivots, like: _perm_matrix(xp, _permutation(xp, pivots, like.shape[-2]), like.dtype),
+    promote="free", nondifferentiable="pivots are integers",
+    samples=lambda t: [(t(3, low=3, high=4, dtype=dtypes.int32), t(3, 3))],
 )  # fmt: skip
 lu_factor_op = declare(
     "linalg_lu_factor", _lu_factor, n_out=2, complex=True, self=_lu_self, nondifferentiable=(1,),

@@ -185,7 +185,10 @@ def _running_index(ufunc: str):
 
 def _running(name: str, ufunc: str, result_type) -> None:
     find = declare(
-        name + "_index", _running_index(ufunc), nondifferentiable="integer", samples=lambda t: [(t(3, 4), 1), (t(), 0)]
+        name + "_index",
+        _running_index(ufunc),
+        nondifferentiable="integer",
+        samples=lambda t: [(t(3, 4), 1), (t(), 0)],
     )
     take = declare(
         name, _take_along, promote="free", samples=_same_samples,

@@ -12,6 +12,9 @@ from ._blocks import floating
 from .expose import function, write_out
 
 ROWS = 1 << 15  # elements of a block of rows
+LOW_SUM = (
+    1e-2  # where a logarithm is wanted, a shared shift must not be far above a row's own maximum
+)
 
 
 # -- kernels ---------------------------------------------------------------------------------------------------------
@@ -53,10 +56,9 @@ def _softmax_block(x, out):
 
 
 def _log_softmax_block(x, out):
-    total, shift = exp_rows(x, out, 1e-5)
-    np.log(total, out=total)
-    total += shift
-    np.subtract(x, total, out=out)
+    total, shift = exp_rows(x, out, LOW_SUM)
+    np.subtract(x, shift, out=out)
+    out -= np.log(total, out=total)
 
 
 def _softmax_grad_block(g, y, out):

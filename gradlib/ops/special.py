@@ -284,7 +284,7 @@ def _sinc_grad(F, g, self):
 
 
 sinc = unary(
-    "sinc", _sinc_grad, forward=lambda xp, self: xp.sinc(self), domain=(0.2, 2.0), complex=False,
+    "sinc", _sinc_grad, forward=floating(lambda xp, self: xp.sinc(self)), domain=(0.2, 2.0), complex=False,
     doc="``sin(pi x) / (pi x)``, and 1 at 0.",
 )  # fmt: skip
 

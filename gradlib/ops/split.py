@@ -72,7 +72,9 @@ for _name in ("split", "unsafe_split"):
 for _name in ("split_with_sizes", "unsafe_split_with_sizes"):
     declare(
         _name, lambda xp, self, *, split_sizes, dim: _pieces(self, split_sizes, dim), n_out=None, jvp="linear",
-        view=False if _name == "unsafe_split_with_sizes" else lambda i, attrs, self, outs: _slice_step(attrs[0], attrs[1], i),
+        view=False if _name == "unsafe_split_with_sizes" else lambda i, attrs, self, outs: (
+            _slice_step(attrs[0], attrs[1], i)
+        ),
         self=lambda F, gs, self_shape, split_sizes, dim: _join_pieces(F, gs, self_shape, split_sizes, dim),
         samples=lambda t: [(t(5, 4), (2, 0, 3), 0), (t(2, 3), (1, 2), 1), (t(0), (0,), 0)], complex=True,
     )  # fmt: skip

@@ -259,7 +259,8 @@ class _Holder:
     __slots__ = ("__weakref__", "frame", "value")
 
     def __init__(self, frame: _Frame):
-        self.frame, self.value = frame, None
+        self.frame = frame
+        self.value: Any = None
 
 
 class _Frame:
@@ -346,7 +347,7 @@ def _identity(value):
     return value
 
 
-def _unpack(holder: _Holder) -> Tensor:
+def _unpack(holder: _Holder) -> Any:
     """The unpack hook: run the part again, once for each backward pass."""
     frame, task = holder.frame, state.current_task
     if task is None or frame.filled_in() is not task or holder.value is None:

@@ -601,6 +601,32 @@ def test_reentrant_backward(x):  # rows: BWD-23
     np.testing.assert_allclose(x.grad, 0.1 * a * np.exp(a), rtol=1e-5)
 
 
+def test_deeply_nested_backward():  # rows: BWD-23
+    """Far more backward passes inside each other than fit on one stack."""
+
+    class Deep(Function):
+        @staticmethod
+        def forward(ctx, a):
+            with gl.enable_grad():
+                ctx.rest = a.detach().requires_grad_() - 1
+            return ctx.rest.detach()
+
+        @staticmethod
+        def backward(ctx, g):
+            if ctx.rest > 0:
+                with gl.enable_grad():
+                    Deep.apply(ctx.rest).backward()
+            elif ctx.rest < 0:
+                raise RuntimeError("from the bottom")
+            return g
+
+    a = gl.tensor(500.0, requires_grad=True)
+    Deep.apply(a).backward()
+    assert a.grad.item() == 1.0
+    with pytest.raises(RuntimeError, match="from the bottom"):
+        Deep.apply(gl.tensor(200.5, requires_grad=True)).backward()
+
+
 def test_threads_share_a_function():  # rows: MT-07
     found = {}
 

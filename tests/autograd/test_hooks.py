@@ -40,7 +40,7 @@ def test_what_a_tensor_hook_returns(x):  # rows: HOOK-02 HOOK-03
     cases = [
         (lambda g: 5, TypeError, "expected Variable, but hook returned 'int'"),
         (lambda g: gl.ones(7), RuntimeError, "hook '<lambda>' has changed the size of value"),
-        (lambda g: g.double(), RuntimeError, r"has changed the type of value \(was torch.FloatTensor got torch.DoubleTensor\)"),
+        (lambda g: g.double(), RuntimeError, r"the type of value \(was torch.FloatTensor got torch.DoubleTensor\)"),
     ]  # fmt: skip
     for hook, error, text in cases:
         y = x * 2

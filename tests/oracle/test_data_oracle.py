@@ -9,8 +9,8 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch.utils.data")
 
-import gradlib  # noqa: E402
-import gradlib.utils.data  # noqa: E402
+import gradlib
+import gradlib.utils.data
 
 Point = namedtuple("Point", "x y")
 

@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from expressions import check, check_error  # noqa: E402
+from expressions import check, check_error
 
 KEYS = """
 0 | -1 | 1, 2 | (0, -1, 1) | slice(1, 3) | slice(None, None, 2) | slice(-2, None) | slice(3, 1)

@@ -11,11 +11,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import gradlib as gl  # noqa: E402
-import gradlib.nn.functional  # noqa: E402
+import gradlib as gl
+import gradlib.nn.functional
 
 sys.path.insert(0, str(Path(__file__).parent))
-from nn_cases import CASES  # noqa: E402
+from nn_cases import CASES
 
 CALLS = {name: (fn, arrays, double) for name, fn, arrays, double in CASES}
 

@@ -13,11 +13,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import gradlib  # noqa: E402
+import gradlib
 
 sys.path.insert(0, str(Path(__file__).parent))
-from layer_cases import CASES, Fixed  # noqa: E402
-from module_texts import TEXTS  # noqa: E402
+from layer_cases import CASES, Fixed
+from module_texts import TEXTS
 
 
 def as_tensors(lib, value):

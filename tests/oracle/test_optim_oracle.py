@@ -10,7 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import gradlib  # noqa: E402
+import gradlib
 
 SHAPES = [(3, 4), (5,), (2, 3, 2), (), (40000,), (7, 7)]
 SETTINGS = [

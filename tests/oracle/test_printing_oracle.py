@@ -7,13 +7,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import ml_dtypes  # noqa: E402
-from hypothesis import HealthCheck, given, settings  # noqa: E402
-from hypothesis import strategies as st  # noqa: E402
-from hypothesis.extra import numpy as hnp  # noqa: E402
+import ml_dtypes
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 
-import gradlib  # noqa: E402
-from gradlib.core import printing  # noqa: E402
+import gradlib
+from gradlib.core import printing
 
 REAL = ["float16", "float32", "float64", "bfloat16"]
 WHOLE = ["int8", "int32", "int64", "uint8", "bool"]

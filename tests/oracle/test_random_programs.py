@@ -11,7 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import gradlib as gl  # noqa: E402
+import gradlib as gl
 
 UNARY = ["sin", "cos", "tanh", "exp", "sigmoid", "square", "neg", "atan", "asinh"]
 COMPLEX_UNARY = ["sin", "cos", "tanh", "square", "neg", "sgn"]
@@ -88,12 +88,16 @@ class Program:
 
 
 def _broadcast(x, y) -> bool:
-    return all(a == b or 1 in (a, b) for a, b in zip(reversed(x.shape), reversed(y.shape), strict=False))
+    return all(
+        a == b or 1 in (a, b) for a, b in zip(reversed(x.shape), reversed(y.shape), strict=False)
+    )
 
 
 def numbers(value) -> np.ndarray:
     value = value.detach()
-    return np.asarray(value.resolve_conj().numpy() if hasattr(value, "resolve_conj") else value.numpy())
+    return np.asarray(
+        value.resolve_conj().numpy() if hasattr(value, "resolve_conj") else value.numpy()
+    )
 
 
 def agree(mine, theirs, what: str):
@@ -108,7 +112,10 @@ def agree(mine, theirs, what: str):
 
 def derivatives(lib, program: Program):
     """Outputs, gradients and second gradients."""
-    leaves = [lib.tensor(a.tolist(), dtype=lib.complex128 if program.complex else lib.float64) for a in program.inputs()]
+    leaves = [
+        lib.tensor(a.tolist(), dtype=lib.complex128 if program.complex else lib.float64)
+        for a in program.inputs()
+    ]
     for leaf in leaves:
         leaf.requires_grad_()
     outs = program.run(lib, leaves)
@@ -116,7 +123,11 @@ def derivatives(lib, program: Program):
         return [], [], []
     loss = sum((o * o.conj()).real.sum() if program.complex else (o * o).sum() for o in outs)
     grads = lib.autograd.grad(loss, leaves, create_graph=True, allow_unused=True)
-    second = sum((g * g.conj()).real.sum() if program.complex else (g * g).sum() for g in grads if g is not None)
+    second = sum(
+        (g * g.conj()).real.sum() if program.complex else (g * g).sum()
+        for g in grads
+        if g is not None
+    )
     if not getattr(second, "requires_grad", False):
         return outs, grads, []
     return outs, grads, lib.autograd.grad(second, leaves, allow_unused=True)
@@ -130,7 +141,9 @@ def tangents(lib, program: Program):
         duals = []
         for a in program.inputs():
             tangent = lib.tensor(np.ascontiguousarray(a[::-1]).tolist(), dtype=kind)
-            duals.append(fwd.make_dual(lib.tensor(a.tolist(), dtype=kind).requires_grad_(), tangent))
+            duals.append(
+                fwd.make_dual(lib.tensor(a.tolist(), dtype=kind).requires_grad_(), tangent)
+            )
         return [fwd.unpack_dual(o).tangent for o in program.run(lib, duals)]
 
 

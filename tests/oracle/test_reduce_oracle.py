@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from expressions import check, check_error  # noqa: E402
+from expressions import check, check_error
 
 REDUCTIONS = """
 x.sum() | x.sum(0) | x.sum(-1, True) | y.sum((0, 2)) | y.sum((0, 2), keepdim=True) | x.sum(dim=[])

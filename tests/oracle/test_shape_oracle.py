@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from expressions import check, check_error  # noqa: E402
+from expressions import check, check_error
 
 VIEWS = """
 x.view(2, 6) | x.view((12,)) | x.view(-1, 3) | s.view(1, 1) | e.view(3, 0) | x.view(3, 4) | x.t().view(4, 3, 1)
