@@ -33,8 +33,8 @@ def prepare(op) -> None:
 
 def _first_call(*args, **kwargs):
     """The body of every op's call until it is first called; `build` and `op` are globals of that function."""
-    build(op)  # noqa: F821
-    return op.call(*args, **kwargs)  # noqa: F821
+    build(op)  # noqa: F821  # pyright: ignore[reportUndefinedVariable]
+    return op.call(*args, **kwargs)  # noqa: F821  # pyright: ignore[reportUndefinedVariable]
 
 
 def build(op) -> None:
@@ -96,9 +96,11 @@ def _names(op, made_class: type) -> dict:
     xp = formulas.numpy_backend()
     return {
         "op": op, "general": dispatch.general, "state": state, "shared": shared, "ndarray": np.ndarray,
-        "asarray": np.asarray, "new": object.__new__, "Tensor": Tensor, "node_class": made_class, "edge": edge, "unrecorded_edge": unrecorded_edge,
+        "asarray": np.asarray, "new": object.__new__, "Tensor": Tensor, "node_class": made_class, "edge": edge,
+        "unrecorded_edge": unrecorded_edge,
         "share": share, "version_of": version_of, "next_seq": next_seq, "getframe": sys._getframe,
-        "LIBRARY": LIBRARY, "user_frame": user_frame, "learn": learn, "xp": xp, "attach": views.attach, "write_out": write_out,
+        "LIBRARY": LIBRARY, "user_frame": user_frame, "learn": learn, "xp": xp, "attach": views.attach,
+        "write_out": write_out,
         "kernel_error": dispatch.kernel_error, "floating": dtypes.NP_FLOATING, "differentiable": dtypes.DIFFERENTIABLE,
         "numbers4": _NUMBERS[dtypes.float32.np], "numbers8": _NUMBERS[dtypes.float64.np], "as_number": as_number,
         "f4": dtypes.float32.np, "f8": dtypes.float64.np, "complexes": dtypes.COMPLEXES, "save_outputs": save_outputs,

@@ -11,6 +11,7 @@ import sys
 from typing import Any
 
 import numpy as np
+from numpy._core import _exceptions as ufunc_errors
 
 from . import dtypes, errors, saved, views
 from .modes import ANOMALY, FORWARD_AD, INFERENCE, NO_GRAD, state
@@ -192,7 +193,8 @@ def execute(op, args: tuple, attrs: tuple) -> Any:
 def attach_outputs(op, attrs: tuple, source: Tensor, outs: list, node) -> None:
     """Make all outputs of a multi-output view op views of its input, which must not be written to."""
     for i, out in enumerate(outs):
-        views.attach(out, source, *op.view(i, attrs, source, outs), node, out._nr)
+        step, step_attrs = op.view(i, attrs, source, outs)
+        views.attach(out, source, step, step_attrs, node, out._nr)
         if node is not None:
             out._view.made_in = max(out._view.made_in, views.MULTI_OUTPUT)
 
@@ -277,7 +279,7 @@ def kernel_error(exc: Exception, op, args: tuple, attrs: tuple) -> Exception:
             found = errors.broadcast(shapes[0], other)
             if found is not None:
                 return found
-    if isinstance(exc, np._core._exceptions._UFuncNoLoopError) or (
+    if isinstance(exc, ufunc_errors._UFuncNoLoopError) or (
         isinstance(exc, TypeError) and "not supported for the input types" in str(exc)
     ):
         first = next((a for a in args if isinstance(a, Tensor)), None)

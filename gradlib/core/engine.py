@@ -172,12 +172,16 @@ def only_needed(nodes: list[Node], task: GraphTask) -> tuple[list[Node], set[Nod
     needed = task.needed = set(partial)
     keep = []
     for node in nodes:  # oldest first: targets come before their users
-        targets = [target for target in node.targets() if target is not None]
-        found = [target for target in targets if target in needed]
-        if found or node in needed:
+        some, every = node in needed, True
+        for target in node.targets():
+            if target in needed:
+                some = True
+            elif target is not None:
+                every = False
+        if some:
             needed.add(node)
             keep.append(node)
-            if len(found) < len(targets):
+            if not every:
                 partial.add(node)
     return keep, partial
 

@@ -10,6 +10,7 @@ import sys
 from typing import Any
 
 import numpy as np
+from numpy._core import _exceptions as ufunc_errors
 
 from . import dispatch, dtypes, errors, modes, saved, source, views
 from .modes import FORWARD_AD, INFERENCE, NO_GRAD, OBSERVE, shared, state
@@ -59,8 +60,10 @@ def check(tensor: Tensor, name: str, records: bool) -> None:
     if tensor._ver is INFERENCE_STORAGE and not state.bits & INFERENCE:
         raise RuntimeError(errors.INFERENCE_INPLACE)
     array = tensor._array
-    if 0 in array.strides and array.size and any(
-        s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True)
+    if (
+        0 in array.strides
+        and array.size
+        and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True))
     ):
         raise RuntimeError(errors.OVERLAP)
     if state.bits & (NO_GRAD | INFERENCE):
@@ -141,7 +144,7 @@ def _quick(op, tensor: Tensor, others: tuple) -> bool:
         if kind is float or kind is int:
             arrays.append(other)
             continue
-        value = getattr(other, "_array", None)
+        value: Any = getattr(other, "_array", None)
         if (
             value.__class__ is not np.ndarray
             or value.dtype is not dtype
@@ -174,7 +177,7 @@ def _compute(op, tensor: Tensor, args: tuple, attrs: tuple, kwargs: dict) -> tup
 
     array = tensor._array
     xp = backend_of(array)
-    arrays = [
+    arrays: list[Any] = [
         a._array if isinstance(a, Tensor) else dispatch._number(xp, a) if a is not None else None
         for a in args
     ]
@@ -195,7 +198,7 @@ def _compute(op, tensor: Tensor, args: tuple, attrs: tuple, kwargs: dict) -> tup
             return hidden
         raw = op.forward(xp, *arrays, **kwargs)
     except Exception as exc:
-        if isinstance(exc, np._core._exceptions._UFuncOutputCastingError):
+        if isinstance(exc, ufunc_errors._UFuncOutputCastingError):
             raw = op.forward(xp, *arrays, **kwargs)
         else:
             raise dispatch.kernel_error(exc, op, args, attrs) from None

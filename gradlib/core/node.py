@@ -55,6 +55,7 @@ class Node:
     """A vertex of the backward graph: ``tensor.grad_fn``. Made by operations, never by users."""
 
     __slots__ = ("__weakref__", "code", "extra", "lasti", "seq", "stream")
+    extra: Extra | None  # what few nodes have: hooks, retained gradients, ...
     n_out = 1  # outputs of the forward op
     op: Any = None
     node_name = "Node"

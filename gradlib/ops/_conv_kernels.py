@@ -63,6 +63,52 @@ class Patches:
         return columns.reshape(self.rows, self.columns * n)
 
 
+class RowPatches:
+    """The same with one row for each position and channels fastest: (images * prod(out), prod(K) * C).
+
+    Quicker where the images are small: what is copied in one go is a row of the kernel with all channels.
+    """
+
+    def __init__(self, xp, x, kernel, out, stride, padding, dilation, block: int):
+        self.xp, self.x, self.kernel, self.out = xp, x, kernel, out
+        self.steps = (stride, dilation)
+        c, space = x.shape[1], x.shape[2:]
+        size = tuple(s + 2 * p for s, p in zip(space, padding, strict=True))
+        self.padded = xp.zeros((block, *size, c), x.dtype)
+        inner = tuple(slice(p, p + s) for s, p in zip(space, padding, strict=True))
+        self.inside = self.padded[(slice(None), *inner)]
+        self.buffer = xp.empty((block, math.prod(out), c * math.prod(kernel)), x.dtype)
+
+    def of(self, i: int, j: int):
+        """The matrix for images i to j."""
+        n, c = j - i, self.x.shape[1]
+        last = tuple(range(2, self.x.ndim))
+        self.inside[:n] = self.x[i:j].transpose(0, *last, 1)
+        (stride, dilation), moves = self.steps, self.padded.strides
+        inner = moves[1:-1]
+        view = self.xp.as_strided(
+            self.padded[:n],
+            (n, *self.out, *self.kernel, c),
+            (
+                moves[0], *[m * s for m, s in zip(inner, stride, strict=True)],
+                *[m * d for m, d in zip(inner, dilation, strict=True)], moves[-1],
+            ),
+        )  # fmt: skip
+        rows = self.buffer[:n]
+        rows.reshape(view.shape)[...] = view
+        return rows.reshape(-1, rows.shape[2])
+
+
+def small_images(xp, c: int, kernel, out, groups: int) -> bool:
+    """Whether rows of patches are the better matrix."""
+    return xp.name == "numpy" and groups == 1 and out[-1] < 16 and c * kernel[-1] >= 2 * out[-1]
+
+
+def is_depthwise(channels: int, outputs: int, groups: int, stride) -> bool:
+    """Whether each channel has one kernel of its own, moved in steps of one."""
+    return groups == channels == outputs > 1 and all(s == 1 for s in stride)
+
+
 def is_pointwise(kernel, stride, padding) -> bool:
     """Whether a convolution is one product for each position."""
     return all(k == 1 for k in kernel) and all(s == 1 for s in stride) and not any(padding)
@@ -80,6 +126,10 @@ def forward(xp, x, w, bias, stride, padding, dilation, groups):
         result[...] = 0
     elif is_pointwise(kernel, stride, padding) and groups == 1:
         result = xp.matmul(w.reshape(o, -1), x.reshape(n, -1, length)).reshape(result.shape)
+    elif is_depthwise(x.shape[1], o, groups, stride):
+        Depthwise(xp, x.shape[2:], o, n, kernel, padding, dilation, x.dtype).forward(x, w, result)
+    elif small_images(xp, x.shape[1], kernel, out, groups):
+        _forward_rows(xp, x, w, result, stride, padding, dilation)
     else:
         rows = w[0].size * groups
         block = images_at_a_time(xp, n, rows, length)
@@ -101,6 +151,93 @@ def forward(xp, x, w, bias, stride, padding, dilation, groups):
     return result
 
 
+def _forward_rows(xp, x, w, result, stride, padding, dilation) -> None:
+    n, o, out, kernel = x.shape[0], w.shape[0], result.shape[2:], w.shape[2:]
+    matrix = xp.ascontiguousarray(w.transpose(*range(2, w.ndim), 1, 0)).reshape(-1, o)
+    block = images_at_a_time(xp, n, len(matrix), math.prod(out))
+    patches = RowPatches(xp, x, kernel, out, stride, padding, dilation, block)
+    for i in range(0, n, block):
+        j = min(i + block, n)
+        part = patches.of(i, j).dot(matrix).reshape(j - i, *out, o)
+        result[i:j] = part.transpose(0, part.ndim - 1, *range(1, part.ndim - 1))
+
+
+class Depthwise:
+    """Convolution with stride 1 and one kernel for each channel, block by block.
+
+    Images are laid out flat with the row length of the padded input, so that each tap of the kernel reads one
+    contiguous run, shifted by a constant; what is computed beyond the ends of rows is cut off or zero.
+    """
+
+    def __init__(self, xp, space, channels, n, kernel, padding, dilation, dtype):
+        self.xp, self.n, self.channels = xp, n, channels
+        self.size = tuple(s + 2 * p for s, p in zip(space, padding, strict=True))
+        self.out = tuple(
+            out_size(*a)
+            for a in zip(space, kernel, (1,) * len(kernel), padding, dilation, strict=True)
+        )
+        self.inner = (..., *[slice(p, p + s) for p, s in zip(padding, space, strict=True)])
+        steps = [math.prod(self.size[i + 1 :]) for i in range(len(kernel))]
+        self.shifts = [
+            sum(t * d * s for t, d, s in zip(tap, dilation, steps, strict=True))
+            for tap in product(*map(range, kernel))
+        ]
+        self.length = self.out[0] * steps[0]
+        cells = channels * math.prod(self.size)
+        self.block = max(1, min(n, (1 << 16) // cells)) if xp.name == "numpy" else n
+        self.flat = xp.zeros((self.block, channels, math.prod(self.size) + max(self.shifts)), dtype)
+        self.image = self.flat[:, :, : math.prod(self.size)].reshape(
+            self.block, channels, *self.size
+        )
+        self.wide = xp.zeros((self.block, channels, self.length), dtype)
+        self.rows = self.wide.reshape(self.block, channels, self.out[0], *self.size[1:])
+        self.cut = (..., *[slice(0, m) for m in self.out])
+
+    def blocks(self):
+        return [(i, min(i + self.block, self.n)) for i in range(0, self.n, self.block)]
+
+    def taps(self, w):
+        return w.reshape(self.channels, -1).T[:, :, None]
+
+    def forward(self, x, w, result) -> None:
+        part = self.xp.empty_like(self.wide)
+        for i, j in self.blocks():
+            m = j - i
+            self.image[:m][self.inner] = x[i:j]
+            total = self.wide[:m]
+            total[...] = 0
+            for value, shift in zip(self.taps(w), self.shifts, strict=True):
+                self.xp.multiply(self.flat[:m, :, shift : shift + self.length], value, out=part[:m])
+                total += part[:m]
+            result[i:j] = self.rows[:m][self.cut]
+
+    def grad_input(self, g, w, result) -> None:
+        part = self.xp.empty_like(self.wide)
+        for i, j in self.blocks():
+            m = j - i
+            self.rows[:m][self.cut] = g[i:j]
+            self.flat[...] = 0
+            for value, shift in zip(self.taps(w), self.shifts, strict=True):
+                self.xp.multiply(self.wide[:m], value, out=part[:m])
+                self.flat[:m, :, shift : shift + self.length] += part[:m]
+            result[i:j] = self.image[:m][self.inner]
+
+    def grad_weight(self, x, g, kernel):
+        total = self.xp.zeros((len(self.shifts), self.channels), x.dtype)
+        for i, j in self.blocks():
+            m = j - i
+            self.image[:m][self.inner] = x[i:j]
+            self.rows[:m][self.cut] = g[i:j]
+            for t, shift in enumerate(self.shifts):
+                products = self.flat[:m, :, shift : shift + self.length]
+                total[t] += (
+                    self.xp.vecdot(self.wide[:m].conj(), products).sum(axis=0)
+                    if self.xp.name == "numpy"
+                    else (self.wide[:m] * products).sum(axis=(0, 2))
+                )
+        return total.T.reshape(self.channels, 1, *kernel)
+
+
 def _channels_first(g, i: int, j: int):
     """Images i to j of g (N, O, *out) as (O, (j - i) * prod(out))."""
     o = g.shape[1]
@@ -110,6 +247,12 @@ def _channels_first(g, i: int, j: int):
 def grad_weight(xp, x, g, kernel, stride, padding, dilation, groups):
     """The gradient of w."""
     n, c, o, out = x.shape[0], x.shape[1], g.shape[1], g.shape[2:]
+    if g.size and is_depthwise(c, o, groups, stride):
+        return Depthwise(xp, x.shape[2:], c, n, kernel, padding, dilation, x.dtype).grad_weight(
+            x, g, kernel
+        )
+    if g.size and small_images(xp, c, kernel, out, groups):
+        return _grad_weight_rows(xp, x, g, kernel, stride, padding, dilation)
     # transposed: BLAS multiplies (rows, L) by (O, L)^T faster than the other way round
     total = xp.zeros((groups, c // groups * math.prod(kernel), o // groups), x.dtype)
     if g.size and total.size:
@@ -129,6 +272,18 @@ def grad_weight(xp, x, g, kernel, stride, padding, dilation, groups):
     return xp.ascontiguousarray(total.swapaxes(1, 2)).reshape(o, c // groups, *kernel)
 
 
+def _grad_weight_rows(xp, x, g, kernel, stride, padding, dilation):
+    n, c, o, out = x.shape[0], x.shape[1], g.shape[1], g.shape[2:]
+    total = xp.zeros((o, c * math.prod(kernel)), x.dtype)
+    block = images_at_a_time(xp, n, total.shape[1], math.prod(out))
+    patches = RowPatches(xp, x, kernel, out, stride, padding, dilation, block)
+    for i in range(0, n, block):
+        j = min(i + block, n)
+        total += _channels_first(g, i, j).dot(patches.of(i, j))
+    total = total.reshape(o, *kernel, c)
+    return xp.ascontiguousarray(total.transpose(0, total.ndim - 1, *range(1, total.ndim - 1)))
+
+
 def grad_input(xp, g, w, space, stride, padding, dilation, groups):
     """The gradient of x, whose spatial size is `space`; also the transposed convolution."""
     n, o, kernel = g.shape[0], g.shape[1], w.shape[2:]
@@ -138,6 +293,18 @@ def grad_input(xp, g, w, space, stride, padding, dilation, groups):
         result[...] = 0
     elif is_pointwise(kernel, stride, padding) and groups == 1:
         result = xp.matmul(w.reshape(o, c).T, g.reshape(n, o, -1)).reshape(result.shape)
+    elif is_depthwise(c, o, groups, stride):
+        Depthwise(xp, space, c, n, kernel, padding, dilation, g.dtype).grad_input(g, w, result)
+    elif (
+        all(s == 1 for s in stride)
+        and small_images(xp, o, kernel, space, groups)
+        and all(p <= d * (k - 1) for p, d, k in zip(padding, dilation, kernel, strict=True))
+    ):  # a convolution with the kernel turned round
+        turned = w[(slice(None), slice(None), *[slice(None, None, -1)] * len(kernel))].swapaxes(
+            0, 1
+        )
+        rest = tuple(d * (k - 1) - p for p, d, k in zip(padding, dilation, kernel, strict=True))
+        _forward_rows(xp, g, turned, result, stride, rest, dilation)
     else:
         _scatter(xp, g, w, result, stride, padding, dilation, groups)
     return result

@@ -210,11 +210,11 @@ def test_messages_for_wrong_gradients():
     with pytest.raises(RuntimeError, match="got 2 tensors and 1 gradients"):
         torch.autograd.backward([x * 2, x * 3], [torch.ones(3)])
     z = torch.tensor(1j, requires_grad=True, dtype=torch.complex128)
-    with pytest.raises(RuntimeError, match="only for real scalar outputs but got torch.complex128"):
-        (z * z).backward()
     with pytest.raises(
-        RuntimeError, match="both grad_output and output are required to have"
+        RuntimeError, match=r"only for real scalar outputs but got torch\.complex128"
     ):
+        (z * z).backward()
+    with pytest.raises(RuntimeError, match="both grad_output and output are required to have"):
         (z * z).backward(torch.tensor(1.0))
 
 
