@@ -4,6 +4,7 @@ from ..core.saved import SavedTensor
 from . import anomaly_mode, forward_ad, function, functional, grad_mode, graph, variable
 from .anomaly_mode import detect_anomaly, set_detect_anomaly
 from .differentiate import backward, grad
+from .explain import explain, saved_report
 from .function import Function, NestedIOFunction
 from .grad_mode import (
     enable_grad,
@@ -23,12 +24,14 @@ __all__ = [
     "backward",
     "detect_anomaly",
     "enable_grad",
+    "explain",
     "grad",
     "gradcheck",
     "gradgradcheck",
     "inference_mode",
     "no_grad",
     "set_detect_anomaly",
+    "saved_report",
     "set_grad_enabled",
     "set_multithreading_enabled",
 ]

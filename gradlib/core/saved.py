@@ -8,7 +8,6 @@ keeping the Tensor would make a cycle.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from numpy import ndarray

@@ -5,6 +5,7 @@ Only what belongs to the tensor itself is here; operations become methods throug
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, SupportsIndex, overload
@@ -96,6 +97,7 @@ class Tensor:
         __pow__: Any
         __rpow__: Any
         __matmul__: Any
+        __rmatmul__: Any
         __neg__: Any
         __pos__: Any
         __abs__: Any
@@ -103,6 +105,13 @@ class Tensor:
         __and__: Any
         __or__: Any
         __xor__: Any
+        __rand__: Any
+        __ror__: Any
+        __rxor__: Any
+        __lshift__: Any
+        __rshift__: Any
+        __eq__: Any
+        __ne__: Any
         __lt__: Any
         __le__: Any
         __gt__: Any
@@ -114,6 +123,10 @@ class Tensor:
         __ifloordiv__: Any
         __imod__: Any
         __ipow__: Any
+        __iand__: Any
+        __ior__: Any
+        __ixor__: Any
+        __contains__: Any
         __getitem__: Any
         __setitem__: Any
         __iter__: Any
@@ -546,7 +559,8 @@ class Tensor:
     def detach(self) -> Tensor:
         """The same memory and version counter, outside the graph; never requires grad."""
         out = Tensor._alias(self)
-        out.__dict__["_detached"] = True
+        frame = sys._getframe(1)
+        out.__dict__["_detached"] = (frame.f_code, frame.f_lasti)  # for errors, and for autograd.explain
         return out
 
     def detach_(self) -> Tensor:

@@ -101,7 +101,7 @@ class RowPatches:
 
 def small_images(xp, c: int, kernel, out, groups: int) -> bool:
     """Whether rows of patches are the better matrix."""
-    return xp.name == "numpy" and groups == 1 and out[-1] < 16 and c * kernel[-1] >= 2 * out[-1]
+    return xp.name == "numpy" and groups == 1 and out[-1] <= 16 and c * kernel[-1] >= 2 * out[-1]
 
 
 def is_depthwise(channels: int, outputs: int, groups: int, stride) -> bool:

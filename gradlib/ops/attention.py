@@ -105,9 +105,9 @@ def _attention(xp, query, key, value, attn_mask=None, *, is_causal, scale):
             f"\"scaled_dot_product_attention\" not implemented for '{kind_name(query)}'"
         )
     if d.itemsize == 2:
-        wide = [xp.wide(a) for a in (query, key, value)]
+        q, k, v = (xp.wide(a) for a in (query, key, value))
         mask = xp.wide(attn_mask) if attn_mask is not None else None
-        return narrow(_attention(xp, *wide, mask, is_causal=is_causal, scale=scale), d)
+        return narrow(_attention(xp, q, k, v, mask, is_causal=is_causal, scale=scale), d)
     lead, (length, keys) = query.shape[:-2], (query.shape[-2], key.shape[-2])
     mask = _spread_mask(xp, attn_mask, (*lead, length, keys), d)
     if xp.name != "numpy":
@@ -186,7 +186,8 @@ def _attention_vjp(F, g, query, key, value, attn_mask, logsumexp, is_causal, sca
     full = (*lead, query.shape[-2], key.shape[-2])
     mask = _spread_mask(xp, attn_mask, full, wide[0].dtype)
     lse = logsumexp.reshape(math.prod(lead), query.shape[-2])
-    found = _attention_grad(xp, *map(_split, wide), mask, lse, lead, is_causal, scale, needs)
+    dout, q, k, v = map(_split, wide)
+    found = _attention_grad(xp, dout, q, k, v, mask, lse, lead, is_causal, scale, needs)
     shapes = (query.shape, key.shape, value.shape, full)
     out = [
         None if a is None else a.reshape(s).astype(d, copy=False)

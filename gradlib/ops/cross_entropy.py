@@ -10,7 +10,7 @@ from ..core.op import declare
 from ..core.tensor import Tensor
 from ._blocks import floating, raw
 from .loss import reduction_number
-from .softmax import LOW_SUM, ROWS, _ones, exp_rows, log_softmax_op
+from .softmax import LOW_SUM, ROWS, exp_rows, log_softmax_op
 
 NONE, MEAN, SUM = range(3)
 
@@ -34,43 +34,59 @@ def _classes_second(rows, shape):
     return rows.reshape(shape)
 
 
-def _row_weights(xp, target, weight, classes: int, ignore_index: int, dtype):
-    """Targets as flat class numbers (0 where ignored) and the weight of each row; IndexError for a wrong class."""
+def _rows(xp, target, weight, classes: int, ignore_index: int, dtype):
+    """Flat class numbers (0 where ignored), weights of the rows (None: all one), and which rows count (None: all).
+
+    Raises IndexError for a class out of range.
+    """
     flat = target.reshape(-1)
     if flat.dtype.kind not in "iu":
         kind = "Double" if flat.dtype.itemsize == 8 else "Float"
         raise RuntimeError(f"expected scalar type Long but found {kind}")
-    ignored = flat == ignore_index
-    wrong = (flat < 0) | (flat >= classes)
-    plain = not wrong.any()
-    if not plain:
-        if (wrong & ~ignored).any():
-            bad = int(flat[wrong & ~ignored][0])
-            raise IndexError(f"Target {bad} is out of bounds.")
-        flat = xp.where(ignored, 0, flat)
-    elif 0 <= ignore_index < classes:
-        plain = not ignored.any()
-    if weight is None:
-        if plain:
-            return flat, _ones(flat.size, dtype) if xp.name == "numpy" else xp.ones(
-                flat.size, dtype
-            )
-        return flat, (~ignored).astype(dtype)
-    return flat, weight.astype(dtype, copy=False)[flat] * (~ignored)
+    kept = None
+    # as unsigned numbers negative ones are large: one test serves for both ends
+    if flat.size and (
+        0 <= ignore_index < classes
+        or flat.astype(np.int64, copy=False).view(np.uint64).max() >= classes
+    ):
+        kept = flat != ignore_index
+        wrong = ((flat < 0) | (flat >= classes)) & kept
+        if wrong.any():
+            raise IndexError(f"Target {int(flat[wrong][0])} is out of bounds.")
+        flat = xp.where(kept, flat, 0)
+    if weight is not None:
+        weights = weight.astype(dtype, copy=False)[flat]
+        return flat, weights if kept is None else weights * kept, kept
+    return flat, None if kept is None else kept.astype(dtype), kept
 
 
-def _reduced(xp, losses, weights, reduction: int, shape):
+def _total(weights, count: int):
+    """What the mean divides by."""
+    return count if weights is None else weights.sum()
+
+
+def _reduced(xp, losses, weights, kept, reduction: int, shape):
+    """Losses of rows, weighted, those that do not count set to zero, and reduced."""
+    if weights is not None:
+        losses = losses * weights
+    if kept is not None:
+        losses = xp.where(kept, losses, losses.dtype.type(0))  # also where a loss is infinite
     if reduction == NONE:
         return losses.reshape(shape)
-    total = losses.dot(_ones(losses.size, losses.dtype)) if xp.name == "numpy" else losses.sum()
-    return total / weights.sum() if reduction == MEAN else total
+    total = xp.add.reduce(losses, None)
+    if reduction == SUM:
+        return total
+    count = _total(weights, losses.size)
+    return total / count if losses.size else total * math.nan
 
 
-def _shares(g, weights, reduction: int):
-    """What each row's negative log probability is multiplied by in the gradient."""
+def _shares(g, weights, reduction: int, count: int):
+    """What each row's negative log probability is multiplied by in the gradient: a row or a number."""
     if reduction == NONE:
-        return g.reshape(-1) * weights
-    return weights * (g / weights.sum() if reduction == MEAN else g)
+        return g.reshape(-1) if weights is None else g.reshape(-1) * weights
+    if reduction == MEAN:
+        g = g / _total(weights, max(count, 1))
+    return g if weights is None else weights * g
 
 
 # -- nll_loss ----------------------------------------------------------------------------------------------------------
@@ -79,19 +95,17 @@ def _shares(g, weights, reduction: int):
 @floating
 def _nll_loss(xp, self, target, weight=None, *, reduction, ignore_index):
     rows = _classes_last(self)
-    classes, weights = _row_weights(xp, target, weight, rows.shape[1], ignore_index, rows.dtype)
-    losses = rows[xp.arange(len(rows)), classes]
-    if xp.name == "numpy" or losses.flags.owndata:
-        losses *= weights
-    return _reduced(xp, xp.negative(losses), weights, reduction, target.shape)
+    classes, weights, kept = _rows(xp, target, weight, rows.shape[1], ignore_index, rows.dtype)
+    losses = -rows[xp.arange(len(rows)), classes]
+    return _reduced(xp, losses, weights, kept, reduction, target.shape)
 
 
 @floating
 def _nll_grad(xp, grad, target, weight=None, *, shape, reduction, ignore_index):
     classes_of = shape[0] if len(shape) == 1 else shape[1]
-    classes, weights = _row_weights(xp, target, weight, classes_of, ignore_index, grad.dtype)
+    classes, weights, _ = _rows(xp, target, weight, classes_of, ignore_index, grad.dtype)
     out = xp.zeros((classes.size, classes_of), grad.dtype)
-    out[xp.arange(len(out)), classes] = -_shares(grad, weights, reduction)
+    out[xp.arange(len(out)), classes] = -_shares(grad, weights, reduction, len(out))
     out = _classes_second(out, shape)
     return out if out.flags.c_contiguous else xp.ascontiguousarray(out)
 
@@ -149,7 +163,7 @@ declare(
 def _cross_entropy(xp, self, target, weight=None, *, reduction, ignore_index):
     rows = _classes_last(self)
     n, width = rows.shape
-    classes, weights = _row_weights(xp, target, weight, width, ignore_index, rows.dtype)
+    classes, weights, kept = _rows(xp, target, weight, width, ignore_index, rows.dtype)
     top, logs = xp.zeros(n, rows.dtype), xp.zeros(n, rows.dtype)
     if xp.name != "numpy":
         top = rows.max(axis=1)
@@ -164,8 +178,7 @@ def _cross_entropy(xp, self, target, weight=None, *, reduction, ignore_index):
             top[i : i + step] = shift if shift.ndim == 0 else shift[:, 0]
     # in this order the difference of large scores is exact
     losses = logs - (rows[xp.arange(n), classes] - top)
-    losses *= weights
-    return _reduced(xp, losses, weights, reduction, target.shape), top, logs
+    return _reduced(xp, losses, weights, kept, reduction, target.shape), top, logs
 
 
 def _cross_entropy_grad(
@@ -175,14 +188,14 @@ def _cross_entropy_grad(
     shape = tuple(self.shape)
     dim = 0 if len(shape) == 1 else 1
     d = raw(self).dtype if raw(self).dtype.itemsize > 2 else np.dtype(np.float32)
-    classes, weights = _row_weights(xp, raw(target), raw(weight), shape[dim], ignore_index, d)
+    classes, weights, _ = _rows(xp, raw(target), raw(weight), shape[dim], ignore_index, d)
     if not traced:
         rows = xp.wide(_classes_last(self))
-        shares = _shares(g if g.dtype.itemsize > 2 else xp.wide(g), weights, reduction)
+        shares = _shares(xp.wide(g), weights, reduction, len(rows))
         out = rows - result1[:, None]
         out -= result2[:, None]
         xp.exp(out, out=out)
-        out *= shares[:, None]
+        out *= shares[:, None] if shares.ndim else shares
         out[xp.arange(len(out)), classes] -= shares
         out = _classes_second(out, shape).astype(self.dtype, copy=False)
         return out if out.flags.c_contiguous else xp.ascontiguousarray(out)
@@ -192,12 +205,11 @@ def _cross_entropy_grad(
     if reduction == NONE:
         g = F.reshape(g, column)
     elif reduction == MEAN:
-        weights = weights / weights.sum()
+        g = g / _total(weights, max(classes.size, 1))
     own = self._array.dtype
-    spread = weights.reshape((shape[0], *shape[2:]) if dim else ()).reshape(column)
-    return (F.softmax(self, dim) - _classes_second(picked, shape).astype(own)) * (
-        g * spread.astype(own)
-    )
+    if weights is not None:
+        g = g * weights.reshape(column).astype(own)
+    return (F.softmax(self, dim) - _classes_second(picked, shape).astype(own)) * g
 
 
 def _backend(x):

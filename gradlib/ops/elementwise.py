@@ -697,21 +697,13 @@ def clamp_(self, min=None, max=None):
 @method("clamp_min_")
 def clamp_min_(self, min):
     """In-place version of ``clamp_min``."""
-    return (
-        inplace(clamp_number, self, (), (min, None))
-        if _plain(self, min, None)
-        else inplace(clamp_op, self, (min, None))
-    )
+    return clamp_(self, min)
 
 
 @method("clamp_max_")
 def clamp_max_(self, max):
     """In-place version of ``clamp_max``."""
-    return (
-        inplace(clamp_number, self, (), (None, max))
-        if _plain(self, None, max)
-        else inplace(clamp_op, self, (None, max))
-    )
+    return clamp_(self, max=max)
 
 
 for _name, _fn, _op in (

@@ -16,7 +16,7 @@ from .norm import pairwise_distance
 
 
 def margin_ranking_loss(
-    input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"
+    input1, input2, target, margin: float = 0, size_average=None, reduce=None, reduction="mean"
 ):
     """``max(0, -target * (input1 - input2) + margin)`` for targets 1 and -1."""
     number = reduction_number(reduction, size_average, reduce)
@@ -52,7 +52,7 @@ def _hinge_embedding_public(input, target, margin=1.0, reduction=MEAN):
 
 
 def cosine_embedding_loss(
-    input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"
+    input1, input2, target, margin: float = 0, size_average=None, reduce=None, reduction="mean"
 ):
     """``1 - cos`` of pairs with target 1, ``max(0, cos - margin)`` of those with target -1."""
     number = reduction_number(reduction, size_average, reduce)
@@ -83,7 +83,8 @@ def _cosine_embedding_public(input1, input2, target, margin=0.0, reduction=MEAN)
 
 
 def triplet_margin_loss(
-    anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, size_average=None, reduce=None, reduction="mean",
+    anchor, positive, negative, margin=1.0, p: float = 2, eps=1e-6, swap=False, size_average=None, reduce=None,
+    reduction="mean",
 ):  # fmt: skip
     """``max(0, d(anchor, positive) - d(anchor, negative) + margin)`` for p-norm distances of the last dimension.
 
@@ -246,7 +247,7 @@ def _ctc_one(log_probs, target, blank: int):
     total = np.logaddexp.reduce(ends)
     if not np.isneginf(total):
         paths = np.exp(alpha + beta - log_probs[:, labels] - total)
-        np.add.at(counts, (slice(None), labels), paths)
+        np.add.at(counts, (slice(None), labels), paths)  # pyright: ignore[reportArgumentType]
     return -total, counts
 
 

@@ -7,6 +7,7 @@ blocks of rows that fit into cache, and, for derivatives of derivatives, the sam
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +28,7 @@ def _check_kind(array, name: str) -> None:
         raise NotImplementedError(f"\"{name}\" not implemented for '{kind_name(array)}'")
 
 
-def _wide(xp, a):
+def _wide(xp, a) -> Any:
     return xp.wide(a) if a is not None else None
 
 
@@ -160,9 +161,10 @@ def _layer_norm_vjp(F, g, input, weight, result1, result2, normalized_shape, nee
         weight.dtype if weight is not None else d,
         weight.dtype if weight is not None else d,
     )
-    rows = [_wide(F.backend, a).reshape(-1, n) for a in (g, input)]
+    g_rows, rows = (_wide(F.backend, a).reshape(-1, n) for a in (g, input))
+    mean, rstd = result1.reshape(-1, 1), result2.reshape(-1, 1)
     w = None if weight is None else _wide(F.backend, weight).reshape(-1)
-    found = _layer_norm_grad_rows(*rows, result1.reshape(-1, 1), result2.reshape(-1, 1), w, needs)
+    found = _layer_norm_grad_rows(g_rows, rows, mean, rstd, w, needs)
     shapes = (input.shape, normalized_shape, normalized_shape)
     return tuple(
         None if a is None else a.reshape(s).astype(k, copy=False)
@@ -538,7 +540,8 @@ def batch_norm(
         return batch_norm_op.call(input, weight, bias, running_mean, running_var, False, eps, None)
     out = batch_norm_op.call(input, weight, bias, None, None, True, eps, box)
     if box:
-        update_running(running_mean, running_var, *box, momentum)
+        mean, var, count = box
+        update_running(running_mean, running_var, mean, var, count, momentum)
     return out
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 from functools import lru_cache
 
 from ..core.op import declare
@@ -182,7 +183,7 @@ def _by_index(F, gs, result1, self_shape):
 
 max_pool_indices_op = declare(
     "max_pool_with_indices", _max_pool_indices, n_out=2, nondifferentiable=(1,), node="MaxPool2DWithIndicesBackward0",
-    self=_by_index, samples=lambda t: [s for s in MAX_POOL[2].samples(t)],
+    self=_by_index, samples=MAX_POOL[2].samples,
 )  # fmt: skip
 
 
@@ -344,6 +345,7 @@ def _counts(w, count_include_pad: bool):
             start, stop = np.maximum(start, 0), np.minimum(stop, n)
         line = stop - start
         total = line if total is None else np.multiply.outer(total, line)
+    assert total is not None
     return int(total.flat[0]) if total.size and (total == total.flat[0]).all() else total
 
 
@@ -456,7 +458,7 @@ def _avg(n, input, kernel_size, stride, padding, ceil_mode, count_include_pad, d
 
 
 @function("avg_pool1d")
-def avg_pool1d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
+def avg_pool1d(input, kernel_size, stride=None, padding: Any = 0, ceil_mode=False, count_include_pad=True):
     """The average of each window of `input` (N, C, L) or (C, L).
 
     count_include_pad: whether the zeros of `padding` count as elements.

@@ -12,6 +12,7 @@ from ._blocks import floating
 from .expose import function, write_out
 
 ROWS = 1 << 15  # elements of a block of rows
+SMALL = 1 << 11  # elements below which the maximum of each row is quicker than the test
 LOW_SUM = (
     1e-2  # where a logarithm is wanted, a shared shift must not be far above a row's own maximum
 )
@@ -25,12 +26,15 @@ def exp_rows(x, out, exact: float):
 
     One shift for the block is cheaper than one for each row; it serves if every row sum stays above `exact`.
     """
-    shift = np.maximum.reduce(x, axis=None)
-    np.subtract(x, shift, out=out)
-    np.exp(out, out=out)
-    total = out.dot(_ones(x.shape[1], x.dtype))
-    low = np.minimum.reduce(total)
-    if not low > exact:
+    if x.size > SMALL:
+        shift = np.maximum.reduce(x, axis=None)
+        np.subtract(x, shift, out=out)
+        np.exp(out, out=out)
+        total = out.dot(_ones(x.shape[1], x.dtype))
+        shared = np.minimum.reduce(total) > exact
+    else:
+        shared = False
+    if not shared:
         shift = np.maximum.reduce(x, axis=1, keepdims=True)
         np.subtract(x, shift, out=out)
         np.exp(out, out=out)
@@ -78,6 +82,10 @@ def by_rows(block, dim: int, *arrays):
     """Run a kernel for blocks of rows (rows, n) along `dim`, which is moved to the end if need be."""
     first = arrays[0]
     last = first.ndim - 1
+    if dim == last == 1 and first.size <= ROWS:
+        out = np.empty(first.shape, first.dtype)
+        block(*arrays, out)
+        return out
     if dim != last:
         out = by_rows(block, last, *[np.moveaxis(a, dim, last) for a in arrays])
         return np.ascontiguousarray(np.moveaxis(out, last, dim))

@@ -82,7 +82,7 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
 def _profiled(name: str) -> Any:
     """A range of the profiler while it runs, else nothing."""
     if modes.state.bits & modes.PROFILE:
-        return gradlib.autograd.profiler.record_function(name)
+        return gradlib.autograd.profiler.record_function(name)  # type: ignore[attr-defined]
     return contextlib.nullcontext()
 
 

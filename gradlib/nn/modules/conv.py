@@ -73,7 +73,7 @@ class _ConvNd(Module):
         self.out_channels = out_channels
         self.kernel_size = kernel_size
         self.stride = stride
-        self.padding = padding
+        self.padding: Any = padding  # a string or a tuple
         self.dilation = dilation
         self.transposed = transposed
         self.output_padding = output_padding

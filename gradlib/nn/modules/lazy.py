@@ -203,7 +203,7 @@ class _LazyTransposedConv(_LazyConv):
         device: Any = None,
         dtype: Any = None,
     ) -> None:
-        super().__init__(
+        super().__init__(  # type: ignore[call-arg]
             0,
             0,
             kernel_size,

@@ -57,9 +57,10 @@ class PackedSequence(_PackedFields):
                 "be created manually. They should be instantiated by functions like "
                 "pack_sequence and pack_padded_sequences in nn.utils.rnn."
             )
-        if batch_sizes is None:
-            data, batch_sizes = data  # a pair, as old pickles have it
-        return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
+        sizes: Any = batch_sizes
+        if sizes is None:
+            data, sizes = data  # a pair, as old pickles have it
+        return super().__new__(cls, data, sizes, sorted_indices, unsorted_indices)
 
     def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
         """Move or cast the data; batch sizes stay on the CPU."""
