@@ -12,5 +12,5 @@ if TYPE_CHECKING:  # the functions come from the declarations in gradlib/ops
 
 
 globals().update(_LINALG)
-__all__ = ["LinAlgError", *sorted(_LINALG)]
+__all__ = ["LinAlgError", *sorted(_LINALG)]  # pyright: ignore[reportUnsupportedDunderAll]
 _ = _linalg

@@ -79,7 +79,7 @@ globals().update({name: _binary(name) for name in _PAIRS})
 globals().update(_bessel.POLYNOMIALS)
 modified_bessel_i0 = PUBLIC["i0"]
 modified_bessel_i1 = globals()["i1"]
-__all__ = sorted(
+__all__ = sorted(  # pyright: ignore[reportUnsupportedDunderAll]
     {
         *_SAME,
         *_OWN,

@@ -17,7 +17,7 @@ from . import dtypes, errors
 from .device import CPU, device
 from .hooks import RemovableHandle
 from .modes import INFERENCE as INFERENCE_MODE
-from .modes import NO_GRAD, state
+from .modes import NO_GRAD, VMAP, shared, state
 from .node import Node, edge, leaf_edge
 from .storage import INFERENCE, bump, share, version_of
 from .views import View
@@ -322,6 +322,8 @@ class Tensor:
             if self._array.size == 0:
                 raise RuntimeError("Boolean value of Tensor with no values is ambiguous")
             raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
+        if shared.active and state.bits & VMAP:
+            _batching().refuse(self, _batching().BRANCH)
         return bool(self.item())
 
     def __hash__(self) -> int:
@@ -345,6 +347,8 @@ class Tensor:
             raise RuntimeError(
                 f"a Tensor with {self._array.size} elements cannot be converted to Scalar"
             )
+        if shared.active and state.bits & VMAP:
+            _batching().refuse(self, _batching().ITEM)
         value = self._array.item()
         return float(value) if self._array.dtype.kind == "V" else value
 
@@ -561,6 +565,8 @@ class Tensor:
         out = Tensor._alias(self)
         frame = sys._getframe(1)
         out.__dict__["_detached"] = (frame.f_code, frame.f_lasti)  # for errors, and for autograd.explain
+        if shared.active and state.bits & VMAP:
+            _batching().inherit(self, out)
         return out
 
     def detach_(self) -> Tensor:
@@ -678,6 +684,13 @@ class Tensor:
 def bump_version(tensor: Tensor) -> None:
     """Raise the version counter after a raw write to ``tensor._array``."""
     bump(tensor)
+
+
+def _batching():
+    """The mechanism of vmap, for tensors that belong to a batch."""
+    from . import batching
+
+    return batching
 
 
 def wrap_dim(dim: int, ndim: int) -> int:

@@ -36,6 +36,7 @@ from gradlib.ops.activation import (
     threshold_,
 )
 from gradlib.ops.attention import scaled_dot_product_attention
+from gradlib.ops.batch_norm import batch_norm
 from gradlib.ops.conv import (
     conv1d,
     conv2d,
@@ -93,7 +94,6 @@ from gradlib.ops.matmul import linear_op
 from gradlib.ops.multihead import bilinear, gumbel_softmax, multi_head_attention_forward
 from gradlib.ops.norm import cosine_similarity, pairwise_distance, pdist
 from gradlib.ops.normalization import (
-    batch_norm,
     group_norm,
     instance_norm,
     layer_norm,

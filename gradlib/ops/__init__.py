@@ -1,10 +1,12 @@
 """Every operation, declared once. Importing this package declares them all."""
 
 from . import (
+    absolute,
     activation,
     addmm,
     arrange,
     attention,
+    batch_norm,
     cast,
     compare,
     complex,
@@ -29,12 +31,14 @@ from . import (
     multihead,
     norm,
     normalization,
+    operators,
     order,
     pad,
     pool,
     pool_adaptive,
     random,
     reduce,
+    rounding,
     scan,
     scatter,
     shape,
@@ -45,5 +49,6 @@ from . import (
     special_bessel,
     special_gamma,
     split,
+    transcendental,
     vision,
 )

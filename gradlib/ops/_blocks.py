@@ -68,3 +68,18 @@ def narrow(out: Any, d) -> Any:
 def raw(value: Any) -> Any:
     """The raw array of a Tensor; anything else as it is."""
     return getattr(value, "_array", value)
+
+
+def check_kind(array, name: str) -> None:
+    if array.dtype.kind not in "fV":
+        raise NotImplementedError(f"\"{name}\" not implemented for '{kind_name(array)}'")
+
+
+def wide_or_none(xp, a) -> Any:
+    return xp.wide(a) if a is not None else None
+
+
+def row_blocks(rows: int, width: int):
+    """(start, stop) of blocks of rows."""
+    step = max(1, PIECE // max(width, 1))
+    return [(i, min(i + step, rows)) for i in range(0, rows, step)]

@@ -9,7 +9,7 @@ from ..core.op import Op, declare
 from ..core.tensor import Tensor, wrap_dim
 from . import special
 from ._blocks import F4, floating, in_pieces
-from .elementwise import relu as relu_op
+from .absolute import relu as relu_op
 from .expose import PUBLIC, function
 
 ROOT_HALF = math.sqrt(0.5)

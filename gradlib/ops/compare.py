@@ -10,7 +10,7 @@ from ..core import dtypes
 from ..core.formulas import formula_function
 from ..core.op import declare
 from ..core.tensor import Tensor
-from .elementwise import pointwise, unary
+from .pointwise import pointwise, unary
 from .expose import function, write_out
 
 

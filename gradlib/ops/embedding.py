@@ -186,8 +186,8 @@ def _bag_numbers(input, offsets, include_last_offset: bool):
 
 
 def embedding_bag(
-    input, weight, offsets=None, max_norm=None, norm_type: float = 2, scale_grad_by_freq=False, mode="mean", sparse=False,
-    per_sample_weights=None, include_last_offset=False, padding_idx=None,
+    input, weight, offsets=None, max_norm=None, norm_type: float = 2, scale_grad_by_freq=False, mode="mean",
+    sparse=False, per_sample_weights=None, include_last_offset=False, padding_idx=None,
 ):  # fmt: skip
     """The sum, mean or maximum of the rows of `weight` in each bag of indices, without the rows in between.
 

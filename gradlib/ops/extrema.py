@@ -7,7 +7,7 @@ from ..core import dtypes
 from ..core.formulas import formula_function
 from ..core.op import declare
 from ..core.tensor import Tensor, wrap_dim
-from .elementwise import maximum, minimum
+from .absolute import maximum, minimum
 from .expose import function, write_out
 from .reduce import count, dims_of, kept
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -203,7 +204,7 @@ def grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
         else:
             taps = [([_whole(c.detach().round()) for c in coordinates], None)]
     image = input.reshape(*input.shape[:2], math.prod(space))
-    total: Tensor | None = None
+    total: Any = None
     for corner, weight in taps:
         part = take_pixels_op.call(image, _positions(corner, space))
         if weight is not None:

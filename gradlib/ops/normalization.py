@@ -1,4 +1,4 @@
-"""Normalisations: layer_norm, rms_norm, group_norm, batch_norm, instance_norm, local_response_norm, normalize.
+"""Normalisations: layer_norm, rms_norm, group_norm, instance_norm, local_response_norm, normalize.
 
 Each is one node that keeps its input, the mean and 1 / standard deviation. Gradients have two forms: kernels in
 blocks of rows that fit into cache, and, for derivatives of derivatives, the same formula in recorded operations.
@@ -7,40 +7,18 @@ blocks of rows that fit into cache, and, for derivatives of derivatives, the sam
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from ..core import dtypes
 from ..core.op import declare
-from ..core.storage import bump
 from ..core.tensor import Tensor
-from ._blocks import is_half, kind_name
+from ._blocks import check_kind, is_half, row_blocks, wide_or_none
+from .batch_norm import batch_norm_op, update_running
 from .expose import function
 from .softmax import _ones
 
-BLOCK = 1 << 15  # elements of a block of rows
 F4, F8 = dtypes.float32.np, dtypes.float64.np
-
-
-def _check_kind(array, name: str) -> None:
-    if array.dtype.kind not in "fV":
-        raise NotImplementedError(f"\"{name}\" not implemented for '{kind_name(array)}'")
-
-
-def _wide(xp, a) -> Any:
-    return xp.wide(a) if a is not None else None
-
-
-def _sum_leading(xp, a, n: int):
-    """Sum over the first `n` dimensions; none of them: the array itself."""
-    return xp.add.reduce(a, axis=tuple(range(n))) if n else a
-
-
-def _row_blocks(rows: int, width: int):
-    """(start, stop) of blocks of rows."""
-    step = max(1, BLOCK // max(width, 1))
-    return [(i, min(i + step, rows)) for i in range(0, rows, step)]
 
 
 # -- layer_norm ------------------------------------------------------------------------------------------------------
@@ -65,7 +43,7 @@ def _layer_norm_rows(x, weight, bias, eps: float):
     rows, n = x.shape
     out = np.empty((rows, n), x.dtype)
     mean, rstd = np.empty((rows, 1), x.dtype), np.empty((rows, 1), x.dtype)
-    for i, j in _row_blocks(rows, n):
+    for i, j in row_blocks(rows, n):
         o = out[i:j]
         mean[i:j], rstd[i:j] = _row_moments(x[i:j], o, eps)
         o *= rstd[i:j]
@@ -92,8 +70,8 @@ def _layer_norm_rows_any(xp, x, weight, bias, eps):
 def _layer_norm(xp, input, weight=None, bias=None, *, normalized_shape, eps):
     d, shape = input.dtype, input.shape
     if d is not F4 and d is not F8:
-        _check_kind(input, "LayerNormKernelImpl")
-        input, weight, bias = xp.wide(input), _wide(xp, weight), _wide(xp, bias)
+        check_kind(input, "LayerNormKernelImpl")
+        input, weight, bias = xp.wide(input), wide_or_none(xp, weight), wide_or_none(xp, bias)
     outer = shape[: len(shape) - len(normalized_shape)]
     stats = outer + (1,) * len(normalized_shape)
     n = math.prod(normalized_shape)
@@ -124,7 +102,7 @@ def _layer_norm_grad_rows(g, x, mean, rstd, weight, needs):
     db = np.zeros(n, d) if needs[2] else None
     # the weight is folded into the two row means: mean(g * w), mean(g * w * xhat)
     w = _ones(n, d) if weight is None else weight
-    for i, j in _row_blocks(rows, n):
+    for i, j in row_blocks(rows, n):
         gb = g[i:j]
         xhat = x[i:j] - mean[i:j]
         xhat *= rstd[i:j]
@@ -161,9 +139,9 @@ def _layer_norm_vjp(F, g, input, weight, result1, result2, normalized_shape, nee
         weight.dtype if weight is not None else d,
         weight.dtype if weight is not None else d,
     )
-    g_rows, rows = (_wide(F.backend, a).reshape(-1, n) for a in (g, input))
+    g_rows, rows = (wide_or_none(F.backend, a).reshape(-1, n) for a in (g, input))
     mean, rstd = result1.reshape(-1, 1), result2.reshape(-1, 1)
-    w = None if weight is None else _wide(F.backend, weight).reshape(-1)
+    w = None if weight is None else wide_or_none(F.backend, weight).reshape(-1)
     found = _layer_norm_grad_rows(g_rows, rows, mean, rstd, w, needs)
     shapes = (input.shape, normalized_shape, normalized_shape)
     return tuple(
@@ -300,260 +278,6 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
     return rms_norm_op.call(input, weight, shape, eps)
 
 
-# -- batch_norm: statistics for each channel, over all other dimensions ----------------------------------------------
-
-
-def as_channels(x):
-    """A view (or copy) of (N, C, ...) as (N, C, L), or as (M, C) where channels are the fastest in memory."""
-    if x.ndim == 2:
-        return x
-    if x.ndim > 2 and not x.flags.c_contiguous:
-        moved = x.transpose(0, *range(2, x.ndim), 1)
-        if moved.flags.c_contiguous:
-            return moved.reshape(-1, x.shape[1])
-    return x.reshape(x.shape[0], x.shape[1], -1)
-
-
-def like_channels(flat, x):
-    """The inverse of `as_channels`: shape (and storage order) of `x`."""
-    if flat.ndim == 2 and x.ndim > 2:
-        return flat.reshape(x.shape[0], *x.shape[2:], x.shape[1]).transpose(
-            0, x.ndim - 1, *range(1, x.ndim - 1)
-        )
-    return flat.reshape(x.shape)
-
-
-def _same_layout(g, x):
-    """`g` as channels, in the layout that `x` has there."""
-    flat = as_channels(x)
-    if flat.ndim == 2 and x.ndim > 2:
-        return g.transpose(0, *range(2, x.ndim), 1).reshape(flat.shape), flat
-    return g.reshape(flat.shape), flat
-
-
-def channel_moments(xp, x):
-    """Mean and (biased) variance of each channel; x as from `as_channels`."""
-    count = x.size // x.shape[1]
-    if xp.name != "numpy":
-        axes = (0,) if x.ndim == 2 else (0, 2)
-        return x.mean(axis=axes), x.var(axis=axes)
-    if x.ndim == 2:
-        mean = _ones(x.shape[0], x.dtype).dot(x) / count
-        var = np.zeros_like(mean)
-        for i, j in _row_blocks(*x.shape):
-            centred = x[i:j] - mean
-            centred *= centred
-            var += _ones(j - i, x.dtype).dot(centred)
-        return mean, var / count
-    n, c, length = x.shape
-    mean = np.add.reduce(x.reshape(-1, length).dot(_ones(length, x.dtype)).reshape(n, c), 0) / count
-    var = np.zeros_like(mean)
-    shift = mean[:, None]
-    for i, j in _row_blocks(n, c * length):
-        centred = x[i:j] - shift
-        var += np.add.reduce(np.vecdot(centred, centred), 0)
-    return mean, var / count
-
-
-def scale_shift(xp, x, scale, shift):
-    """``x * scale + shift`` for each channel."""
-    if x.ndim == 3:
-        scale, shift = scale[:, None], shift[:, None]
-    if xp.name != "numpy":
-        return x * scale + shift
-    out = np.empty(x.shape, x.dtype)
-    for i, j in _row_blocks(x.shape[0], x[0].size if len(x) else 1):
-        o = out[i:j]
-        np.multiply(x[i:j], scale, out=o)
-        o += shift
-    return out
-
-
-def _batch_norm(
-    xp, input, weight=None, bias=None, running_mean=None, running_var=None, *, training, eps, box,
-):  # fmt: skip
-    d = input.dtype
-    if d is not F4 and d is not F8:
-        _check_kind(input, "batch_norm")
-        input, weight, bias = xp.wide(input), _wide(xp, weight), _wide(xp, bias)
-    x = as_channels(input)
-    if training:
-        mean, var = channel_moments(xp, x)
-        if box is not None:
-            box[:] = mean, var, x.size // x.shape[1]
-    else:
-        mean, var = (a.astype(x.dtype, copy=False) for a in (running_mean, running_var))
-    rstd = 1 / xp.sqrt(var + eps)
-    scale = rstd if weight is None else rstd * weight
-    shift = -mean * scale if bias is None else bias - mean * scale
-    out = like_channels(scale_shift(xp, x, scale, shift), input)
-    return out.astype(d, copy=False), mean, rstd
-
-
-def _channel_sums(x, g, mean):
-    """For each channel the sums of g and of g * (x - mean)."""
-    if x.ndim == 2:
-        total = _ones(g.shape[0], g.dtype).dot(g)
-        with_x = np.zeros_like(total)
-        for i, j in _row_blocks(*x.shape):
-            t = x[i:j] - mean
-            t *= g[i:j]
-            with_x += _ones(j - i, x.dtype).dot(t)
-        return total, with_x
-    n, c, length = x.shape
-    total = np.add.reduce(g.reshape(-1, length).dot(_ones(length, g.dtype)).reshape(n, c), 0)
-    with_x = np.zeros_like(total)
-    for i, j in _row_blocks(n, c * length):
-        with_x += np.add.reduce(np.vecdot(x[i:j] - mean[:, None], g[i:j]), 0)
-    return total, with_x
-
-
-def _channel_gradient(g, x, a, b, c):
-    """``a * g + b * x + c`` for each channel."""
-    if x.ndim == 3:
-        a, b, c = a[:, None], b[:, None], c[:, None]
-    out = np.empty(x.shape, x.dtype)
-    for i, j in _row_blocks(x.shape[0], x[0].size):
-        o, t = out[i:j], x[i:j] * b
-        np.multiply(g[i:j], a, out=o)
-        o += t
-        o += c
-    return out
-
-
-def _batch_norm_vjp(F, g, input, weight, result1, result2, training, needs, traced):
-    if traced or F.backend.name != "numpy" or not g.size:
-        return (
-            *_batch_norm_formula(F, g, input, weight, result1, result2, training, needs),
-            None,
-            None,
-        )
-    xp, d = F.backend, input.dtype
-    gf, x = _same_layout(xp.wide(g), xp.wide(input))
-    w = _wide(xp, weight)
-    scale = result2 if w is None else result2 * w
-    dx = dw = db = None
-    if training or needs[1] or needs[2]:
-        total, with_x = _channel_sums(x, gf, result1)
-        dw = (with_x * result2).astype(d, copy=False) if needs[1] else None
-        db = total.astype(d, copy=False) if needs[2] else None
-    if needs[0]:
-        if training:
-            m = x.size // x.shape[1]
-            b = with_x * result2 * result2 * (-1.0 / m) * scale
-            flat = _channel_gradient(gf, x, scale, b, total * scale * (-1.0 / m) - b * result1)
-        else:
-            flat = gf * (scale if x.ndim == 2 else scale[:, None])
-        dx = like_channels(flat, input).astype(d, copy=False)
-    return dx, dw, db, None, None
-
-
-def _batch_norm_formula(F, g, input, weight, result1, result2, training, needs):
-    dims = tuple(i for i in range(g.ndim) if i != 1)
-    column = (-1,) + (1,) * (g.ndim - 2)
-    mean, rstd = F.reshape(result1, column), F.reshape(result2, column)
-    xhat = (input - mean) * rstd
-    dx = dw = db = None
-    if needs[0]:
-        scale = rstd if weight is None else rstd * F.reshape(weight, column)
-        if training:
-            g_mean, slope = F.mean(g, dims, True), F.mean(g * xhat, dims, True)
-            dx = scale * (g - g_mean - xhat * slope)
-        else:
-            dx = scale * g
-    if needs[1]:
-        dw = F.sum(g * xhat, dims, False)
-    if needs[2]:
-        db = F.sum(g, dims, False)
-    return dx, dw, db
-
-
-def _channel_mean(F, input, running_mean, training):
-    return (
-        F.mean(input, tuple(i for i in range(input.ndim) if i != 1), False)
-        if training
-        else running_mean
-    )
-
-
-def _channel_rstd(F, input, running_var, result1, training, eps):
-    if not training:
-        return F.rsqrt(running_var + eps)
-    dims = tuple(i for i in range(input.ndim) if i != 1)
-    mean = F.reshape(result1, (-1,) + (1,) * (input.ndim - 2))
-    return F.rsqrt(F.mean(F.square(input - mean), dims, False) + eps)
-
-
-def _batch_norm_samples(t):
-    still = {"requires_grad": False}
-    return [
-        (t(4, 3), t(3), t(3), None, None, True, 1e-5, None),
-        (t(2, 3, 4), t(3), None, None, None, True, 1e-3, None),
-        (t(2, 3, 2, 2), None, None, t(3, **still), t(3, low=0.5, **still), False, 1e-5, None),
-        (t(4, 2), t(2), t(2), t(2, **still), t(2, low=0.5, **still), False, 1e-5, None),
-        (t(0, 3), t(3), t(3), t(3, **still), t(3, low=0.5, **still), False, 1e-5, None),
-    ]
-
-
-batch_norm_op = declare(
-    "native_batch_norm", _batch_norm, promote="free", vjp=_batch_norm_vjp,
-    hidden={"result1": _channel_mean, "result2": _channel_rstd}, samples=_batch_norm_samples,
-)  # fmt: skip
-
-
-@function("batch_norm")
-def _batch_norm_public(
-    input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled=True,
-):  # fmt: skip
-    return batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
-
-
-def batch_norm(
-    input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5,
-):  # fmt: skip
-    """Normalise each channel (dimension 1) over all other dimensions; then scale by `weight` and shift by `bias`.
-
-    In training the statistics are those of `input`, and `running_mean`, `running_var` (if not None) move towards
-    them by the fraction `momentum`; else they are the running ones.
-
-    Raises:
-        ValueError: training on one value per channel.
-        RuntimeError: shapes that do not fit, or no running statistics when not training.
-    """
-    shape = input._array.shape
-    if len(shape) < 2:
-        raise RuntimeError(f"Expected 2D or more dimensions of input, but got: {len(shape)}D")
-    if training and math.prod(shape) == shape[1]:
-        raise ValueError(
-            f"Expected more than 1 value per channel when training, got input size {input.shape}"
-        )
-    for name, value in (
-        ("running_mean", running_mean), ("running_var", running_var), ("weight", weight), ("bias", bias),
-    ):  # fmt: skip
-        if value is None:
-            if not training and name.startswith("running"):
-                raise RuntimeError(f"Expected {name} to be defined when not training")
-        elif value._array.size != shape[1]:
-            raise RuntimeError(f"{name} should contain {shape[1]} elements not {value._array.size}")
-    box: list | None = [] if training and running_mean is not None else None
-    if not training:
-        return batch_norm_op.call(input, weight, bias, running_mean, running_var, False, eps, None)
-    out = batch_norm_op.call(input, weight, bias, None, None, True, eps, box)
-    if box:
-        mean, var, count = box
-        update_running(running_mean, running_var, mean, var, count, momentum)
-    return out
-
-
-def update_running(running_mean, running_var, mean, var, count: int, momentum: float) -> None:
-    """Move running statistics towards those of a batch of `count` values; the variance becomes the unbiased one."""
-    for running, value in ((running_mean, mean), (running_var, var * (count / max(count - 1, 1)))):
-        if running is not None:
-            array = running._array
-            array[...] = array * (1 - momentum) + value * momentum
-            bump(running)
-
-
 # -- group_norm ------------------------------------------------------------------------------------------------------
 
 
@@ -564,7 +288,7 @@ def _group_moments(xp, x, eps):
         return x.mean(axis=2), 1 / xp.sqrt(x.var(axis=2) + eps)
     mean, var = np.empty((n, groups), x.dtype), np.empty((n, groups), x.dtype)
     ones = _ones(m, x.dtype)
-    for i, j in _row_blocks(n, groups * m):
+    for i, j in row_blocks(n, groups * m):
         mean[i:j] = x[i:j].dot(ones) / m
         centred = x[i:j] - mean[i:j, :, None]
         var[i:j] = np.vecdot(centred, centred)
@@ -574,7 +298,7 @@ def _group_moments(xp, x, eps):
 
 def _group_norm(xp, input, weight=None, bias=None, *, groups, eps):
     d, shape = input.dtype, input.shape
-    _check_kind(input, "GroupNormKernelImpl")
+    check_kind(input, "GroupNormKernelImpl")
     n, c = shape[:2]
     if not input.size:
         empty = xp.zeros((n, groups), xp.wide(input).dtype)

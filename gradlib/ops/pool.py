@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 from functools import lru_cache
+from typing import Any
 
 from ..core.op import declare
 from ._blocks import is_half, kind_name, raw
@@ -458,7 +458,9 @@ def _avg(n, input, kernel_size, stride, padding, ceil_mode, count_include_pad, d
 
 
 @function("avg_pool1d")
-def avg_pool1d(input, kernel_size, stride=None, padding: Any = 0, ceil_mode=False, count_include_pad=True):
+def avg_pool1d(
+    input, kernel_size, stride=None, padding: Any = 0, ceil_mode=False, count_include_pad=True
+):
     """The average of each window of `input` (N, C, L) or (C, L).
 
     count_include_pad: whether the zeros of `padding` count as elements.

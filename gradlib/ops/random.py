@@ -20,7 +20,12 @@ from .expose import PUBLIC, function, method, write_out
 
 def rng_of(generator, tensor_device=None) -> Any:
     """The array-library generator to draw from."""
-    return (generator or default_generator).rng
+    generator = generator or default_generator
+    if shared.active and state.bits & VMAP:
+        from ..core.batching import draw
+
+        draw(generator)
+    return generator.rng
 
 
 def _uniform(rng, shape, d, low=0.0, high=1.0):

@@ -430,6 +430,7 @@ def unsqueeze(input, dim):
 
 def relabel(op: Op, tensor: Tensor, *attrs) -> Tensor:
     """Make `tensor` itself the view that `op` gives of it."""
+    tensor._refuse_metadata("set_sizes_and_strides")
     records = tensor._rg and not state.bits & NO_GRAD
     if records:
         check(tensor, op.name, True)

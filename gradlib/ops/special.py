@@ -11,7 +11,7 @@ import math
 from ..core.inplace import inplace
 from ..core.op import declare
 from ._blocks import F4, floating, in_pieces
-from .elementwise import unary
+from .pointwise import unary
 from .expose import function, method, write_out
 from .special_gamma import in_float64
 

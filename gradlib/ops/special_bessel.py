@@ -11,7 +11,7 @@ import math
 from ..core.op import declare
 from ..core.tensor import Tensor
 from ._blocks import floating
-from .elementwise import unary
+from .pointwise import unary
 from .expose import write_out
 from .special_gamma import in_float64
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core.op import declare
 from ._blocks import floating
-from .elementwise import pointwise, unary
+from .pointwise import pointwise, unary
 from .expose import function, method, write_out
 
 # -- kernels -----------------------------------------------------------------------------------------------------------

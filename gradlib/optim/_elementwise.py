@@ -71,8 +71,11 @@ class ElementwiseOptimizer(Optimizer):
         raise NotImplementedError
 
     def decay(self, group: dict[str, Any]) -> tuple[float, float]:
-        """(c added to the gradient as c * p, c subtracted from p as c * p)."""
-        return float(group["weight_decay"]), 0.0
+        """(c added to the gradient as c * p, c subtracted from p as c * p): coupled or decoupled."""
+        decay = float(group["weight_decay"])
+        if group.get("decoupled_weight_decay"):
+            return 0.0, (float(group["lr"]) * decay if decay != 0 else 0.0)
+        return decay, 0.0
 
     # --- the step -------------------------------------------------------------------------
 
@@ -178,7 +181,10 @@ class ElementwiseOptimizer(Optimizer):
 
     def tensor_decay(self, group: dict[str, Any]) -> tuple[Any, Any]:
         """`decay` without turning settings that are tensors into numbers."""
-        return group["weight_decay"], 0.0
+        decay = group["weight_decay"]
+        if group.get("decoupled_weight_decay"):
+            return 0.0, (group["lr"] * decay if decay != 0 else 0.0)
+        return decay, 0.0
 
 
 def _given(value: Any) -> bool:

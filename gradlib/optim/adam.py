@@ -88,14 +88,6 @@ class Adam(ElementwiseOptimizer):
         names = ("exp_avg", "exp_avg_sq")
         return (*names, "max_exp_avg_sq") if group["amsgrad"] else names
 
-    def decay(self, group: dict[str, Any]) -> tuple[float, float]:
-        """Coupled or decoupled."""
-        return _split_decay(group, float(group["weight_decay"]), float(group["lr"]))
-
-    def tensor_decay(self, group: dict[str, Any]) -> tuple[Any, Any]:
-        """Coupled or decoupled."""
-        return _split_decay(group, group["weight_decay"], group["lr"])
-
     def advance(
         self, group: dict[str, Any], scalars: dict[str, Any]
     ) -> tuple[dict[str, float], SimpleNamespace]:
@@ -142,12 +134,6 @@ class Adam(ElementwiseOptimizer):
             v = new["max_exp_avg_sq"] = gradlib.maximum(s["max_exp_avg_sq"], v)
         denominator = (v / (1 - beta2**step)).sqrt() + group["eps"]
         return p - m / denominator * (group["lr"] / (1 - beta1**step)), new
-
-
-def _split_decay(group: dict[str, Any], weight_decay: Any, lr: Any) -> tuple[Any, Any]:
-    if group.get("decoupled_weight_decay"):
-        return 0.0, (lr * weight_decay if weight_decay != 0 else 0.0)
-    return weight_decay, 0.0
 
 
 class AdamW(Adam):

@@ -8,7 +8,6 @@ from typing import Any
 from gradlib.core.tensor import Tensor
 from gradlib.optim._checks import check_betas, check_flags, check_lr, check_nonnegative
 from gradlib.optim._elementwise import ElementwiseOptimizer
-from gradlib.optim.adam import _split_decay
 
 __all__ = ["NAdam"]
 
@@ -79,14 +78,6 @@ class NAdam(ElementwiseOptimizer):
     def scalars(self, group: dict[str, Any]) -> dict[str, float]:
         """The step and the product of the mu."""
         return {"step": 0.0, "mu_product": 1.0}
-
-    def decay(self, group: dict[str, Any]) -> tuple[float, float]:
-        """Coupled or decoupled."""
-        return _split_decay(group, float(group["weight_decay"]), float(group["lr"]))
-
-    def tensor_decay(self, group: dict[str, Any]) -> tuple[Any, Any]:
-        """Coupled or decoupled."""
-        return _split_decay(group, group["weight_decay"], group["lr"])
 
     def advance(
         self, group: dict[str, Any], scalars: dict[str, Any]

@@ -9,7 +9,6 @@ import gradlib
 from gradlib.core.tensor import Tensor
 from gradlib.optim._checks import check_betas, check_flags, check_lr, check_nonnegative
 from gradlib.optim._elementwise import ElementwiseOptimizer
-from gradlib.optim.adam import _split_decay
 
 __all__ = ["RAdam"]
 
@@ -73,14 +72,6 @@ class RAdam(ElementwiseOptimizer):
     def slots(self, group: dict[str, Any]) -> tuple[str, ...]:
         """m and v."""
         return ("exp_avg", "exp_avg_sq")
-
-    def decay(self, group: dict[str, Any]) -> tuple[float, float]:
-        """Coupled or decoupled."""
-        return _split_decay(group, float(group["weight_decay"]), float(group["lr"]))
-
-    def tensor_decay(self, group: dict[str, Any]) -> tuple[Any, Any]:
-        """Coupled or decoupled."""
-        return _split_decay(group, group["weight_decay"], group["lr"])
 
     def advance(
         self, group: dict[str, Any], scalars: dict[str, Any]

@@ -203,8 +203,8 @@ class _LazyTransposedConv(_LazyConv):
         device: Any = None,
         dtype: Any = None,
     ) -> None:
-        super().__init__(  # type: ignore[call-arg]
-            0,
+        super().__init__(
+            0,  # type: ignore[call-arg]
             0,
             kernel_size,
             stride,
@@ -214,7 +214,7 @@ class _LazyTransposedConv(_LazyConv):
             False,
             dilation,
             padding_mode,
-        )  # type: ignore[call-arg]
+        )
         self._start(out_channels, bias, device, dtype)
 
 

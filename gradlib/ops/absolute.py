@@ -1,0 +1,206 @@
+"""Absolute value, the larger or smaller of two, clamp."""
+
+from __future__ import annotations
+
+from ..core.formulas import formula_function
+from ..core.inplace import inplace
+from ..core.op import declare
+from ..core.tensor import Tensor
+from .expose import function, method, write_out
+from .pointwise import pointwise, unary
+
+# -- absolute value, extrema -------------------------------------------------------------------------------------
+
+abs = unary(
+    "abs",
+    lambda F, g, self: g * F.sgn(self),
+    "absolute",
+    forward="absolute",
+    promote="same",
+    jvp=lambda F, self, self_t: (
+        (self_t * F.sgn(self).conj()).real if self.is_complex() else self_t * F.sgn(self)
+    ),
+    domain=(0.1, 2.0),
+    complex=True,
+)
+
+
+def _sgn(xp, self):
+    if self.dtype.kind != "c":
+        return xp.sign(self) if self.dtype.kind != "b" else self.copy()
+    size = xp.absolute(self)
+    return self / xp.where(size == 0, xp.ones_like(size), size)
+
+
+def _sgn_grad(F, g, self, result):
+    """Of z/|z|: the part of g that turns z, divided by |z|; 0 at 0 and for real arguments."""
+    if not F.is_complex(self):
+        return F.zeros_like(g)
+    size = F.abs(self)
+    safe = F.where(size == 0, 1.0 + 0.0 * size, size)
+    return F.where(size == 0, 0.0, (g - F.real(g * result.conjugate()) * result) / safe)
+
+
+sgn = unary(
+    "sgn",
+    _sgn_grad,
+    forward=_sgn,
+    promote="same",
+    jvp=lambda F, self, self_t, result: _sgn_grad(F, self_t, self, result),
+    domain=(0.2, 2.0),
+    complex=True,
+)
+
+
+def _share_ties(F, g, self, other, mine):
+    """The gradient goes to the larger (smaller) argument, one half to each where they are equal."""
+    return F.where(mine, g, 0.0) + F.where(self == other, 0.5 * g, 0.0)
+
+
+maximum = pointwise(
+    "maximum", "maximum", args="self other", inplace=False,
+    self=lambda F, g, self, other: _share_ties(F, g, self, other, self > other),
+    other=lambda F, g, self, other: _share_ties(F, g, self, other, other > self), complex=False)  # fmt: skip
+minimum = pointwise(
+    "minimum", "minimum", args="self other", inplace=False,
+    self=lambda F, g, self, other: _share_ties(F, g, self, other, self < other),
+    other=lambda F, g, self, other: _share_ties(F, g, self, other, other < self), complex=False)  # fmt: skip
+fmax = pointwise(
+    "fmax",
+    "fmax",
+    args="self other",
+    inplace=False,
+    self=lambda F, g, self, other: (
+        F.where((self > other) | F.isnan(other), g, 0.0) + F.where(self == other, 0.5 * g, 0.0)
+    ),
+    other=lambda F, g, self, other: (
+        F.where((other > self) | F.isnan(self), g, 0.0) + F.where(self == other, 0.5 * g, 0.0)
+    ),
+    complex=False,
+)
+fmin = pointwise(
+    "fmin",
+    "fmin",
+    args="self other",
+    inplace=False,
+    self=lambda F, g, self, other: (
+        F.where((self < other) | F.isnan(other), g, 0.0) + F.where(self == other, 0.5 * g, 0.0)
+    ),
+    other=lambda F, g, self, other: (
+        F.where((other < self) | F.isnan(self), g, 0.0) + F.where(self == other, 0.5 * g, 0.0)
+    ),
+    complex=False,
+)
+relu = unary(
+    "relu",
+    lambda g, result: g * (result > 0),
+    forward=lambda xp, self: xp.maximum(self, 0),
+    promote="same",
+    domain=(0.1, 2.0),
+    complex=False,
+)
+clamp_number = declare(
+    "clamp_number",
+    lambda xp, self, *, min, max: xp.clip(self, min, max).astype(self.dtype, copy=False),
+    node="ClampBackward0",
+    self=lambda F, g, self, min, max: g * F.clamp_mask(self, min, max),
+    jvp="elementwise",
+    inplace=True,
+    batch="elementwise",
+    samples=lambda t: [
+        (t(3, 4), -1.0, 1.0),
+        (t(5), None, 0.5),
+        (t(5), 0.5, None),
+        (t(), 0, 1),
+        (t(0), 0, 1),
+    ],
+)
+clamp_op = declare(
+    "clamp",
+    lambda xp, self, min=None, max=None: xp.clip(self, min, max),
+    node="ClampBackward1",
+    self=lambda F, g, self, min, max, self_shape: F.sum_to_size(
+        g * F.clamp_mask(self, min, max), self_shape
+    ),
+    min=lambda F, g, self, min, max: F.sum_to_size(
+        F.where(_below(self, min, max), g, 0.0), F.shape_of(min)
+    ),
+    max=lambda F, g, self, max: F.sum_to_size(F.where(self > max, g, 0.0), F.shape_of(max)),
+    inplace=True,
+    batch="elementwise",
+    samples=lambda t: [
+        (t(3, 4), t(4), t(3, 1, low=2)),
+        (t(3, 4), None, t()),
+        (t(3), t(3), None),
+        (t(0), t(), t(low=3, high=4)),
+    ],
+)
+
+
+def _below(self, min, max):
+    return self < min if max is None else (self < min) & (min < max)
+
+
+@formula_function()
+def clamp_mask(F, self, min, max):
+    """Where clamp passes the gradient: inside its bounds, the bounds included."""
+    if min is None:
+        return self <= max
+    return self >= min if max is None else (self >= min) & (self <= max)
+
+
+@formula_function()
+def shape_of(F, x):
+    return getattr(x, "shape", ())
+
+
+@function("clamp", "clip", method=True)
+def clamp(input, min=None, max=None, *, out=None):
+    """Limit each element to [min, max]; bounds are numbers, tensors or None. The gradient at a bound is 1."""
+    if min is None and max is None:
+        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    return write_out(
+        out, (clamp_number if _plain(input, min, max) else clamp_op).call(input, min, max)
+    )
+
+
+def _plain(input, min, max) -> bool:
+    """Whether the bounds are numbers that do not change the dtype of `input`."""
+    if isinstance(min, Tensor) or isinstance(max, Tensor):
+        return False
+    whole = not isinstance(min, float) and not isinstance(max, float)
+    return input._array.dtype.kind in ("iufV" if whole else "fV")
+
+
+@function("clamp_min", method=True)
+def clamp_min(input, min, *, out=None):
+    """``max(input, min)`` elementwise."""
+    return clamp(input, min=min, out=out)
+
+
+@function("clamp_max", method=True)
+def clamp_max(input, max, *, out=None):
+    """``min(input, max)`` elementwise."""
+    return clamp(input, max=max, out=out)
+
+
+@method("clamp_", "clip_")
+def clamp_(self, min=None, max=None):
+    """In-place version of ``clamp``."""
+    return (
+        inplace(clamp_number, self, (), (min, max))
+        if _plain(self, min, max)
+        else inplace(clamp_op, self, (min, max))
+    )
+
+
+@method("clamp_min_")
+def clamp_min_(self, min):
+    """In-place version of ``clamp_min``."""
+    return clamp_(self, min)
+
+
+@method("clamp_max_")
+def clamp_max_(self, max):
+    """In-place version of ``clamp_max``."""
+    return clamp_(self, max=max)

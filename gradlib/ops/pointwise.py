@@ -1,0 +1,42 @@
+"""How elementwise ops are declared and published: as function, method and in-place method at once.
+
+In a formula, `x.conjugate()` is written wherever a derivative multiplies a gradient: that is PyTorch's convention for
+complex numbers, costs next to nothing on real arrays, and works on Python numbers too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.op import Op, declare
+from ..core.tensor import Tensor
+from .expose import PUBLIC, inplace_method
+
+
+def pointwise(
+    name: str, forward: Any, /, *aliases: str, doc: str = "", inplace: bool = True, **spec: Any
+) -> Op:
+    """Declare an elementwise op and publish it as function, method and in-place method, under all its names."""
+    op = declare(name, forward, elementwise=True, **spec)
+    op.call.__doc__ = doc or f"``{name}`` of each element."
+    for key in (name, *aliases):
+        PUBLIC[key] = op.call
+        setattr(Tensor, key, op.call)
+        if inplace:
+            inplace_method(op, key + "_")
+    return op
+
+
+def unary(
+    name: str,
+    formula: Any = None,
+    /,
+    *aliases: str,
+    forward: Any = None,
+    promote: str = "float",
+    **spec: Any,
+) -> Op:
+    """A pointwise op of one argument; `formula` is its gradient."""
+    if formula is not None:
+        spec["self"] = formula
+    return pointwise(name, forward or name, *aliases, promote=promote, **spec)

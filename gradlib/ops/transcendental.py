@@ -1,0 +1,137 @@
+"""Exponentials, logarithms, trigonometric and hyperbolic functions of each element."""
+
+from __future__ import annotations
+
+import math
+
+from ..core.op import Op
+from .pointwise import pointwise, unary
+
+# -- exponentials and logarithms ---------------------------------------------------------------------------------
+
+exp = unary("exp", lambda g, result: g * result.conjugate(), complex=True)
+exp2 = unary("exp2", lambda g, result: g * (result * math.log(2.0)).conjugate(), complex=True)
+expm1 = unary("expm1", lambda g, result: g * (result + 1).conjugate(), complex=True)
+log = unary("log", lambda g, self: g / self.conjugate(), domain=(0.1, 3.0), complex=True)
+log2 = unary(
+    "log2", lambda g, self: g / (self * math.log(2.0)).conjugate(), domain=(0.1, 3.0), complex=True
+)
+log10 = unary(
+    "log10",
+    lambda g, self: g / (self * math.log(10.0)).conjugate(),
+    domain=(0.1, 3.0),
+    complex=True,
+)
+log1p = unary("log1p", lambda g, self: g / (self + 1).conjugate(), domain=(-0.5, 3.0), complex=True)
+
+
+def _sigmoid(xp, self):
+    if self.ndim == 0:
+        return 1 / (1 + xp.exp(-self))
+    out = xp.negative(self)
+    xp.exp(out, out=out)  # inf where self is very negative: the quotient is then 0, as it should be
+    out += 1
+    return xp.reciprocal(out, out=out)
+
+
+sigmoid = unary(
+    "sigmoid",
+    lambda g, result: g * (result * (1 - result)).conjugate(),
+    "expit",
+    forward=_sigmoid,
+    complex=True,
+)
+logaddexp = pointwise(
+    "logaddexp", lambda xp, self, other: xp.logaddexp(self, other), inplace=False,
+    self=lambda F, g, self, result: g * F.exp(self - result).conjugate(),
+    other=lambda F, g, other, result: g * F.exp(other - result).conjugate(),
+)  # fmt: skip
+logaddexp2 = pointwise(
+    "logaddexp2", lambda xp, self, other: xp.logaddexp2(self, other), inplace=False,
+    self=lambda F, g, self, result: g * F.exp2(self - result),
+    other=lambda F, g, other, result: g * F.exp2(other - result),
+)  # fmt: skip
+
+# -- trigonometric and hyperbolic --------------------------------------------------------------------------------
+
+sin = unary("sin", lambda F, g, self: g * F.cos(self).conjugate(), complex=True)
+cos = unary("cos", lambda F, g, self: -g * F.sin(self).conjugate(), complex=True)
+tan = unary(
+    "tan", lambda g, result: g * (1 + result * result).conjugate(), domain=(-1.2, 1.2), complex=True
+)
+sinh = unary("sinh", lambda F, g, self: g * F.cosh(self).conjugate(), complex=True)
+cosh = unary("cosh", lambda F, g, self: g * F.sinh(self).conjugate(), complex=True)
+tanh = unary("tanh", lambda g, result: g * (1 - result * result).conjugate(), complex=True)
+asin = unary(
+    "asin",
+    lambda F, g, self: g * F.rsqrt(1 - self * self).conjugate(),
+    "arcsin",
+    forward="arcsin",
+    domain=(-0.9, 0.9),
+    complex=True,
+)
+acos = unary(
+    "acos",
+    lambda F, g, self: -g * F.rsqrt(1 - self * self).conjugate(),
+    "arccos",
+    forward="arccos",
+    domain=(-0.9, 0.9),
+    complex=True,
+)
+atan = unary(
+    "atan",
+    lambda g, self: g / (self * self + 1).conjugate(),
+    "arctan",
+    forward="arctan",
+    complex=True,
+)
+asinh = unary(
+    "asinh",
+    lambda F, g, self: g * F.rsqrt(self * self + 1).conjugate(),
+    "arcsinh",
+    forward="arcsinh",
+    complex=True,
+)
+acosh = unary(
+    "acosh",
+    lambda F, g, self: g * (F.rsqrt(self - 1) * F.rsqrt(self + 1)).conjugate(),
+    "arccosh",
+    forward="arccosh",
+    domain=(1.1, 3.0),
+    complex=True,
+)
+atanh = unary(
+    "atanh",
+    lambda g, self: g / (1 - self * self).conjugate(),
+    "arctanh",
+    forward="arctanh",
+    domain=(-0.9, 0.9),
+    complex=True,
+)
+atan2 = pointwise(
+    "atan2", "arctan2", "arctan2", args="self other", promote="float",
+    self=lambda g, self, other: g * other / (self * self + other * other),
+    other=lambda g, self, other: -g * self / (self * self + other * other), domain=(0.2, 2.0),
+    complex=False)  # fmt: skip
+hypot = pointwise(
+    "hypot",
+    "hypot",
+    args="self other",
+    self=lambda F, g, self, result: g * F.where(result == 0, 0.0 * self, self / result),
+    other=lambda F, g, other, result: g * F.where(result == 0, 0.0 * other, other / result),
+    domain=(0.2, 2.0),
+    complex=False,
+)
+
+
+def _scaled(name: str, factor: float) -> Op:
+    def forward(xp, self):
+        if self.dtype.kind == "c":
+            raise RuntimeError(f"{name} is not supported for complex tensors.")
+        return self * factor
+
+    return unary(name, lambda g: g * factor, forward=forward)
+
+
+deg2rad = _scaled("deg2rad", math.pi / 180)
+rad2deg = _scaled("rad2deg", 180 / math.pi)
