@@ -28,12 +28,16 @@ def covered() -> dict[str, list[str]]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--spec", type=Path, default=ROOT.parent / "shared" / "spec" / "checklist.md")
+    parser.add_argument(
+        "--spec", type=Path, default=ROOT.parent / "shared" / "spec" / "checklist.md"
+    )
     parser.add_argument("--missing", action="store_true", help="list the rows that no test names")
     args = parser.parse_args()
     if not args.spec.exists():
         parser.error(f"no checklist at {args.spec}: give its path with --spec")
-    rows = {row: text for row, text in ROW.findall(args.spec.read_text()) if not row.startswith("D-")}
+    rows = {
+        row: text for row, text in ROW.findall(args.spec.read_text()) if not row.startswith("D-")
+    }
     have = covered()
     unknown = sorted(set(have) - set(rows))
     areas: dict[str, list[str]] = {}

@@ -60,7 +60,7 @@ from .ops.expose import PUBLIC as _PUBLIC
 from .random import get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 
 if TYPE_CHECKING:
-    from . import cuda, linalg, nn, optim, random, return_types, special, testing, utils
+    from . import cuda, func, linalg, nn, optim, random, return_types, special, testing, utils
 
 globals().update(_PUBLIC)
 globals().update(_ALIASES)  # half, float, double, int, long...
@@ -72,7 +72,7 @@ preserve_format, channels_last = "torch.preserve_format", "torch.channels_last"
 __version__ = "0.1.0"
 
 _SUBPACKAGES = frozenset(
-    "cuda linalg nn optim random return_types safetensors serialization special testing utils".split()
+    "cuda func linalg nn optim random return_types safetensors serialization special testing utils".split()
 )
 _FROM_SERIALIZATION = frozenset(("load", "save"))
 
@@ -81,6 +81,9 @@ def __getattr__(name: str) -> Any:
     """Import a subpackage when it is first asked for."""
     if name in _SUBPACKAGES:
         return _importlib.import_module(f"{__name__}.{name}")
+    if name == "vmap":
+        value = globals()[name] = _importlib.import_module(f"{__name__}.func").vmap
+        return value
     if name in _FROM_SERIALIZATION:
         from . import serialization
 
@@ -90,4 +93,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_SUBPACKAGES, *_FROM_SERIALIZATION})
+    return sorted({*globals(), *_SUBPACKAGES, *_FROM_SERIALIZATION, "vmap"})

@@ -17,7 +17,8 @@ from ..core.tensor import Tensor
 
 def nodes_from(root: Node) -> Iterator[tuple[Node, Node | None]]:
     """Every node reached from `root` with the node it was first reached from, nearest first."""
-    seen, queue = {root}, [(root, None)]
+    seen = {root}
+    queue: list[tuple[Node, Node | None]] = [(root, None)]
     for node, user in queue:  # the queue grows while it is walked
         yield node, user
         for target in node.targets():

@@ -88,7 +88,9 @@ class VmapInfo(NamedTuple):
 def levels_of(tensor: Any) -> frozenset[int]:
     """The ids of the vmaps (of all that ever ran) whose batch `tensor` depends on."""
     found = getattr(tensor, "__dict__", None)
-    return found.get("_levels", frozenset()) if found and isinstance(tensor, Tensor) else frozenset()
+    return (
+        found.get("_levels", frozenset()) if found and isinstance(tensor, Tensor) else frozenset()
+    )
 
 
 def add_levels(tensor: Tensor, levels: frozenset[int]) -> None:
@@ -305,7 +307,9 @@ class Level:
         if any([self.mapped(v) for v in values]):
             return True
         first = values[0]
-        same = all([v is first or (not v._rg and bool((v._array == first._array).all())) for v in values])
+        same = all(
+            [v is first or (not v._rg and bool((v._array == first._array).all())) for v in values]
+        )
         return not same
 
     def split(self, tensor: Any, dim: int | None) -> list:

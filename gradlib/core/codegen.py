@@ -43,6 +43,11 @@ def build(op) -> None:
         if op.built is not None:
             return
         names = _names(op, node_class(op))
+        taken = set(names) & {*op.tensors, *op.attrs}
+        if taken:
+            raise TypeError(
+                f"op {op.name}: generated code uses the names {sorted(taken)}; call these arguments otherwise"
+            )
         made = _call_variadic(op, names) if op.variadic else _call(op, names)
         call = op.call
         call.__globals__.update(names)

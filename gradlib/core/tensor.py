@@ -168,7 +168,9 @@ class Tensor:
         return out
 
     @staticmethod
-    def _make_subclass(cls, data: Tensor, requires_grad: bool = False):
+    def _make_subclass(  # pyright: ignore[reportSelfClsParameterName]
+        cls, data: Tensor, requires_grad: bool = False
+    ):
         """An instance of a Tensor subclass on the memory of `data`."""
         out = new(cls)
         out._array, out._rg, out._fn, out._nr, out._grad, out._view = (
@@ -354,6 +356,8 @@ class Tensor:
 
     def tolist(self):
         """The values as nested lists of Python numbers."""
+        if shared.active and state.bits & VMAP:
+            _batching().refuse(self, _batching().DATA)
         array = to_host(self._array)
         return (array.astype(np.float32) if array.dtype.kind == "V" else array).tolist()
 
@@ -369,6 +373,8 @@ class Tensor:
     def __index__(self) -> int:
         if self._array.dtype.kind not in "iub" or self._array.size != 1:
             raise TypeError("only integer tensors of a single element can be converted to an index")
+        if shared.active and state.bits & VMAP:
+            _batching().refuse(self, _batching().ITEM)
         return int(self._array.item())
 
     def conjugate(self) -> Tensor:
@@ -380,6 +386,8 @@ class Tensor:
 
         Raises RuntimeError if the tensor requires grad and TypeError if it is on a CUDA device, unless `force`.
         """
+        if shared.active and state.bits & VMAP:
+            _batching().refuse(self, _batching().DATA)
         if force:
             return to_host(self._array)
         if self._rg and not state.bits & NO_GRAD:
@@ -564,7 +572,10 @@ class Tensor:
         """The same memory and version counter, outside the graph; never requires grad."""
         out = Tensor._alias(self)
         frame = sys._getframe(1)
-        out.__dict__["_detached"] = (frame.f_code, frame.f_lasti)  # for errors, and for autograd.explain
+        out.__dict__["_detached"] = (
+            frame.f_code,
+            frame.f_lasti,
+        )  # for errors, and for autograd.explain
         if shared.active and state.bits & VMAP:
             _batching().inherit(self, out)
         return out

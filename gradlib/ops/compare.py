@@ -10,8 +10,8 @@ from ..core import dtypes
 from ..core.formulas import formula_function
 from ..core.op import declare
 from ..core.tensor import Tensor
-from .pointwise import pointwise, unary
 from .expose import function, write_out
+from .pointwise import pointwise, unary
 
 
 def _integers(t):

@@ -9,8 +9,10 @@ import numpy as np
 
 from ..backends import backend_for, backend_of
 from ..core import dtypes
+from ..core.batching import inherit
 from ..core.device import CPU, device
 from ..core.formulas import formula_function
+from ..core.modes import shared
 from ..core.tensor import Size, Tensor
 from .cast import check_device
 from .expose import PUBLIC, function, method, write_out
@@ -100,8 +102,10 @@ def _filled(kind: str):
     ):
         xp, d, target = place(dtype, device, input)
         if target.type == input.device.type:
-            return finish(getattr(xp, kind + "_like")(input._array, d), requires_grad)
-        return finish(getattr(xp, kind)(input._array.shape, d), requires_grad)
+            out = finish(getattr(xp, kind + "_like")(input._array, d), requires_grad)
+        else:
+            out = finish(getattr(xp, kind)(input._array.shape, d), requires_grad)
+        return inherit(input, out) if shared.active else out
 
     like.__name__ = like.__qualname__ = kind + "_like"
     like.__doc__ = f"``{kind}`` with the size, dtype and device of `input`."
@@ -119,7 +123,7 @@ def _filled(kind: str):
         if "size" in kw:
             size = (kw["size"],)
         xp, d, _ = place(dtype, device, self)
-        return finish(getattr(xp, kind)(sizes(size), d), requires_grad)
+        return inherit(self, finish(getattr(xp, kind)(sizes(size), d), requires_grad))
 
     new.__name__ = new.__qualname__ = "new_" + kind
     new.__doc__ = f"``{kind}`` with the dtype and device of this tensor."
@@ -182,7 +186,9 @@ def full_like(
 ):
     """``full`` with the size, dtype and device of `input`."""
     xp, d, _ = place(dtype, device, input)
-    return finish(xp.full(input._array.shape, _number(fill_value), d), requires_grad)
+    return inherit(
+        input, finish(xp.full(input._array.shape, _number(fill_value), d), requires_grad)
+    )
 
 
 @method("new_full")
@@ -199,7 +205,7 @@ def new_full(
 ):
     """``full`` with the dtype and device of this tensor."""
     xp, d, _ = place(dtype, device, self)
-    return finish(xp.full(sizes((size,)), _number(fill_value), d), requires_grad)
+    return inherit(self, finish(xp.full(sizes((size,)), _number(fill_value), d), requires_grad))
 
 
 # -- from data ---------------------------------------------------------------------------------------------------

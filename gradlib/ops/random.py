@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ..core import dtypes
+from ..core import batching, dtypes
+from ..core.batching import inherit
 from ..core.generator import default_generator
 from ..core.inplace import inplace
+from ..core.modes import VMAP, shared, state
 from ..core.op import declare
 from ..core.tensor import Tensor
 from .create import finish, place, sizes
@@ -22,9 +24,7 @@ def rng_of(generator, tensor_device=None) -> Any:
     """The array-library generator to draw from."""
     generator = generator or default_generator
     if shared.active and state.bits & VMAP:
-        from ..core.batching import draw
-
-        draw(generator)
+        batching.draw(generator)
     return generator.rng
 
 
@@ -86,7 +86,8 @@ def _factory(name: str, draw, doc: str):
         generator=None,
     ):
         _, d, target = place(dtype, device, input)
-        return finish(_at(draw(rng_of(generator), input._array.shape, d), target), requires_grad)
+        values = _at(draw(rng_of(generator), input._array.shape, d), target)
+        return inherit(input, finish(values, requires_grad))
 
     make.__name__ = make.__qualname__ = name
     make.__doc__ = f"A tensor of the given size filled with {doc}."

@@ -11,8 +11,8 @@ import math
 from ..core.inplace import inplace
 from ..core.op import declare
 from ._blocks import F4, floating, in_pieces
-from .pointwise import unary
 from .expose import function, method, write_out
+from .pointwise import unary
 from .special_gamma import in_float64
 
 ROOT_PI = math.sqrt(math.pi)

@@ -11,8 +11,8 @@ import math
 from ..core.op import declare
 from ..core.tensor import Tensor
 from ._blocks import floating
-from .pointwise import unary
 from .expose import write_out
+from .pointwise import unary
 from .special_gamma import in_float64
 
 POINTS = 64  # of the trapezoidal rule on half a period

@@ -8,8 +8,8 @@ import numpy as np
 
 from ..core.op import declare
 from ._blocks import floating
-from .pointwise import pointwise, unary
 from .expose import function, method, write_out
+from .pointwise import pointwise, unary
 
 # -- kernels -----------------------------------------------------------------------------------------------------------
 

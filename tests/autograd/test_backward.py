@@ -51,7 +51,7 @@ def test_grad_outputs_follow_the_rules_of_grad_tensors():
     # rows: BWD-11
     x = leaf(1.0, 2.0, 3.0)
     with pytest.raises(
-        RuntimeError, match="^grad can be implicitly created only for scalar outputs"
+        RuntimeError, match=r"^grad can be implicitly created only for scalar outputs"
     ):
         grad(x * 2, x)
     assert grad(x.sum(), x)[0].tolist() == [1.0, 1.0, 1.0]

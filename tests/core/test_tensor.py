@@ -24,7 +24,7 @@ def test_requires_grad_is_a_flag_of_the_user():
     n = torch.tensor([1, 2])
     with pytest.raises(
         RuntimeError,
-        match="^only Tensors of floating point and complex dtype can require gradients$",
+        match=r"^only Tensors of floating point and complex dtype can require gradients$",
     ):
         n.requires_grad = True
     assert n.requires_grad is False
@@ -96,8 +96,11 @@ def test_grad_is_assignable():
     )
     with pytest.raises(TypeError) as caught:
         x.grad = 3
-    assert str(caught.value) == "assigned grad expected to be a Tensor or None but got grad of type int"
-    with pytest.raises(RuntimeError, match="^can't assign Variable as its own grad$"):
+    assert (
+        str(caught.value)
+        == "assigned grad expected to be a Tensor or None but got grad of type int"
+    )
+    with pytest.raises(RuntimeError, match=r"^can't assign Variable as its own grad$"):
         x.grad = x
     with pytest.raises(RuntimeError, match="attempting to assign a gradient with dtype"):
         x.grad = torch.ones(3, dtype=torch.float64)
@@ -152,7 +155,7 @@ def test_retain_grad():
     x.retain_grad()  # no effect on a leaf
     assert x.retains_grad is False
     with pytest.raises(
-        RuntimeError, match="^can't retain_grad on Tensor that has requires_grad=False$"
+        RuntimeError, match=r"^can't retain_grad on Tensor that has requires_grad=False$"
     ):
         torch.ones(2).retain_grad()
 
@@ -195,7 +198,9 @@ def test_geometry_of_a_detached_tensor_is_fixed():
         with pytest.raises(RuntimeError) as caught:
             change(b)
         assert what in str(caught.value) and tail in str(caught.value)
-        assert a.shape == b.shape == (2, 3) and a.stride() == (3, 1) and a.tolist() == [[1.0] * 3] * 2
+        assert (
+            a.shape == b.shape == (2, 3) and a.stride() == (3, 1) and a.tolist() == [[1.0] * 3] * 2
+        )
     c = torch.ones(2, 3)  # not detached: allowed
     assert c.transpose_(0, 1) is c and c.shape == (3, 2)
     assert c.resize_(2, 2) is c and c.shape == (2, 2)
@@ -242,7 +247,7 @@ def test_a_tensor_hook_sees_and_replaces_the_gradient():
 def test_a_hook_needs_a_gradient():
     # rows: TENSOR-22
     with pytest.raises(
-        RuntimeError, match="^cannot register a hook on a tensor that doesn't require gradient$"
+        RuntimeError, match=r"^cannot register a hook on a tensor that doesn't require gradient$"
     ):
         torch.ones(2).register_hook(lambda grad: grad)
 
@@ -254,7 +259,7 @@ def test_requires_grad_in_place():
     assert x.requires_grad_(False) is x and not x.requires_grad
     with pytest.raises(
         RuntimeError,
-        match="^only Tensors of floating point and complex dtype can require gradients$",
+        match=r"^only Tensors of floating point and complex dtype can require gradients$",
     ):
         torch.ones(2, dtype=torch.int64).requires_grad_()
 

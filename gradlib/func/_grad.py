@@ -1,0 +1,424 @@
+"""grad, vjp, jvp: derivatives of functions as functions.
+
+The function runs on private aliases of its arguments, with recording switched on. Results stay connected to what is
+outside (an argument that requires grad, a tensor that the function closes over, a transform around this one), and only
+then the derivative itself is recorded.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from ..autograd import differentiate, forward_ad
+from ..core import batching, modes
+from ..core.modes import FORWARD_AD, NO_GRAD, state
+from ..core.node import AccumulateGrad, edge
+from ..core.pytree import flatten, tree_map, unflatten
+from ..core.tangents import own_tangent, tangent_of
+from ..core.tensor import Tensor
+from ..ops.create import zeros_like
+from ..ops.shape import alias_op as alias
+
+JVP = "jvp(f, primals, tangents)"
+
+
+class Recording:
+    """One run of a function whose derivative is asked for, or asked for later (vjp)."""
+
+    def __init__(self) -> None:
+        self.outer_grad = modes.is_grad_enabled()
+        self.leaves: list[Tensor] = []
+        self.connected = False  # whether results depend on something outside that requires grad
+
+    def watch(self, value: Any) -> Any:
+        """`value` with each tensor in it replaced by an alias to differentiate with respect to."""
+        return tree_map(self._watch_one, value)
+
+    def _watch_one(self, tensor: Any) -> Tensor:
+        if not isinstance(tensor, Tensor):
+            raise ValueError(f"Thing passed to transform API must be Tensor, got {type(tensor)}")
+        if tensor._rg and self.outer_grad:
+            self.connected = True
+            leaf = alias.call(tensor)
+        else:
+            leaf = batching.inherit(tensor, _apart(tensor)).requires_grad_()
+        self.leaves.append(leaf)
+        return leaf
+
+    def connect(self, outputs: list) -> None:
+        """Find out whether `outputs` depend on leaves other than the private ones."""
+        if self.outer_grad and not self.connected:
+            own = {edge(leaf)[0] for leaf in self.leaves}
+            self.connected = _reaches_others(outputs, own)
+
+    def release(self, value: Any) -> Any:
+        """`value` as the caller gets it: outside the private graph, unless it depends on something outside."""
+        return tree_map(self._release_one, value)
+
+    def _release_one(self, value: Any) -> Any:
+        if not isinstance(value, Tensor):
+            raise RuntimeError(f"Expected tensors, got unsupported type {type(value)}")
+        return value if self.connected or not value._rg else _apart(value)
+
+    def pull(self, outputs: list, seeds: list, retain: bool, create: bool) -> list:
+        """The gradients with respect to the private aliases; zeros where there is no dependence."""
+        pairs = [(o, s) for o, s in zip(outputs, seeds, strict=True) if o._rg]
+        if not pairs:
+            return [zeros_like(leaf) for leaf in self.leaves]
+        outs, given = zip(*pairs, strict=True)
+        found = differentiate.grad(
+            outs, self.leaves, given, retain, create, allow_unused=True, materialize_grads=True
+        )
+        levels = batching.marks((*outputs, *seeds, *self.leaves))
+        for g in found:
+            batching.add_levels(g, levels)
+        return list(found)
+
+
+def _apart(tensor: Tensor) -> Tensor:
+    """The tensor outside any graph, with its tangent."""
+    out = tensor.detach()
+    if state.bits & FORWARD_AD:
+        tangent = tangent_of(tensor)
+        if tangent is not None:
+            own_tangent(out, tangent)
+    return out
+
+
+def _reaches_others(outputs: list, own: set) -> bool:
+    stack = [edge(o)[0] for o in outputs if isinstance(o, Tensor) and o._rg]
+    seen = set(own)
+    while stack:
+        node = stack.pop()
+        if node is None or node in seen:
+            continue
+        if isinstance(node, AccumulateGrad):
+            return True
+        seen.add(node)
+        stack += node.targets()
+    return False
+
+
+# -- argnums -----------------------------------------------------------------------------------------------------------
+
+
+def positions_of(argnums: Any, n: int) -> tuple[int, ...]:
+    """The places of the arguments to differentiate with respect to."""
+    if isinstance(argnums, int) and not isinstance(argnums, bool):
+        return (_position(argnums, n),)
+    if not isinstance(argnums, tuple):
+        raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {type(argnums)}")
+    if not argnums:
+        raise RuntimeError("argnums must be non-empty")
+    if len(set(argnums)) != len(argnums):
+        raise RuntimeError(f"argnums elements must be unique, got {argnums}")
+    return tuple(_position(a, n) for a in argnums)
+
+
+def _position(argnum: Any, n: int) -> int:
+    if not isinstance(argnum, int):
+        raise RuntimeError(f"argnum must be int, got: {type(argnum)}")
+    if not -n <= argnum < n:
+        raise RuntimeError(f"Got argnum={argnum}, but only {n} positional inputs")
+    return argnum % n
+
+
+def replaced(args: tuple, positions: tuple[int, ...], values: Any) -> list:
+    """`args` with `values` at `positions`."""
+    out = list(args)
+    for i, value in zip(positions, values, strict=True):
+        out[i] = value
+    return out
+
+
+def chosen(args: tuple, argnums: Any) -> Any:
+    """The arguments that `argnums` names: one value for an int, a tuple for a tuple."""
+    found = tuple(args[i] for i in positions_of(argnums, len(args)))
+    return found if isinstance(argnums, tuple) else found[0]
+
+
+# -- reverse mode ------------------------------------------------------------------------------------------------------
+
+
+def grad(func: Callable, argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Callable:
+    """The gradient of `func`, which returns a real scalar, as a function of the same arguments.
+
+    Args:
+        func: returns a 0-dim tensor, or (0-dim tensor, aux) with `has_aux`.
+        argnums: the position(s) of the argument(s) to differentiate with respect to; nested values are fine.
+        has_aux: also return what `func` returns beside its result.
+
+    Returns:
+        A function that returns gradients of the shape and structure of the argument (a tuple of them if `argnums` is
+        a tuple), or (gradients, aux).
+
+    Raises:
+        RuntimeError: the result is no scalar tensor, or `argnums` does not fit.
+
+    Example:
+        >>> gradlib.func.grad(gradlib.sin)(gradlib.tensor(0.0))
+        tensor(1.)
+    """
+    both = grad_and_value(func, argnums, has_aux)
+
+    @functools.wraps(func, updated=())
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        found, value = both(*args, **kwargs)
+        return (found, value[1]) if has_aux else found
+
+    return wrapper
+
+
+def grad_and_value(
+    func: Callable, argnums: int | tuple[int, ...] = 0, has_aux: bool = False
+) -> Callable:
+    """Like :func:`grad`, but returns (gradients, value), or (gradients, (value, aux)) with `has_aux`.
+
+    Example:
+        >>> gradlib.func.grad_and_value(lambda x: (x * x).sum())(gradlib.ones(2))
+        (tensor([2., 2.]), tensor(2.))
+    """
+    title = "grad_and_value(f)(*args)"
+
+    @functools.wraps(func, updated=())
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        run = Recording()
+        with modes.Flag(NO_GRAD, False):
+            places = positions_of(argnums, len(args))
+            watched = [run.watch(args[i]) for i in places]
+            out, aux = _result(func(*replaced(args, places, watched), **kwargs), has_aux, title)
+            if not isinstance(out, Tensor):
+                raise RuntimeError(
+                    f"{title}: Expected f(*args) to return a Tensor, got {type(out)}"
+                )
+            if out.dim():
+                raise RuntimeError(
+                    f"{title}: Expected f(*args) to return a scalar Tensor, got tensor with {out.dim()} dims. Maybe "
+                    "you wanted to use the vjp or jacrev APIs instead?"
+                )
+            run.connect([out, *flatten(aux)[0]])
+            found = run.pull([out], [None], run.connected, run.connected)
+            spec = flatten(watched)[1]
+            grads = tuple(unflatten(found, spec))
+            value = run.release(out)
+        result = grads if isinstance(argnums, tuple) else grads[0]
+        return (result, (value, run.release(aux))) if has_aux else (result, value)
+
+    return wrapper
+
+
+def _result(returned: Any, has_aux: bool, title: str) -> tuple[Any, Any]:
+    if not has_aux:
+        return returned, ()
+    if not (isinstance(returned, tuple) and len(returned) == 2):
+        raise RuntimeError(
+            f"{title}: output of function f should be a tuple: (output, aux) if has_aux is True"
+        )
+    return returned
+
+
+def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
+    """The value of `func` at `primals`, and the function that multiplies vectors by its Jacobian from the left.
+
+    Args:
+        func: returns tensors, in any nesting; or (those, aux) with `has_aux`.
+        primals: where to differentiate.
+        has_aux: also return what `func` returns beside its result.
+
+    Returns:
+        ``(output, vjp_fn)`` or ``(output, vjp_fn, aux)``. ``vjp_fn(cotangents)`` takes what has the structure and
+        shapes of the output, and returns a tuple with what has the structure and shapes of each primal.
+
+    Raises:
+        RuntimeError: the output has leaves that are no tensors; in ``vjp_fn``: structures or shapes do not fit.
+
+    Example:
+        >>> out, vjp_fn = gradlib.func.vjp(gradlib.sin, gradlib.zeros(2))
+        >>> vjp_fn(gradlib.ones(2))
+        (tensor([1., 1.]),)
+    """
+    title = "vjp(f, *primals)"
+    run = Recording()
+    with modes.Flag(NO_GRAD, False):
+        watched = run.watch(primals)
+        in_spec = flatten(watched)[1]
+        out, aux = _result(func(*watched), has_aux, title)
+        outs, spec = flatten(out)
+        _only_tensors(outs, title, out)
+        run.connect([*outs, *flatten(aux)[0]])
+        released = run.release(out)
+
+    def vjp_fn(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
+        seeds, given = flatten(cotangents)
+        if given != spec:
+            raise RuntimeError(
+                "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function."
+                f" cotangents: {given.brief()}, primal output: {spec.brief()}"
+            )
+        if create_graph is None:
+            create_graph = modes.is_grad_enabled() and (
+                run.connected or any(isinstance(s, Tensor) and s._rg for s in seeds)
+            )
+        with modes.Flag(NO_GRAD, False):
+            return unflatten(run.pull(outs, seeds, retain_graph, create_graph), in_spec)
+
+    return (released, vjp_fn, run.release(aux)) if has_aux else (released, vjp_fn)
+
+
+def _only_tensors(outs: list, title: str, out: Any) -> None:
+    if not outs:
+        raise RuntimeError(
+            f"{title}: Expected f to be a function that has non-empty output (got output = {out})"
+        )
+    for o in outs:
+        if not isinstance(o, Tensor):
+            raise RuntimeError(
+                f"{title}: expected f(*primals) to return only tensors, got unsupported type {type(o)}"
+            )
+
+
+# -- forward mode ------------------------------------------------------------------------------------------------------
+
+
+def jvp(
+    func: Callable, primals: tuple, tangents: tuple, *, strict: bool = False, has_aux: bool = False
+) -> tuple:
+    """The value of `func` at `primals`, and its derivative along `tangents`.
+
+    Args:
+        func: returns tensors, in any nesting; or (those, aux) with `has_aux`.
+        primals: a tuple of the arguments.
+        tangents: a tuple with the structure and shapes of `primals`.
+        strict: raise if an output does not depend on the primals, instead of giving zeros.
+        has_aux: also return what `func` returns beside its result.
+
+    Returns:
+        ``(output, tangents of the output)`` or ``(output, tangents, aux)``.
+
+    Raises:
+        RuntimeError: primals are no tuple or empty, structures or shapes differ, an output is no tensor.
+
+    Example:
+        >>> gradlib.func.jvp(gradlib.sin, (gradlib.zeros(2),), (gradlib.ones(2),))
+        (tensor([0., 0.]), tensor([1., 1.]))
+    """
+    if not isinstance(primals, tuple):
+        raise RuntimeError(
+            f"{JVP}: Expected primals to be a tuple. E.g. it should be valid to call f(*primals)."
+        )
+    values, spec = flatten(primals)
+    vectors, given = flatten(tangents)
+    if spec != given:
+        raise RuntimeError(
+            f"{JVP}: Expected primals and tangents to have the same python structure. For example, if primals is a "
+            f"tuple of 3 tensors, tangents also must be. Got primals with structure {spec} and tangents with structure "
+            f"{given}"
+        )
+    for which, leaves in (("primals", values), ("tangents", vectors)):
+        if not leaves:
+            raise RuntimeError(f"{JVP}: Expected {which} to contain at least one Tensor.")
+        for leaf in leaves:
+            if not isinstance(leaf, Tensor):
+                raise RuntimeError(
+                    f"{JVP}: Expected {which} to only contain Tensors, got {type(leaf)}"
+                )
+
+    def run(leaves: list) -> tuple[list, Any, Any]:
+        out, aux = _result(func(*unflatten(leaves, spec)), has_aux, JVP)
+        outs, out_spec = flatten(out)
+        _only_tensors(outs, JVP, out)
+        return outs, out_spec, aux
+
+    forward = _by_duals if state.dual_level < 0 else _by_two_pullbacks
+    outs, pushed, out_spec, aux = forward(run, values, vectors)
+    if strict and any(t is None for t in pushed):
+        raise RuntimeError(
+            "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not allowed "
+            "with strict=True."
+        )
+    pushed = [zeros_like(o) if t is None else t for o, t in zip(outs, pushed, strict=True)]
+    result = unflatten(outs, out_spec), unflatten(pushed, out_spec)
+    return (*result, aux) if has_aux else result
+
+
+def _by_duals(run: Callable, values: list, vectors: list) -> tuple:
+    """jvp in forward mode."""
+    with forward_ad.dual_level():
+        duals = [
+            batching.inherit(v, forward_ad.make_dual(v, t))
+            for v, t in zip(values, vectors, strict=True)
+        ]
+        outs, spec, aux = run(duals)
+        pairs = [forward_ad.unpack_dual(o) for o in outs]
+        for o, p in zip(outs, pairs, strict=True):
+            batching.inherit(o, p.primal)
+        aux = tree_map(_primal, aux)
+    return [p.primal for p in pairs], [p.tangent for p in pairs], spec, aux
+
+
+def _primal(value: Any) -> Any:
+    if not isinstance(value, Tensor):
+        raise RuntimeError(f"Expected tensors, got unsupported type {type(value)}")
+    return batching.inherit(value, forward_ad.unpack_dual(value).primal)
+
+
+def _by_two_pullbacks(run: Callable, values: list, vectors: list) -> tuple:
+    """jvp inside another jvp: vjp is linear in its vector, and the derivative of that is the jvp."""
+    recording = Recording()
+    with modes.Flag(NO_GRAD, False):
+        watched = recording.watch(values)
+        outs, spec, aux = run(watched)
+        recording.connect([*outs, *flatten(aux)[0]])
+        live = [o for o in outs if o._rg]
+        seeds = [zeros_like(o).requires_grad_() for o in live]
+        found: dict[int, Tensor] = {}
+        if live:
+            pulled = differentiate.grad(live, watched, seeds, True, True, allow_unused=True)
+            pairs = [
+                (p, t) for p, t in zip(pulled, vectors, strict=True) if p is not None and p._rg
+            ]
+            if pairs:
+                outer = recording.connected or any(t._rg for t in vectors)
+                create = outer and recording.outer_grad
+                pushed = differentiate.grad(
+                    [p for p, _ in pairs],
+                    seeds,
+                    [t for _, t in pairs],
+                    True,
+                    create,
+                    allow_unused=True,
+                )
+                levels = batching.marks((*outs, *values, *vectors))
+                for o, p in zip(live, pushed, strict=True):
+                    if p is not None:
+                        batching.add_levels(p, levels)
+                        found[id(o)] = p
+        tangents = [found.get(id(o)) for o in outs]
+        return recording.release(outs), tangents, spec, recording.release(aux)
+
+
+def linearize(func: Callable, *primals: Any) -> tuple[Any, Callable]:
+    """The value of `func` at `primals`, and the linear function that is its derivative there.
+
+    Args:
+        func: returns tensors, in any nesting.
+        primals: where to differentiate.
+
+    Returns:
+        ``(output, jvp_fn)``; ``jvp_fn(*tangents)`` returns the tangents of the output. It runs `func` again.
+
+    Raises:
+        RuntimeError: in ``jvp_fn``, if the tangents do not have the structure and shapes of `primals`.
+
+    Example:
+        >>> out, jvp_fn = gradlib.func.linearize(gradlib.sin, gradlib.zeros(2))
+        >>> jvp_fn(gradlib.ones(2))
+        tensor([1., 1.])
+    """
+
+    def jvp_fn(*tangents: Any) -> Any:
+        return jvp(func, primals, tangents)[1]
+
+    return func(*primals), jvp_fn
