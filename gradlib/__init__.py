@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import importlib as _importlib
 import math as _math
+import warnings as _warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as _np
 
 # Infinities and nan follow PyTorch's rules silently; NumPy's warnings would be noise in every log(0).
 _np.seterr(all="ignore")
+_warnings.filterwarnings("ignore", category=RuntimeWarning, module="gradlib")  # seterr is for this thread alone
 
 from . import autograd, ops
 from .autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled

@@ -72,7 +72,7 @@ DIVERGED = (
 )
 
 _ids = itertools.count(1)
-_THREAD_STATE = ("saved_hooks", "hooks_disabled", "dual_level", "dual_serial", "check_nan")
+_THREAD_STATE = ("saved_hooks", "hooks_disabled", "dual_level", "dual_serial", "dual_keepers", "check_nan")
 
 
 class VmapInfo(NamedTuple):

@@ -40,6 +40,7 @@ class ThreadState(threading.local):
     hooks_disabled: str | None = None
     dual_level = -1
     dual_serial = 0  # which of all levels ever opened is open; 0 for none
+    dual_keepers: Any = None  # weak references to the nodes that keep tangents of the open level
     interposers: tuple = ()  # objects with call(op, args, attrs, proceed): profiler, vmap...; outermost last
     current_node: Any = None  # the node that backward is running, parent of nodes made meanwhile
     saved_observer: Any = None  # told before a tensor is changed in place, while OBSERVE is set

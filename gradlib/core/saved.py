@@ -8,6 +8,7 @@ keeping the Tensor would make a cycle.
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 from numpy import ndarray
@@ -164,6 +165,8 @@ def keep_tangent(node, nr: int, out) -> None:
     if extra.tangents is None:
         extra.tangents = {}
     extra.tangents[nr] = out._tangent, out._tangent_level
+    if state.dual_keepers is not None:
+        state.dual_keepers.append(weakref.ref(node))
 
 
 def restore_tangent(node, nr: int, out):

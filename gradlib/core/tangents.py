@@ -20,6 +20,7 @@ def enter_level() -> int:
     if state.dual_level >= 0:
         raise RuntimeError("Nested forward mode AD is not supported at the moment")
     state.dual_level, state.dual_serial = 0, next_serial()
+    state.dual_keepers = []
     if not state.bits & modes.INFERENCE:
         modes.set_flag(FORWARD_AD, True)
     return 0
@@ -34,8 +35,13 @@ def exit_level(level: int) -> None:
         )
     if level < 0:
         raise RuntimeError("Dual level must be a positive number.")
+    keepers, state.dual_keepers = state.dual_keepers, None
     state.dual_level, state.dual_serial = -1, 0
     modes.set_flag(FORWARD_AD, False)
+    for ref in keepers or ():  # a node and the tangent of its saved output hold each other
+        node = ref()
+        if node is not None and node.extra is not None:
+            node.extra.tangents = None
 
 
 class DualView(views.View):

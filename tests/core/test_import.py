@@ -1,0 +1,37 @@
+"""What importing gradlib does and does not do."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import warnings
+
+import gradlib as torch
+
+
+def test_optional_packages_are_not_imported():
+    code = (
+        "import sys, gradlib; gradlib.ones(2).exp();"
+        "print([m for m in ('cupy', 'matplotlib', 'torch', 'scipy', 'sklearn', 'tqdm', 'nvtx', 'pynvml') if m in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"
+
+
+def test_infinities_are_silent_in_every_thread():
+    seen = []
+
+    def work():
+        try:
+            seen.append((torch.zeros(1).log() * 0).isnan().item())
+        except RuntimeWarning as exc:
+            seen.append(exc)
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=RuntimeWarning, module="gradlib")
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    work()
+    assert seen == [True, True]
