@@ -43,11 +43,10 @@ RANDOM = (
     "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' "
     "randomness flags on vmap or perform the randomness operation out of vmap"
 )
-RANDOM_WRITE = (
-    "vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will appear like same randomness. "
-    "If this is necessary for your usage, please file an issue with functorch."
+SHAPES = (
+    "vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over aten::{}. Please "
+    "file an issue at https://github.com/pytorch/pytorch/issues if you need this feature."
 )
-SHAPES = "vmap: We do not support batching operators that can output dynamic shape."
 MASK = (
     "vmap: We do not support batching operators that can support dynamic shape. Attempting to batch over indexing with "
     "a boolean mask."
@@ -71,8 +70,16 @@ DIVERGED = (
     "the batch did not call it where entry 0 did"
 )
 
+NOWHERE: frozenset[int] = frozenset()
 _ids = itertools.count(1)
-_THREAD_STATE = ("saved_hooks", "hooks_disabled", "dual_level", "dual_serial", "dual_keepers", "check_nan")
+_THREAD_STATE = (
+    "saved_hooks",
+    "hooks_disabled",
+    "dual_level",
+    "dual_serial",
+    "dual_keepers",
+    "check_nan",
+)
 
 
 class VmapInfo(NamedTuple):
@@ -87,10 +94,7 @@ class VmapInfo(NamedTuple):
 
 def levels_of(tensor: Any) -> frozenset[int]:
     """The ids of the vmaps (of all that ever ran) whose batch `tensor` depends on."""
-    found = getattr(tensor, "__dict__", None)
-    return (
-        found.get("_levels", frozenset()) if found and isinstance(tensor, Tensor) else frozenset()
-    )
+    return tensor.__dict__.get("_levels", NOWHERE) if isinstance(tensor, Tensor) else NOWHERE
 
 
 def add_levels(tensor: Tensor, levels: frozenset[int]) -> None:
@@ -115,6 +119,13 @@ def refuse(tensor: Tensor, message: str) -> None:
     found = levels_of(tensor)
     if found and not found.isdisjoint(_live()):
         raise RuntimeError(message)
+
+
+def refuse_mask(key: Any) -> None:
+    """RuntimeError for an index that is, or contains, a mask which depends on the batch."""
+    for item in key if isinstance(key, tuple) else (key,):
+        if isinstance(item, Tensor) and item._array.dtype.kind == "b":
+            refuse(item, MASK)
 
 
 def draw(generator: Any) -> None:
@@ -143,6 +154,7 @@ class Level:
         self.first_states: dict = {}  # randomness "same": the generators' states when entry 0 first drew
         self.positions: list[dict] = [{} for _ in range(size)]  # where each entry has got to
         self.thread_state: Any = None
+        self.written: dict[int, tuple[int, Any]] = {}  # what was written to first by which entry
 
     def mapped(self, tensor: Any) -> bool:
         return self.id in levels_of(tensor)
@@ -150,23 +162,30 @@ class Level:
     def call(self, op, args: tuple, attrs: tuple, proceed: Callable) -> Any:
         """An op of the function: its results depend on the batch if an argument does."""
         given = args[0] if op.variadic else args
-        mapped = any([self.mapped(a) for a in given])
+        own, mapped = self.id, False
+        for a in given:
+            if isinstance(a, Tensor) and own in a.__dict__.get("_levels", NOWHERE):
+                mapped = True
+                break
         if mapped and op.name in ("nonzero", "masked_select", "unique"):
-            raise RuntimeError(MASK if op.name == "masked_select" else SHAPES)
+            raise RuntimeError(SHAPES.format(op.name))
         out = proceed()
-        if mapped or any([self.mapped(a) for a in attrs if isinstance(a, Tensor)]):
+        if mapped:
+            if out.__class__ is Tensor:
+                found = out.__dict__
+                found["_levels"] = found.get("_levels", NOWHERE) | self.mark
+                return out
             for o in out if isinstance(out, tuple) else (out,):
                 if isinstance(o, Tensor):
                     add_levels(o, self.mark)
         return out
 
     def call_inplace(self, op, tensor, others: tuple, attrs: tuple, proceed: Callable) -> Any:
-        """A write of the function: nothing of the batch may be written into what all entries share."""
-        if not self.mapped(tensor) and not state.depth:
-            if any([self.mapped(o) for o in others]):
+        """A write of the function: nothing of the batch may be written into what entries share."""
+        if any([self.mapped(o) for o in others]) and not self.mapped(tensor):
+            base = tensor if tensor._view is None else tensor._view.base
+            if self.written.setdefault(id(base), (self.current, base))[0] != self.current:
                 raise RuntimeError(WRITE)
-            if op.name == "random_fill" and self.randomness == "different":
-                raise RuntimeError(RANDOM_WRITE)
         return proceed()
 
     def call_function(self, cls, args: tuple) -> Any:

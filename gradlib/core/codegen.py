@@ -100,7 +100,8 @@ def _names(op, made_class: type) -> dict:
 
     xp = formulas.numpy_backend()
     return {
-        "__name__": "gradlib.generated", "op": op, "general": dispatch.general, "state": state, "shared": shared, "ndarray": np.ndarray,
+        "__name__": "gradlib.generated", "op": op, "general": dispatch.general,
+        "state": state, "shared": shared, "ndarray": np.ndarray,
         "asarray": np.asarray, "new": object.__new__, "Tensor": Tensor, "node_class": made_class, "edge": edge,
         "unrecorded_edge": unrecorded_edge,
         "share": share, "version_of": version_of, "next_seq": next_seq, "getframe": sys._getframe,

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from . import errors, modes
-from .modes import ANOMALY, FORWARD_AD, INFERENCE, NO_GRAD, PROFILE, VMAP, state
+from .modes import ANOMALY, FORWARD_AD, INFERENCE, NO_GRAD, PROFILE, state
 from .node import AccumulateGrad, Node, deliver
 from .storage import bump
 from .tensor import Tensor
@@ -46,7 +46,7 @@ class GraphTask:
     def __init__(self, keep_graph: bool, create_graph: bool, accumulate: bool):
         self.keep_graph, self.create_graph, self.accumulate = keep_graph, create_graph, accumulate
         # formulas run on Tensors when their result is differentiated again, or when somebody watches the ops
-        self.traced = create_graph or bool(state.bits & (FORWARD_AD | PROFILE | VMAP))
+        self.traced = create_graph or bool(state.bits & (FORWARD_AD | PROFILE))
         self.inbox: dict[Node, Any] = {}
         self.wanted: dict[tuple[Node, int], list[int]] = {}  # edge -> positions in `captured`
         self.captured: list[Any] = []

@@ -168,8 +168,10 @@ class Tensor:
         return out
 
     @staticmethod
-    def _make_subclass(  # pyright: ignore[reportSelfClsParameterName]
-        cls, data: Tensor, requires_grad: bool = False
+    def _make_subclass(
+        cls,  # pyright: ignore[reportSelfClsParameterName]
+        data: Tensor,
+        requires_grad: bool = False,
     ):
         """An instance of a Tensor subclass on the memory of `data`."""
         out = new(cls)

@@ -407,7 +407,8 @@ def linearize(func: Callable, *primals: Any) -> tuple[Any, Callable]:
         primals: where to differentiate.
 
     Returns:
-        ``(output, jvp_fn)``; ``jvp_fn(*tangents)`` returns the tangents of the output. It runs `func` again.
+        ``(output, jvp_fn)``; ``jvp_fn(*tangents)`` returns the tangents of the output. It runs `func` again, on the
+        primals as constants.
 
     Raises:
         RuntimeError: in ``jvp_fn``, if the tangents do not have the structure and shapes of `primals`.
@@ -418,7 +419,9 @@ def linearize(func: Callable, *primals: Any) -> tuple[Any, Callable]:
         tensor([1., 1.])
     """
 
+    fixed = tree_map(lambda p: p.detach() if isinstance(p, Tensor) else p, primals)
+
     def jvp_fn(*tangents: Any) -> Any:
-        return jvp(func, primals, tangents)[1]
+        return jvp(func, fixed, tangents)[1]
 
     return func(*primals), jvp_fn

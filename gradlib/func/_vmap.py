@@ -178,7 +178,7 @@ def _joined_entries(level: Level, func, values: tuple, dim: int | None) -> Any:
     """One result of all entries."""
     first, name = values[0], name_of(func)
     if dim is None:
-        if isinstance(first, Tensor) and any(level.mapped(v) for v in values):
+        if isinstance(first, Tensor) and not _shared(level, values):
             raise ValueError(
                 f"vmap({name}, ...): `{name}` can not return a BatchedTensor when out_dim is None"
             )
@@ -194,6 +194,15 @@ def _joined_entries(level: Level, func, values: tuple, dim: int | None) -> Any:
         shape = (*first.shape[:dim], level.size, *first.shape[dim:])
         return first.unsqueeze(dim).expand(shape)
     return stack(list(values), dim)
+
+
+def _shared(level: Level, values: tuple) -> bool:
+    """Whether a result does not depend on the batch."""
+    first = values[0]
+    return not any(level.mapped(v) for v in values) and all(
+        v is first or (v.shape == first.shape and bool((v._array == first._array).all()))
+        for v in values
+    )
 
 
 def _joined(pieces: list) -> Any:

@@ -83,3 +83,12 @@ def row_blocks(rows: int, width: int):
     """(start, stop) of blocks of rows."""
     step = max(1, PIECE // max(width, 1))
     return [(i, min(i + step, rows)) for i in range(0, rows, step)]
+
+
+def missing(what: str):
+    """The gradient formula of an argument in which an op has no derivative: backward says so."""
+
+    def formula():
+        raise NotImplementedError(f"the derivative for '{what}' is not implemented.")
+
+    return formula

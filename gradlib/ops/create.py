@@ -7,12 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ..backends import backend_for, backend_of
+from ..backends import backend_for
 from ..core import dtypes
-from ..core.batching import inherit
-from ..core.device import CPU, device
+from ..core.device import CPU
 from ..core.formulas import formula_function
-from ..core.modes import shared
 from ..core.tensor import Size, Tensor
 from .cast import check_device
 from .expose import PUBLIC, function, method, write_out
@@ -102,10 +100,8 @@ def _filled(kind: str):
     ):
         xp, d, target = place(dtype, device, input)
         if target.type == input.device.type:
-            out = finish(getattr(xp, kind + "_like")(input._array, d), requires_grad)
-        else:
-            out = finish(getattr(xp, kind)(input._array.shape, d), requires_grad)
-        return inherit(input, out) if shared.active else out
+            return finish(getattr(xp, kind + "_like")(input._array, d), requires_grad)
+        return finish(getattr(xp, kind)(input._array.shape, d), requires_grad)
 
     like.__name__ = like.__qualname__ = kind + "_like"
     like.__doc__ = f"``{kind}`` with the size, dtype and device of `input`."
@@ -123,7 +119,7 @@ def _filled(kind: str):
         if "size" in kw:
             size = (kw["size"],)
         xp, d, _ = place(dtype, device, self)
-        return inherit(self, finish(getattr(xp, kind)(sizes(size), d), requires_grad))
+        return finish(getattr(xp, kind)(sizes(size), d), requires_grad)
 
     new.__name__ = new.__qualname__ = "new_" + kind
     new.__doc__ = f"``{kind}`` with the dtype and device of this tensor."
@@ -186,9 +182,7 @@ def full_like(
 ):
     """``full`` with the size, dtype and device of `input`."""
     xp, d, _ = place(dtype, device, input)
-    return inherit(
-        input, finish(xp.full(input._array.shape, _number(fill_value), d), requires_grad)
-    )
+    return finish(xp.full(input._array.shape, _number(fill_value), d), requires_grad)
 
 
 @method("new_full")
@@ -205,7 +199,7 @@ def new_full(
 ):
     """``full`` with the dtype and device of this tensor."""
     xp, d, _ = place(dtype, device, self)
-    return inherit(self, finish(xp.full(sizes((size,)), _number(fill_value), d), requires_grad))
+    return finish(xp.full(sizes((size,)), _number(fill_value), d), requires_grad)
 
 
 # -- from data ---------------------------------------------------------------------------------------------------
@@ -487,4 +481,19 @@ def triu_indices(row, col, offset=0, *, dtype=dtypes.int64, device=None, layout=
     return finish(xp.stack(xp.triu_indices(row, offset, col)).astype(d))
 
 
-_ = (backend_of, device)
+# -- out of scope ----------------------------------------------------------------------------------------------------
+
+
+def _no_sparse(name: str):
+    def refuse(*args, **kwargs):
+        raise NotImplementedError(f"{name}: gradlib has no sparse tensors; use dense ones")
+
+    refuse.__name__ = name
+    refuse.__doc__ = "Not supported: sparse tensors are out of scope."
+    return refuse
+
+
+for _name in ("sparse_coo_tensor", "sparse_csr_tensor", "sparse_compressed_tensor"):
+    function(_name)(_no_sparse(_name))
+for _name in ("to_sparse", "to_sparse_csr", "to_sparse_coo", "sparse_mask"):
+    method(_name)(_no_sparse(_name))

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from ..backends import backend_of
-from ..core import errors
-from ..core.modes import NO_GRAD, state
+from ..core import batching, errors
+from ..core.modes import NO_GRAD, VMAP, shared, state
 from ..core.op import declare
 from ..core.tensor import Tensor
 from .expose import function, method
@@ -301,6 +301,8 @@ def getitem(self, key):
         if not shape:
             raise IndexError("slice() cannot be applied to a 0-dim tensor.")
         return slice_op.call(self, 0, *_bounds(key, shape[0]))
+    if shared.active and state.bits & VMAP:
+        batching.refuse_mask(key)
     view, indices = (_basic(self, key) if kind is tuple else None) or _apply(self, key)
     if not indices:
         return alias_op.call(self) if view is self else view

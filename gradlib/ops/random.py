@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from ..core import batching, dtypes
-from ..core.batching import inherit
 from ..core.generator import default_generator
 from ..core.inplace import inplace
 from ..core.modes import VMAP, shared, state
@@ -86,8 +85,7 @@ def _factory(name: str, draw, doc: str):
         generator=None,
     ):
         _, d, target = place(dtype, device, input)
-        values = _at(draw(rng_of(generator), input._array.shape, d), target)
-        return inherit(input, finish(values, requires_grad))
+        return finish(_at(draw(rng_of(generator), input._array.shape, d), target), requires_grad)
 
     make.__name__ = make.__qualname__ = name
     make.__doc__ = f"A tensor of the given size filled with {doc}."

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ..core.op import declare
-from ._blocks import floating
+from ._blocks import floating, missing
 from .expose import function, method, write_out
 from .pointwise import pointwise, unary
 
@@ -208,6 +208,7 @@ zeta_op = declare(
     floating(lambda xp, self, other: zeta_kernel(xp, self, other)),
     elementwise=True,
     promote="float",
+    self=missing("zeta"),
     other=lambda F, g, self, other: g * -self * F.special_zeta(self + 1.0, other),
     node="SpecialZetaBackward0",
     samples=lambda t: [
@@ -350,6 +351,7 @@ def _incomplete(name: str, upper: bool):
         floating(lambda xp, self, other: kernel(xp, self, other)),
         promote="float",
         domain=(0.3, 3.0),
+        self=missing(f"{name}: input"),
         other=lambda F, g, self, other: g * (sign * _density(F, self, other)),
         node=("Igammac" if upper else "Igamma") + "Backward0",
         samples=lambda t: [

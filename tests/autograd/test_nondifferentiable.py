@@ -7,7 +7,6 @@ import math
 import pytest
 
 import gradlib as torch
-from gradlib.core.op import declare
 from gradlib.nn import functional as F
 
 inf, nan = math.inf, math.nan
@@ -198,17 +197,19 @@ def test_integer_and_bool_results_do_not_require_grad():
         assert out.requires_grad is False and out.grad_fn is None
 
 
-def test_a_missing_derivative_says_so():
+@pytest.mark.parametrize("name", ["igamma", "igammac", "zeta"])
+def test_a_missing_derivative_says_so(name):
     # rows: NONDIFF-22
-    op = declare("test_halved", lambda xp, self: self / 2)
-    try:
-        x = torch.tensor([1.0, 2.0], requires_grad=True)
-        out = op.call(x)
-        assert out.requires_grad and out.tolist() == [0.5, 1.0]
-        with pytest.raises(RuntimeError, match="derivative for test_halved is not implemented"):
-            out.sum().backward()
-        assert op.call(x.detach()).requires_grad is False
-    finally:
-        from gradlib.core.op import REGISTRY
-
-        REGISTRY.pop("test_halved", None)
+    f = getattr(torch.special, {"igamma": "gammainc", "igammac": "gammaincc"}.get(name, name))
+    x = torch.tensor([1.5, 2.5], dtype=torch.float64)
+    out = f(x.clone().requires_grad_(), x)
+    assert out.requires_grad
+    with pytest.raises(
+        RuntimeError, match=rf"^the derivative for '{name}(: input)?' is not implemented\."
+    ):
+        out.sum().backward()
+    assert f(x, x).requires_grad is False
+    assert f(x, x.clone().requires_grad_()).requires_grad  # in the other argument there is one
+    fwAD = torch.autograd.forward_ad
+    with fwAD.dual_level(), pytest.raises(RuntimeError, match="is not implemented"):
+        f(fwAD.make_dual(x, torch.ones_like(x)), x)

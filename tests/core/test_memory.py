@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import tracemalloc
 
 import pytest
@@ -40,6 +41,12 @@ def alive() -> tuple[int, int]:
     return tensors, nodes
 
 
+def empty_caches() -> int:
+    """Empty the interpreter's own: lists of free tuples, floats..., names of looked-up attributes; what was in cycles."""
+    getattr(sys, "_clear_internal_caches", sys._clear_type_cache)()
+    return gc.collect()
+
+
 def growth(step, n: int = STEPS) -> tuple[int, int, int, int]:
     """Tensors, nodes, objects in reference cycles and bytes that `n` steps leave behind."""
     gc.collect()
@@ -49,13 +56,13 @@ def growth(step, n: int = STEPS) -> tuple[int, int, int, int]:
         try:
             for _ in range(WARM_UP):
                 step()
-            gc.collect()  # also empties the interpreter's lists of free tuples, floats...
+            empty_caches()
             tensors, nodes = alive()
             size = tracemalloc.get_traced_memory()[0]
             for _ in range(n):
                 step()
             after = alive()
-            in_cycles = gc.collect()
+            in_cycles = empty_caches()
             size = tracemalloc.get_traced_memory()[0] - size
         finally:
             tracemalloc.stop()

@@ -55,6 +55,7 @@ def test_generated_call_equals_general_path(name):
 
 @pytest.mark.parametrize("name", DIFFERENTIABLE)
 def test_gradcheck_both_directions(name):
+    # rows: GC-19 FWD-09
     op = REGISTRY[name]
     checked = 0
     for args in samples_of(op):
@@ -67,6 +68,7 @@ def test_gradcheck_both_directions(name):
 
 @pytest.mark.parametrize("name", DIFFERENTIABLE)
 def test_gradgradcheck(name):
+    # rows: GC-19
     op = REGISTRY[name]
     for args in samples_of(op):
         if checkable(op, args) and all(t.numel() for t in flat(args)):

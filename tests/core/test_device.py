@@ -1,0 +1,207 @@
+"""Devices: what must hold on a machine without one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gradlib as torch
+from gradlib import backends
+from gradlib.backends import cupy as cupy_backend
+from gradlib.backends import numpy_backend
+from gradlib.core import dispatch
+from gradlib.core.op import REGISTRY
+
+ROOT = Path(__file__).parents[2]
+
+
+class Spy:
+    """A backend that notes which of its functions are asked for."""
+
+    def __init__(self, real):
+        self.real, self.calls = real, []
+
+    def __getattr__(self, name):
+        self.calls.append(name)
+        return getattr(self.real, name)
+
+
+def test_cpu_tensors_run_on_numpy(monkeypatch):
+    # rows: DEV-01
+    spy, other = Spy(numpy_backend), Spy(None)
+    monkeypatch.setattr(cupy_backend, "get_backend", lambda: other)
+    monkeypatch.setattr("gradlib.backends._BY_TYPE", {np.ndarray: spy})
+    x = torch.ones(3, requires_grad=True)
+    y = dispatch.general(REGISTRY["exp"], (x,), ())
+    assert "exp" in spy.calls and other.calls == []
+    assert y.device == x.device == torch.device("cpu") and type(y.detach().numpy()) is np.ndarray
+    y.sum().backward()
+    assert x.grad.device == x.device and other.calls == []
+
+
+BLOCKED = """
+import sys
+
+for name in ("cupy", "cupyx", "nvtx", "pynvml"):
+    sys.modules[name] = None  # importing it raises ModuleNotFoundError
+import gradlib as torch
+from gradlib import nn
+
+x = torch.tensor([1.0, 2.0], requires_grad=True)
+(x * x).sum().backward()
+assert x.grad.tolist() == [2.0, 4.0]
+model = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1))
+optimizer = torch.optim.Adam(model.parameters())
+model(torch.randn(4, 2)).mean().backward()
+optimizer.step()
+torch.manual_seed(1)
+assert not torch.cuda.is_available() and torch.cuda.device_count() == 0
+try:
+    x.cuda()
+except (RuntimeError, AssertionError) as exc:
+    assert "CUDA is not available" in str(exc)
+else:
+    raise SystemExit("x.cuda() went through")
+print("fine")
+"""
+
+
+def test_runs_without_cuda_packages():
+    # rows: DEV-02
+    done = subprocess.run(
+        [sys.executable, "-c", BLOCKED], capture_output=True, text=True, cwd=ROOT, timeout=60
+    )
+    assert done.returncode == 0 and done.stdout.strip() == "fine", done.stderr
+
+
+def test_cuda_tells_whether_it_can_be_used():
+    # rows: DEV-03
+    if torch.cuda.is_available():
+        assert torch.cuda.device_count() >= 1
+        assert 0 <= torch.cuda.current_device() < torch.cuda.device_count()
+    else:
+        assert torch.cuda.is_available() is False and torch.cuda.device_count() == 0
+        with pytest.raises(RuntimeError, match="CUDA is not available"):
+            torch.cuda.current_device()
+
+
+def test_a_move_to_where_it_is_already_is_no_copy():
+    # rows: DEV-07
+    x = torch.ones(2, requires_grad=True)
+    assert x.cpu() is x and x.to("cpu") is x and x.to(torch.device("cpu")) is x
+    y = x.to("cpu", copy=True)
+    assert y is not x and y.grad_fn is not None
+    y.sum().backward()
+    assert x.grad.tolist() == [1.0, 1.0]
+
+
+def test_device_objects():
+    # rows: DEV-08
+    d = torch.device("cuda:1")
+    assert (d.type, d.index, str(d)) == ("cuda", 1, "cuda:1")
+    assert d == torch.device("cuda", 1) != torch.device("cuda", 0)
+    assert hash(d) == hash(torch.device("cuda", 1))
+    assert repr(d) == "device(type='cuda', index=1)" and torch.device("cpu").index is None
+    assert torch.ones(1).device == torch.device("cpu") and torch.ones(1).is_cuda is False
+    with pytest.raises(
+        RuntimeError,
+        match=r"^Expected one of cpu, cuda, .* device type at start of device string: zz$",
+    ):
+        torch.device("zz")
+    with pytest.raises(RuntimeError, match="Invalid device string: 'cuda:x'"):
+        torch.device("cuda:x")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="CUDA is available")
+def test_without_cuda_errors_say_so():
+    # rows: DEV-09
+    for request in (
+        lambda: torch.ones(2).cuda(),
+        lambda: torch.ones(2).to("cuda"),
+        lambda: torch.rand(2, device="cuda"),
+        lambda: torch.zeros(2, device="cuda:0"),
+        lambda: torch.tensor([1.0], device="cuda"),
+        lambda: torch.nn.Linear(2, 2).cuda(),
+    ):
+        with pytest.raises((RuntimeError, AssertionError), match="CUDA is not available"):
+            request()
+
+
+class Elsewhere(np.ndarray):
+    """Stands for an array on a device."""
+
+    def get(self):
+        return np.array(self)
+
+
+def test_operands_on_two_devices(monkeypatch):
+    # rows: DEV-10
+    class Backend:
+        def device_of(self, array):
+            return torch.device("cuda", 0)
+
+        def number(self, value, dtype):
+            return np.asarray(value, dtype).view(Elsewhere)
+
+        def to_backend(self, array, device=None):
+            return np.asarray(array).view(Elsewhere)
+
+        def __getattr__(self, name):
+            return getattr(numpy_backend, name)
+
+    backend = Backend()
+    monkeypatch.setitem(backends._BY_TYPE, Elsewhere, backend)
+    monkeypatch.setattr(cupy_backend, "get_backend", lambda: backend)
+    there, here = torch.Tensor._make(np.ones(2, "f4").view(Elsewhere)), torch.ones(2)
+    assert there.is_cuda
+    message = "Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!"
+    for pair in ((there, here), (here, there)):
+        with pytest.raises(RuntimeError) as caught:
+            pair[0] + pair[1]
+        assert str(caught.value).startswith(message.split(", cuda")[0])
+        assert "cuda:0" in str(caught.value) and "cpu" in str(caught.value)
+    assert (there + torch.tensor(2.0)).tolist() == [3.0, 3.0]
+    assert (torch.tensor(2.0) * there).is_cuda
+
+
+def test_every_kernel_has_a_test():
+    # rows: DEV-26
+    sources = [p for p in (ROOT / "kernels").rglob("*") if p.suffix in (".cu", ".cuh", ".py")]
+    if not sources:
+        pytest.skip("there are no kernels yet")
+    tests = "\n".join(p.read_text() for p in (ROOT / "tests_gpu").glob("*.py"))
+    for source in sources:
+        assert source.stem in tests, (
+            f"{source.name} is compared with its twin by no test in tests_gpu/"
+        )
+
+
+def test_layout_of_the_repository():
+    # rows: DEV-27
+    for name in "pyproject.toml README.md gradlib kernels tests tests_gpu examples ci".split():
+        assert (ROOT / name).exists(), name
+    if torch.cuda.is_available():
+        return
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-rs",
+            "-p",
+            "no:cacheprovider",
+            "tests_gpu/test_device.py",
+        ],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stdout
+    assert "skipped" in done.stdout and "CUDA is not available" in done.stdout
+    assert "passed" not in done.stdout
