@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from ..core import dtypes
 from ..core.device import CPU
 from . import accumulate
 
@@ -87,4 +86,3 @@ class NumpyBackend:
 
 
 backend = NumpyBackend()
-_ = dtypes

@@ -42,7 +42,7 @@ def alive() -> tuple[int, int]:
 
 
 def empty_caches() -> int:
-    """Empty the interpreter's own: lists of free tuples, floats..., names of looked-up attributes; what was in cycles."""
+    """Empty the interpreter's own: free lists, names of looked-up attributes; and what was in cycles."""
     getattr(sys, "_clear_internal_caches", sys._clear_type_cache)()
     return gc.collect()
 
