@@ -15,7 +15,9 @@ import numpy as _np
 
 # Infinities and nan follow PyTorch's rules silently; NumPy's warnings would be noise in every log(0).
 _np.seterr(all="ignore")
-_warnings.filterwarnings("ignore", category=RuntimeWarning, module="gradlib")  # seterr is for this thread alone
+_warnings.filterwarnings(
+    "ignore", category=RuntimeWarning, module="gradlib"
+)  # seterr is for this thread alone
 
 from . import autograd, ops
 from .autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled
