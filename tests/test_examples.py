@@ -100,6 +100,8 @@ def test_digits_resumes_as_if_never_stopped(tmp_path):
         stderr=subprocess.PIPE,
         text=True,
         env=ENVIRONMENT,
+        # a runner in the background may have told its children to ignore it
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     ) as process:
         for line in process.stdout:
             if line.startswith("epoch 1/"):

@@ -7,11 +7,13 @@ import pytest
 from samples import flat, replaced, samples_of
 
 import gradlib as gl
+from gradlib.autograd import gradcheck, gradgradcheck
 from gradlib.core.op import REGISTRY
 
 
 @pytest.mark.parametrize("name", sorted(REGISTRY))
 def test_op_agrees_with_cpu(name):
+    # rows: DEV-12
     op = REGISTRY[name]
     for args in samples_of(op):
         tensors = flat(args)
@@ -46,3 +48,22 @@ def test_op_agrees_with_cpu(name):
                 np.testing.assert_allclose(
                     a.numpy(force=True), b.numpy(force=True), rtol=1e-9, atol=1e-9
                 )
+
+
+@pytest.mark.parametrize("name", [n for n in sorted(REGISTRY) if REGISTRY[n].differentiable])
+def test_gradcheck(name):
+    # rows: GC-19
+    op = REGISTRY[name]
+    for args in samples_of(op):
+        moved = [t.detach().cuda().requires_grad_(t.requires_grad) for t in flat(args)]
+        if not any(t.requires_grad for t in moved):
+            continue
+
+        def run(*new, args=args):
+            return op.call(*replaced(args, list(new)))
+
+        out = run(*moved)
+        if any(o.requires_grad for o in (out if isinstance(out, tuple) else (out,))):
+            assert gradcheck(run, tuple(moved), check_forward_ad=True)
+            if all(t.numel() for t in moved):
+                assert gradgradcheck(run, tuple(moved))
