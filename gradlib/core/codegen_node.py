@@ -68,9 +68,9 @@ def _release(op):
         f"node.s_{n} = None; node.v_{n} = {saved.FREED}"
         for n in (*op.saved_tensors, *op.saved_results)
     ]
-    lines += [f"node.h_{n} = None" for n in op.saved_hidden]
+    lines += [f"node.h_{n} = RELEASED" for n in op.saved_hidden]
     text = "def release(node):\n" + indent("\n".join(lines or ["pass"]), "    ")
-    return compile_code(op, "release", text, {})["release"]
+    return compile_code(op, "release", text, {"RELEASED": saved.RELEASED})["release"]
 
 
 def _fetch(op, want: str) -> str:
@@ -95,7 +95,7 @@ def _fetch(op, want: str) -> str:
         plain = f"node.s_{want} if k_.__class__ is not tuple and k_.version == node.v_{want}"
         return f"k_ = node.k_{want}\n{want} = {plain} else unpack(node, '{want}')"
     if want in op.hidden:
-        return f"{want} = node.h_{want}"
+        return f"{want} = node.h_{want}\nif {want} is RELEASED: freed(node)"
     if want in op.attrs:
         return f"{want} = node.a_{want}"
     return f"{want} = node.n_{want[:-6]}" if want.endswith("_shape") else ""
@@ -103,6 +103,7 @@ def _fetch(op, want: str) -> str:
 
 _NAMES = {
     "unpack": saved.unpack, "deliver": deliver, "raw_ops": formulas.raw_ops, "sum_to": formulas.sum_to,
+    "RELEASED": saved.RELEASED, "freed": saved.freed,
 }  # fmt: skip
 
 

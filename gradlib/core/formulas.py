@@ -148,12 +148,8 @@ class Values:
     def hidden(self, name: str):
         """Kept by forward; on the way to a second derivative computed again, as a function of the inputs."""
         value = getattr(self.node, "h_" + name)
-        if (
-            value is None
-            and getattr(self.node, "s_" + (self.op.saved_tensors + self.op.saved_results)[0], 0)
-            is None
-        ):
-            return None
+        if value is saved.RELEASED:
+            saved.freed(self.node)
         if not self.traced:
             return value
         recompute = self.op.hidden[name]

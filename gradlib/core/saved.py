@@ -18,6 +18,12 @@ from .modes import NO_GRAD, SAVED_HOOKS, set_bits, state
 from .storage import Storage, version_of
 
 DIRECT, PACKED, FREED = -1, -2, -3
+RELEASED = object()  # in the slot of a hidden value whose graph was freed
+
+
+def freed(node) -> None:
+    """Raise the error for a graph that was run and freed."""
+    raise RuntimeError(errors.second_backward(node))
 
 
 class Packed:
@@ -143,7 +149,7 @@ def unpack_tensor(node, name: str) -> Any:
     if version == DIRECT:
         return Tensor._make(value) if isinstance(value, ndarray) else value
     if version == FREED:
-        raise RuntimeError(errors.second_backward(node))
+        freed(node)
     if version == PACKED:
         return value.tensor(node)
     kept = _slot(node, "k_" + name)

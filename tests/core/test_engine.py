@@ -56,6 +56,17 @@ def test_second_backward_raises_and_retain_graph_allows_it():
         y.backward()
 
 
+@pytest.mark.parametrize("name", ["max_pool1d", "layer_norm", "gelu"])
+def test_second_backward_through_hidden_values(name):
+    """What an op keeps beside its arguments and results (indices, statistics) is freed like them."""
+    x = torch.randn(1, 2, 8, requires_grad=True)
+    extra = {"max_pool1d": (2,), "layer_norm": ((8,),)}.get(name, ())
+    y = getattr(torch.nn.functional, name)(x, *extra).sum()
+    y.backward()
+    with pytest.raises(RuntimeError, match="Trying to backward through the graph a second time"):
+        y.backward()
+
+
 def test_the_error_names_the_users_line():
     x = leaf(1.0, 2.0)
     y = x * x
