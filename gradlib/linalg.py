@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING, Any
 
-from .ops import linalg as _linalg
 from .ops.linalg_solve import LINALG as _LINALG
 from .ops.linalg_solve import LinAlgError
 
@@ -13,4 +12,3 @@ if TYPE_CHECKING:  # the functions come from the declarations in gradlib/ops
 
 globals().update(_LINALG)
 __all__ = ["LinAlgError", *sorted(_LINALG)]  # pyright: ignore[reportUnsupportedDunderAll]
-_ = _linalg

@@ -13,7 +13,7 @@ from typing import Any
 
 from numpy import ndarray
 
-from . import errors, source
+from . import errors
 from .modes import NO_GRAD, SAVED_HOOKS, set_bits, state
 from .storage import Storage, version_of
 
@@ -276,7 +276,3 @@ def node_attribute(node, name: str):
     elif name.startswith("_raw_saved_") and name[11:] in saved_names(node):
         return SavedTensor(node, name[11:])
     raise AttributeError(f"'{type(node).__name__}' object has no attribute '{name}'")
-
-
-def describe_saved(node) -> str:
-    return source.describe(node.site)

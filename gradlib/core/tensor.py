@@ -725,7 +725,3 @@ def _pointer(array) -> int:
     if array.__class__ is ndarray:
         return array.__array_interface__["data"][0] if array.size else 0
     return array.data.ptr
-
-
-def is_recording(*tensors: Tensor) -> bool:
-    return not state.bits & NO_GRAD and any(t._rg for t in tensors)

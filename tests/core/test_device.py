@@ -168,13 +168,6 @@ def test_operands_on_two_devices(monkeypatch):
     assert (torch.tensor(2.0) * there).is_cuda
 
 
-def test_every_kernel_has_a_test():
-    """Each CUDA source that kernels/ holds is named by a test that compares it with its twin."""
-    tests = "\n".join(p.read_text() for p in (ROOT / "tests_gpu").glob("*.py"))
-    sources = [p for p in (ROOT / "kernels").rglob("*") if p.suffix in (".cu", ".cuh", ".py")]
-    assert [p.name for p in sources if p.stem not in tests] == []
-
-
 def test_layout_of_the_repository():
     # rows: DEV-27
     for name in "pyproject.toml README.md gradlib kernels tests tests_gpu examples ci".split():
