@@ -14,11 +14,12 @@ import warnings
 import weakref
 from typing import Any
 
-from ..core import errors, modes, saved
+from ..core import errors, modes, recording, saved
 from ..core.dtypes import DIFFERENTIABLE
-from ..core.modes import FORWARD_AD, INFERENCE, NO_GRAD, set_bits, state
+from ..core.modes import FORWARD_AD, INFERENCE, NO_GRAD, PROFILE, set_bits, shared, state
 from ..core.node import VariadicNode, deliver, edge, next_seq
 from ..core.source import is_library, user_frame
+from ..core.streams import stamp
 from ..core.tensor import Tensor
 from ._function_call import NO_EDGE, RawSaved, finish, fit, zeros
 
@@ -335,7 +336,7 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Run forward and record this Function as one Node."""
-        bits = state.bits
+        bits, span = state.bits, None
         setup = cls.setup_context is not Function.setup_context
         if setup or kwargs:
             args = _bound(cls.forward, args, kwargs, setup)
@@ -343,6 +344,8 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
             handler = getattr(state.interposers[-1], "call_function", None)
             if handler is not None:
                 return handler(cls, args)
+        if bits & PROFILE:
+            span = recording.function_span(cls.__name__, args)
         needs, edges, inputs = [], [], []
         for a in args:
             if not isinstance(a, Tensor):
@@ -368,6 +371,8 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
                 output = cls.forward(ctx, *args)
         finally:
             set_bits(bits)
+            if span is not None:
+                span.end()
         node = None
         if not bits & (NO_GRAD | INFERENCE) and True in needs:
             node = object.__new__(cls._backward_cls)
@@ -377,6 +382,8 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
             if is_library(frame.f_code.co_filename):
                 frame = user_frame(frame)
             node.code, node.lasti = frame.f_code, frame.f_lasti
+            if shared.cuda is not None:
+                stamp(node, (*(output if isinstance(output, tuple) else (output,)), *args))
             ctx._node = weakref.ref(node)
         return finish(cls, ctx, node, args, output, bits)
 

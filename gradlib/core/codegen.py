@@ -48,13 +48,54 @@ def build(op) -> None:
             raise TypeError(
                 f"op {op.name}: generated code uses the names {sorted(taken)}; call these arguments otherwise"
             )
-        made = _call_variadic(op, names) if op.variadic else _call(op, names)
+        write = _call_general if op.leaves_device else _call_variadic if op.variadic else _call
+        made = write(op, names)
         call = op.call
         call.__globals__.update(names)
         call.__defaults__, call.__kwdefaults__ = made.__defaults__, made.__kwdefaults__
         op.number_first = names.get("number_first")
         op.built = names["node_class"]
         call.__code__ = made.__code__
+        for made in op.operators:
+            _become_operator(made, call)
+
+
+def operator(op, name: str, reflected: bool = False) -> FunctionType:
+    """``op.call`` for Python's operators: operands of other kinds give NotImplemented, so that theirs is asked.
+
+    The first operand must be a tensor; if `reflected`, the last.
+    """
+    names = {"build": build, "op": op, "n": len(op.operators), "operator_name": name}
+    made = FunctionType(_first_operator.__code__, names | {"reflected": reflected}, name)
+    op.operators.append(made)
+    if op.built is not None:
+        _become_operator(made, op.call)
+    return made
+
+
+def _first_operator(*args):
+    """The body of an operator until `op` is built."""
+    build(op)  # noqa: F821  # pyright: ignore[reportUndefinedVariable]
+    return op.operators[n](*args)  # noqa: F821  # pyright: ignore[reportUndefinedVariable]
+
+
+def _become_operator(made: FunctionType, call) -> None:
+    from .dispatch import operate, operate_reflected
+
+    names = made.__globals__
+    if names["reflected"]:
+        general = operate_reflected
+    else:
+        name = names["operator_name"]
+
+        def general(op, args, attrs):
+            return operate(op, args, attrs, name)
+
+    names.update({**call.__globals__, "general": general})
+    if "number_second" in names:
+        names["number_second"] = FunctionType(names["number_second"].__code__, names)
+    made.__defaults__, made.__kwdefaults__ = call.__defaults__, call.__kwdefaults__
+    made.__code__ = call.__code__
 
 
 _building = threading.RLock()
@@ -94,7 +135,7 @@ _NEW = "out_ = new(Tensor); out_._array = r_; out_._nr = 0; out_._grad = None; o
 
 
 def _names(op, made_class: type) -> dict:
-    from ..ops.expose import write_out
+    from ..ops.expose import out_writer
     from . import dispatch, views
     from .tensor import Tensor
 
@@ -106,7 +147,7 @@ def _names(op, made_class: type) -> dict:
         "unrecorded_edge": unrecorded_edge,
         "share": share, "version_of": version_of, "next_seq": next_seq, "getframe": sys._getframe,
         "LIBRARY": LIBRARY, "user_frame": user_frame, "learn": learn, "xp": xp, "attach": views.attach,
-        "write_out": write_out,
+        "write_out": out_writer(op),
         "kernel_error": dispatch.kernel_error, "floating": dtypes.NP_FLOATING, "differentiable": dtypes.DIFFERENTIABLE,
         "numbers4": _NUMBERS[dtypes.float32.np], "numbers8": _NUMBERS[dtypes.float64.np], "as_number": as_number,
         "f4": dtypes.float32.np, "f8": dtypes.float64.np, "complexes": dtypes.COMPLEXES, "save_outputs": save_outputs,
@@ -140,7 +181,7 @@ class _Writer:
     def arrays(self) -> list[str]:
         """Raw arrays of the tensors; a Python number goes to the variant for it, anything else the general way."""
         op, lines = self.op, []
-        if op.elementwise and len(op.tensors) == 2 and not self.numbers:
+        if op.elementwise and len(op.tensors) == 2 and not self.numbers and op.numbers != "none":
             lines += [
                 f"k_ = {op.tensors[1]}.__class__",
                 f"if k_ is float or k_ is int: return number_second({self.args}{self.attrs})",
@@ -157,13 +198,14 @@ class _Writer:
         given = [t for t in self.tensors if t in op.optional]
         tests = [f"a_{t}.__class__ is not ndarray" for t in self.required]
         tests += [f"{t} is not None and a_{t}.__class__ is not ndarray" for t in given]
-        if self.numbers or op.promote == "float":
+        if self.numbers or op.promote in ("float", "number"):
             lines.append(f"d_ = a_{first}.dtype")
             tests.append("d_ is not f4 and d_ is not f8 and d_ not in floating")
         if op.complex is False:
             lines.append(f"d_ = a_{first}.dtype")
             tests.append("d_ is not f4 and d_ in complexes")
-        if op.promote in ("same", "float", "none"):
+        if op.promote in ("same", "float", "number", "none"):
+            others = [t for t in others if t not in op.fixed]
             tests += [f"a_{t}.dtype is not a_{first}.dtype" for t in others]
             tests += [f"{t} is not None and a_{t}.dtype is not a_{first}.dtype" for t in given]
         lines += [f"if {' or '.join(tests)}: {self.general}", *_mode(self.general)]
@@ -324,7 +366,7 @@ def _call(op, names: dict):
     if op.optional and not op.attrs:
         parameters = ", ".join(f"{t}=None" if t in op.optional else t for t in op.tensors)
     text = ""
-    if op.elementwise and len(op.tensors) == 2:
+    if op.elementwise and len(op.tensors) == 2 and op.numbers != "none":
         for name, number in zip(
             ("number_second", "number_first"), reversed(op.tensors), strict=True
         ):
@@ -339,14 +381,16 @@ def _call(op, names: dict):
     return compile_code(op, "forward", text, names)[op.name]
 
 
+def _call_general(op, names: dict):
+    names |= {"n": len(op.tensors)}
+    text = f"def {op.name}(*args):\n    return general(op, args[:n], args[n:])\n"
+    return compile_code(op, "forward", text, names)[op.name]
+
+
 def _call_variadic(op, names: dict):
     """call(list of tensors, *attrs) for ops with one output that save no tensor; the others go the general way."""
-    from . import dispatch
-
     if op.n_out != 1 or op.saved_tensors or op.saved_results or op.hidden or op.view:
-        names |= {"general": dispatch.general, "n": len(op.tensors)}
-        text = f"def {op.name}(*args):\n    return general(op, args[:n], args[n:])\n"
-        return compile_code(op, "forward", text, names)[op.name]
+        return _call_general(op, names)
     attrs = "".join(a + ", " for a in op.attrs)
     general = f"return general(op, (tensors,), ({attrs}))"
     record = ["node_ = new(node_class); node_.edge_list = tuple([edge(t_) for t_ in tensors])"]

@@ -69,6 +69,7 @@ def _release(op):
         for n in (*op.saved_tensors, *op.saved_results)
     ]
     lines += [f"node.h_{n} = RELEASED" for n in op.saved_hidden]
+    lines += [f"node.a_{n} = RELEASED" for n in op.saved_arrays]
     text = "def release(node):\n" + indent("\n".join(lines or ["pass"]), "    ")
     return compile_code(op, "release", text, {"RELEASED": saved.RELEASED})["release"]
 
@@ -96,6 +97,8 @@ def _fetch(op, want: str) -> str:
         return f"k_ = node.k_{want}\n{want} = {plain} else unpack(node, '{want}')"
     if want in op.hidden:
         return f"{want} = node.h_{want}\nif {want} is RELEASED: freed(node)"
+    if want in op.arrays:
+        return f"{want} = node.a_{want}\nif {want} is RELEASED: freed(node)"
     if want in op.attrs:
         return f"{want} = node.a_{want}"
     return f"{want} = node.n_{want[:-6]}" if want.endswith("_shape") else ""

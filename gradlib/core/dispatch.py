@@ -1,8 +1,8 @@
 """The path of every op call that is not the plain case: promotion, devices, modes, lists of tensors, several outputs.
 
-Layers, outermost first: interposers (profiler, vmap, autocast; newest first) - forward-mode tangents - promotion and
-devices - kernel - wrapping and recording (saved-tensor hooks, anomaly traceback). `codegen` writes the innermost two
-out as straight code for the plain case; this module is their meaning.
+Layers, outermost first: recorders (profiler, NVTX) - interposers (vmap, autocast; newest first) - forward-mode tangents -
+promotion and devices - kernel - wrapping and recording (saved-tensor hooks, anomaly traceback). `codegen` writes the
+innermost two out as straight code for the plain case; this module is their meaning.
 """
 
 from __future__ import annotations
@@ -13,28 +13,21 @@ from typing import Any
 import numpy as np
 from numpy._core import _exceptions as ufunc_errors
 
-from . import dtypes, errors, saved, views
-from .modes import ANOMALY, FORWARD_AD, INFERENCE, NO_GRAD, state
+from . import dtypes, errors, saved, streams, views
+from .modes import ANOMALY, FORWARD_AD, INFERENCE, NO_GRAD, PROFILE, SAVED_HOOKS, shared, state
 from .node import edge, next_seq
+from .recording import run_op
 from .source import user_frame
 from .tensor import Tensor
 
 ndarray = np.ndarray
 
 
-def general_call(op):
-    """`op.call` for ops without generated code."""
-    n = len(op.tensors)
-
-    def call(*args):
-        return general(op, args[:n], args[n:])
-
-    call.__name__ = call.__qualname__ = op.name
-    return call
-
-
 def general(op, args: tuple, attrs: tuple) -> Any:
     """Run and record `op` on its tensor arguments (Tensors, numbers, None, or one list) and attributes."""
+    bits = state.bits
+    if bits & PROFILE:
+        return run_op(op, args, attrs, bits)
     if state.interposers:
         outer = state.interposers
         state.interposers = outer[:-1]
@@ -44,12 +37,31 @@ def general(op, args: tuple, attrs: tuple) -> Any:
             state.interposers = outer
     if op.variadic:
         args = tuple(args[0])
-    if state.bits & FORWARD_AD:
+    if bits & FORWARD_AD:
         from .tangents import any_tangent, run_with_tangents
 
         if any_tangent(args):
             return run_with_tangents(op, args, attrs)
     return execute(op, prepare(op, args), attrs)
+
+
+def operate(op, args: tuple, attrs: tuple, name: str) -> Any:
+    """`general` for Python's operators: NotImplemented for an operand that is no tensor, array or number."""
+    if not isinstance(args[0], Tensor):
+        raise TypeError(
+            f"descriptor '{name}' for 'Tensor' objects doesn't apply to a '{type(args[0]).__name__}' object"
+        )
+    return general(op, args, attrs) if isinstance(args[-1], OPERANDS) else NotImplemented
+
+
+def operate_reflected(op, args: tuple, attrs: tuple) -> Any:
+    """The same for an operator called on its second operand."""
+    if not isinstance(args[1], Tensor) or not isinstance(args[0], OPERANDS):
+        return NotImplemented
+    return general(op, args, attrs)
+
+
+OPERANDS = (Tensor, int, float, complex, np.number, np.bool_, ndarray)
 
 
 def prepare(op, args: tuple) -> tuple:
@@ -60,16 +72,14 @@ def prepare(op, args: tuple) -> tuple:
             tensors.append(a)
         elif a is None:
             if not op.variadic and op.tensors[i] not in op.optional:
-                raise TypeError(
-                    f"{op.name}(): argument '{_public(op, i)}' must be Tensor, not NoneType"
-                )
+                raise _refused(op, args, i)
         elif not isinstance(a, (int, float, complex, np.number, np.bool_)):
             if isinstance(a, ndarray) and op.elementwise:
                 args = (*args[:i], Tensor._make(a), *args[i + 1 :])
                 return prepare(op, args)
-            raise TypeError(
-                f"{op.name}(): argument '{_public(op, i)}' (position {i + 1}) must be Tensor, not {type(a).__name__}"
-            )
+            raise _refused(op, args, i)
+    if op.numbers != "any" and len(tensors) < len(args):
+        _check_numbers(op, args)
     if not tensors:
         if not op.elementwise:
             raise TypeError(
@@ -80,10 +90,12 @@ def prepare(op, args: tuple) -> tuple:
         return prepare(op, tuple(scalar_tensor_like(a) for a in args))
     if len({a._array.__class__ for a in tensors}) > 1 or tensors[0].is_cuda:
         args, tensors = _one_device(op, args, tensors)
+    if op.check is not None and (refusal := op.check(args)) is not None:
+        raise refusal
     if op.complex is False and any(t._array.dtype in dtypes.COMPLEXES for t in tensors):
         kind = next(t for t in tensors if t.is_complex()).dtype.tensor_type.removesuffix("Tensor")
         raise NotImplementedError(f"\"{op.name}_cpu\" not implemented for '{kind}'")
-    if op.promote in ("same", "float"):
+    if op.promote in ("same", "float", "number"):
         return _one_dtype(op, args)
     if op.promote == "none":
         first = tensors[0]._array.dtype
@@ -93,6 +105,34 @@ def prepare(op, args: tuple) -> tuple:
                     f"{op.name}: expected all tensors to have the same dtype, but got: {tensors[0].dtype} and {t.dtype}"
                 )
     return args
+
+
+def _refused(op, args: tuple, i: int) -> TypeError:
+    """The error for argument `i`, which is of a kind that the op does not take."""
+    if op.numbers not in ("one", "second") or op.variadic:
+        return TypeError(
+            f"{op.name}(): argument '{_public(op, i)}' (position {i + 1}) must be Tensor, not {type(args[i]).__name__}"
+        )
+    given = ", ".join(type(a).__name__ for a in args)
+    rest = ", ".join(op.tensors[1:])
+    forms = [f"(Tensor input, Tensor {rest}", f"(Tensor input, Number {rest}"]
+    if op.numbers == "one":
+        forms.insert(1, f"(Number self, Tensor {rest}")
+    return TypeError(
+        f"{op.name}() received an invalid combination of arguments - got ({given}), but expected one of:\n * "
+        + "\n * ".join(form + ", *, Tensor out = None)" for form in forms)
+    )
+
+
+def _check_numbers(op, args: tuple) -> None:
+    """TypeError for a Python number in a place where the op takes only tensors."""
+    given = [i for i, a in enumerate(args) if a is not None and not isinstance(a, Tensor)]
+    if not given:
+        return
+    if op.numbers == "none" or (op.numbers == "second" and given[0] == 0):
+        raise _refused(op, args, given[0])
+    if op.numbers == "one" and len(given) == len(args):
+        raise _refused(op, args, 0)
 
 
 def _public(op, i: int) -> str:
@@ -129,9 +169,21 @@ def common_dtype(args) -> dtypes.dtype:
 
 
 def _one_dtype(op, args):
+    if op.fixed:
+        keep = [i for i, name in enumerate(op.tensors) if name in op.fixed]
+        cast = list(_cast(op, [a for i, a in enumerate(args) if i not in keep]))
+        for i in keep:
+            cast.insert(i, args[i])
+        return tuple(cast)
+    return _cast(op, args)
+
+
+def _cast(op, args):
     common = common_dtype(args)
     if op.promote == "float" and common.category < dtypes.FLOATING:
         common = dtypes.get_default_dtype()
+    elif op.promote == "number" and common is dtypes.bool_:
+        common = dtypes.int64
     return tuple(
         a.to(common) if isinstance(a, Tensor) and a._array.dtype != common.np else Number(a, common)
         if a is not None and not isinstance(a, Tensor) else a
@@ -153,6 +205,9 @@ def execute(op, args: tuple, attrs: tuple) -> Any:
     from ..backends import backend_of
 
     first = next(a for a in args if isinstance(a, Tensor))
+    if first._array.__class__ is not ndarray and (there := shared.cuda.elsewhere(first._array)):
+        with there:
+            return execute(op, args, attrs)
     xp = backend_of(first._array)
     arrays = [
         a._array if isinstance(a, Tensor) else _number(xp, a) if a is not None else None
@@ -200,7 +255,12 @@ def attach_outputs(op, attrs: tuple, source: Tensor, outs: list, node) -> None:
 
 
 def _number(xp, number):
-    return xp.number(number.value, number.dtype.np) if isinstance(number, Number) else number
+    if not isinstance(number, Number):
+        return number
+    try:
+        return xp.number(number.value, number.dtype.np)
+    except OverflowError:  # integers wrap around
+        return xp.number(number.value, np.dtype("i8")).astype(number.dtype.np)
 
 
 def make_node(op, args: tuple, attrs: tuple, kwargs: dict):
@@ -229,6 +289,8 @@ def make_node(op, args: tuple, attrs: tuple, kwargs: dict):
         node.n_tensors = tuple(v._array.shape for v in values)
     for name in op.saved_attrs:
         setattr(node, "a_" + name, kwargs[name])
+    if op.leaves_device and shared.cuda is not None:
+        streams.stamp(node, args)  # if the result is on the CPU
     node.seq = next_seq()
     frame = user_frame(sys._getframe(1))
     node.code, node.lasti = frame.f_code, frame.f_lasti
@@ -251,6 +313,8 @@ def _set_edges(node, edges) -> None:
 def finish_node(node, outs: list, hidden: tuple) -> None:
     """Connect outputs to their node, and save those that formulas need."""
     op = node.op
+    if shared.cuda is not None:
+        streams.stamp(node, outs)
     if op.n_out is None:
         node.n_out = len(outs)
     for i, out in enumerate(outs):
@@ -262,6 +326,8 @@ def finish_node(node, outs: list, hidden: tuple) -> None:
     for name, value in zip(op.hidden, hidden, strict=False):
         if name in op.saved_hidden:
             setattr(node, "h_" + name, value)
+    if state.bits & SAVED_HOOKS and (op.saved_hidden or op.saved_arrays):
+        saved.pack_arrays(node)
 
 
 def set_broadcast(node, args, shape: tuple) -> None:
@@ -273,6 +339,8 @@ def set_broadcast(node, args, shape: tuple) -> None:
 
 def kernel_error(exc: Exception, op, args: tuple, attrs: tuple) -> Exception:
     """PyTorch's exception for what a kernel raised."""
+    if op.check is not None and (refusal := op.check(args)) is not None:
+        return refusal
     shapes = [tuple(a.shape) for a in args if isinstance(a, Tensor)]
     if op.elementwise and isinstance(exc, ValueError) and len(shapes) > 1:
         for other in shapes[1:]:

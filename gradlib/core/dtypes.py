@@ -96,18 +96,18 @@ def from_np(np_type) -> dtype:
 
 
 def of(value) -> dtype:
-    """A dtype from a gradlib dtype, a NumPy dtype or a Python type (``float`` is the default dtype)."""
+    """A dtype from a gradlib dtype or a Python type: ``float`` is float64, ``int`` int64; TypeError for others."""
     if isinstance(value, dtype):
         return value
     if value is float:
-        return _default
+        return float64
     if value is int:
         return int64
     if value is bool:
         return bool_
     if value is complex:
-        return _default.to_complex()
-    return from_np(value)
+        return complex128
+    raise TypeError(f"argument 'dtype' must be torch.dtype, not {type(value).__name__}")
 
 
 def get_default_dtype() -> dtype:

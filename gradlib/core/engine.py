@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from . import errors, modes
-from .modes import ANOMALY, FORWARD_AD, INFERENCE, NO_GRAD, PROFILE, state
+from . import errors, modes, recording, streams
+from .modes import ANOMALY, FORWARD_AD, INFERENCE, NO_GRAD, PROFILE, shared, state
 from .node import AccumulateGrad, Node, deliver
-from .storage import bump
+from .storage import before_write, bump
 from .tensor import Tensor
 
 by_seq = attrgetter("seq")
@@ -47,7 +47,7 @@ class GraphTask:
         self.keep_graph, self.create_graph, self.accumulate = keep_graph, create_graph, accumulate
         # formulas run on Tensors when their result is differentiated again, or when somebody watches the ops
         self.traced = create_graph or bool(state.bits & (FORWARD_AD | PROFILE))
-        self.inbox: dict[Node, Any] = {}
+        self.inbox: Any = {}  # Node -> what has arrived there; a StreamInbox between CUDA streams
         self.wanted: dict[tuple[Node, int], list[int]] = {}  # edge -> positions in `captured`
         self.captured: list[Any] = []
         self.roots: list[Node] = []
@@ -89,17 +89,24 @@ def run_backward(
         elif node not in task.inbox:
             task.inbox[node] = None
     task.roots = [node for node, _ in roots]
-    order, ready_leaves, partial = schedule(task.roots, task)
+    if state.bits & PROFILE:
+        order, ready_leaves, partial = recording.run_root(schedule, task.roots, task)
+    else:
+        order, ready_leaves, partial = schedule(task.roots, task)
     bits, outer = state.bits, (state.current_task, state.needed)
     state.current_task, state.needed = task, task.needed
     modes.set_bits(bits & ~(NO_GRAD | INFERENCE) if create_graph else bits & ~INFERENCE | NO_GRAD)
     state.depth += 1
+    if shared.cuda is not None and streams.several(order):
+        task.inbox = streams.StreamInbox(task.inbox, order)
     try:
         if state.depth % DEEP:
             run(task, order, ready_leaves, partial)
         else:
             in_new_thread(lambda: run(task, order, ready_leaves, partial))
     finally:
+        if task.inbox.__class__ is not dict:
+            task.inbox.close(task.captured)
         state.depth -= 1
         modes.set_bits(bits)
         state.current_task, state.needed = outer
@@ -109,8 +116,11 @@ def run_backward(
 def in_new_thread(action: Callable[[], None]) -> None:
     """Run `action` on a fresh stack, in the state of this thread: passes nested deeply would overflow this one's."""
     here, raised = dict(vars(state)), []
+    position = shared.cuda.position() if shared.cuda is not None else ()
 
     def body():
+        if position:
+            shared.cuda.restore(position)
         bits = here.pop("bits", 0)
         vars(state).update(here)
         modes.set_bits(bits)
@@ -210,8 +220,9 @@ def run(
                 step(task, node, grad)
             if node in ready_leaves:
                 for leaf in ready_leaves[node]:
-                    if leaf in inbox:
-                        step_leaf(task, leaf, [inbox.pop(leaf)])
+                    arrived = [inbox.pop(leaf, None)]
+                    if arrived[0] is not None:
+                        step_leaf(task, leaf, arrived)
     except BaseException as exc:
         if isinstance(exc, Exception) and node is not None:
             errors.note(exc, node)
@@ -239,7 +250,10 @@ def step(task: GraphTask, node: Node, grad) -> None:
             return
     previous, state.current_node = state.current_node, node
     try:
-        outs = node.gradients(tuple(grads), traced)
+        if state.bits & PROFILE:
+            outs = recording.run_node(node, tuple(grads), node.gradients, tuple(grads), traced)
+        else:
+            outs = node.gradients(tuple(grads), traced)
     finally:
         state.current_node = previous
     if state.bits & ANOMALY and state.check_nan:
@@ -310,7 +324,10 @@ def step_leaf(task: GraphTask, node: Any, grads: list) -> None:
         grads = run_prehooks(extra.prehooks, grads, traced)
     given = list(grads) if extra is not None and extra.posthooks else grads
     if grads[0] is not None:
-        accumulate(leaf, grads, task)
+        if state.bits & PROFILE:
+            recording.run_node(node, (leaf,), accumulate, leaf, grads, task)
+        else:
+            accumulate(leaf, grads, task)
         if leaf._post_accumulate_grad_hooks:
             for hook in list(leaf._post_accumulate_grad_hooks.values()):
                 hook(leaf)
@@ -332,6 +349,7 @@ def accumulate(leaf: Tensor, grads: list, task: GraphTask) -> None:
             elif task.create_graph:
                 leaf._grad = have + grad
             else:
+                before_write(have)
                 have._array += grad._array
                 bump(have)
         elif have is None:
@@ -339,6 +357,7 @@ def accumulate(leaf: Tensor, grads: list, task: GraphTask) -> None:
         elif have._rg:
             leaf._grad = have.detach() + Tensor._make(grads.pop())
         else:
+            before_write(have)
             have._array += grads.pop()
             bump(have)
 
@@ -368,7 +387,7 @@ def first_gradient(leaf: Tensor, grads: list) -> Tensor:
                 and grad.base.base is None
             )
         )
-        and grad.flags.writeable
+        and (grad.__class__ is not np.ndarray or grad.flags.writeable)
     ):
         return Tensor._make(grad)
     return Tensor._make(laid_out(array, grad))

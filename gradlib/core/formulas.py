@@ -141,15 +141,15 @@ class Values:
             return saved.unpack_tensor(node, name) if self.traced else saved.unpack(node, name)
         if name in op.hidden:
             return self.hidden(name)
+        if name in op.arrays:
+            return saved.unpack_array(node, "a_" + name)
         if name in op.attrs:
             return getattr(node, "a_" + name)
         return getattr(node, "n_" + name.removesuffix("_shape"))
 
     def hidden(self, name: str):
         """Kept by forward; on the way to a second derivative computed again, as a function of the inputs."""
-        value = getattr(self.node, "h_" + name)
-        if value is saved.RELEASED:
-            saved.freed(self.node)
+        value = saved.unpack_array(self.node, "h_" + name)
         if not self.traced:
             return value
         recompute = self.op.hidden[name]

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy._core import _exceptions as ufunc_errors
 
-from . import dispatch, dtypes, errors, modes, saved, source, views
-from .modes import FORWARD_AD, INFERENCE, NO_GRAD, OBSERVE, shared, state
+from . import dispatch, dtypes, errors, modes, recording, saved, source, streams, views
+from .modes import FORWARD_AD, INFERENCE, NO_GRAD, OBSERVE, PROFILE, SAVED_HOOKS, shared, state
 from .node import Node, VariadicNode, edge, next_seq
 from .storage import INFERENCE as INFERENCE_STORAGE
 from .storage import Storage, bump
@@ -94,6 +94,8 @@ def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor
         frame = source.user_frame(sys._getframe(1))
         bump(tensor, (frame.f_code, frame.f_lasti), op.name + "_")
         return tensor
+    if bits & PROFILE:
+        return recording.run_inplace(inplace, op, tensor, others, attrs)
     if state.interposers:
         outer = state.interposers
         state.interposers = outer[:-1]
@@ -142,6 +144,8 @@ def _quick(op, tensor: Tensor, others: tuple) -> bool:
     for other in others:
         kind = other.__class__
         if kind is float or kind is int:
+            if op.numbers == "none":
+                return False
             arrays.append(other)
             continue
         value: Any = getattr(other, "_array", None)
@@ -152,7 +156,10 @@ def _quick(op, tensor: Tensor, others: tuple) -> bool:
         ):
             return False
         arrays.append(value)
-    getattr(np, op.ufunc)(*arrays, out=array)
+    try:
+        getattr(np, op.ufunc)(*arrays, out=array)
+    except TypeError:  # refused by the ufunc: the general way raises the error
+        return False
     return True
 
 
@@ -220,6 +227,8 @@ def _compute(op, tensor: Tensor, args: tuple, attrs: tuple, kwargs: dict) -> tup
 
 def finish(op, node: Node, tensor: Tensor, args: tuple = (), hidden: tuple = ()) -> None:
     """Save the result where formulas need it, and make `node` the history of `tensor`."""
+    if shared.cuda is not None:
+        streams.stamp(node, (tensor,))
     set_history(tensor, node)
     if op is None:
         return
@@ -228,6 +237,8 @@ def finish(op, node: Node, tensor: Tensor, args: tuple = (), hidden: tuple = ())
     for name, value in zip(op.hidden, hidden, strict=False):
         if name in op.saved_hidden:
             setattr(node, "h_" + name, value)
+    if state.bits & SAVED_HOOKS and (op.saved_hidden or op.saved_arrays):
+        saved.pack_arrays(node)
 
 
 def set_history(tensor: Tensor, node: Node, nr: int = 0) -> None:
@@ -246,6 +257,8 @@ def set_history(tensor: Tensor, node: Node, nr: int = 0) -> None:
     copy.seq, copy.extra = next_seq(), None
     if hasattr(node, "code"):
         copy.code, copy.lasti = node.code, node.lasti
+    if shared.cuda is not None:
+        streams.stamp(copy, (base,))
     copy.edge_list = (edge(base) if base._rg else (None, 0), *node.edges()[1:])
     copy.fn, copy.replay = node, view.replay
     copy.base_layout = _base_layout(base)

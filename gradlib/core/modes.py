@@ -25,10 +25,11 @@ _lock = threading.Lock()
 class Shared:
     """State of the whole process, read by every op."""
 
-    __slots__ = ("active",)
+    __slots__ = ("active", "cuda")
 
     def __init__(self) -> None:
         self.active = 0
+        self.cuda: Any = None  # backends.streams.Streams, once a CUDA device is used
 
 
 class ThreadState(threading.local):
@@ -41,7 +42,9 @@ class ThreadState(threading.local):
     dual_level = -1
     dual_serial = 0  # which of all levels ever opened is open; 0 for none
     dual_keepers: Any = None  # weak references to the nodes that keep tangents of the open level
-    interposers: tuple = ()  # objects with call(op, args, attrs, proceed): profiler, vmap...; outermost last
+    recorder: Any = None  # told of every op and node while PROFILE is set; see core.recording
+    modules: Any = None  # class names of the modules that are being called, while somebody records them
+    interposers: tuple = ()  # objects with call(op, args, attrs, proceed): vmap, autocast...; outermost last
     current_node: Any = None  # the node that backward is running, parent of nodes made meanwhile
     saved_observer: Any = None  # told before a tensor is changed in place, while OBSERVE is set
     multithreading = True

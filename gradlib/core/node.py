@@ -7,7 +7,6 @@ Every op has a Node subclass of its own, made by `codegen.py`; this module holds
 
 from __future__ import annotations
 
-import itertools
 import weakref
 from collections import OrderedDict
 from sys import getrefcount
@@ -20,8 +19,14 @@ from .hooks import RemovableHandle
 if TYPE_CHECKING:
     from .tensor import Tensor
 
-next_seq = itertools.count().__next__
+_numbers = iter(range(1 << 62))
+next_seq = _numbers.__next__
 LEAF_SEQ = (1 << 64) - 1  # AccumulateGrad comes first among ready nodes
+
+
+def peek_seq() -> int:
+    """The number that the next node gets (if no other thread makes one first)."""
+    return (1 << 62) - _numbers.__length_hint__()
 
 
 class Extra:
@@ -216,9 +221,11 @@ def _references() -> int:
 OURS_ALONE = _references()
 
 
-def deliver(inbox: dict, node: Node, nr: int, grad) -> None:
+def deliver(inbox: Any, node: Node, nr: int, grad) -> None:
     """Add a gradient to what has arrived for output `nr` of `node`."""
-    if nr:
+    if inbox.__class__ is not dict:
+        inbox.deliver(node, nr, grad)  # between CUDA streams
+    elif nr:
         slots = inbox.get(node)
         if slots is None:
             slots = inbox[node] = [None] * node.n_out

@@ -19,8 +19,15 @@
   attributes); they drive the generated tests (forward, gradcheck, gradgradcheck, forward mode, in-place, empty,
   strided, complex). Elementwise ops have samples of their own, drawn from `domain`; `complex` says whether complex
   arguments are supported.
+- **arrays**: attributes that hold raw index arrays: freed with the graph, seen by saved-tensor hooks.
+- **numbers**: which arguments of an elementwise op may be Python numbers: "any" (the default of two
+  and more), "one" (not all of them), "second" (all but the first) or "none" (the default of one). **check**: ``check(args)`` gives the exception for arguments that the op refuses
+  although its kernel might take them, or None; asked off the fast path only.
+- **leaves_device**: the result may lie on another device than the arguments.
 - **promote**: "same" (cast arguments to their common type), "float" (and integers to the default float),
-  "none" (refuse mixed types), or "free" (arguments are of different kinds).
+  "number" (and bool to int64),
+  "none" (refuse mixed types), or "free" (arguments are of different kinds); those named in **fixed** (a condition,
+  a mask) keep their dtype.
 """
 
 from __future__ import annotations
@@ -68,6 +75,9 @@ class Op:
         vjp: Callable | None = None,
         jvp: str | Callable | None = None,
         promote: str = "same",
+        fixed: tuple[str, ...] = (),
+        leaves_device: bool = False,
+        arrays: tuple[str, ...] = (),
         elementwise: bool = False,
         view: bool = False,
         n_out: int | None = 1,
@@ -82,6 +92,8 @@ class Op:
         domain: tuple[float, float] = (-2.0, 2.0),
         complex: bool | None = None,
         capturable: bool = True,
+        numbers: str = "",
+        check: Callable | None = None,
         **formulas: Callable,
     ):
         self.name, self.view, self.n_out = name, view, n_out
@@ -95,6 +107,7 @@ class Op:
             self.forward = forward
             self._read_signature(forward)
         self.elementwise, self.promote = elementwise, promote
+        self.fixed, self.arrays, self.leaves_device = fixed, arrays, leaves_device
         self.hidden = hidden or {}
         self.inplace = inplace or elementwise
         self.batch = batch or ("elementwise" if elementwise else "loop")
@@ -102,6 +115,8 @@ class Op:
         self.nondifferentiable = nondifferentiable
         self.integer_results, self.samples, self.capturable = integer_results, samples, capturable
         self.domain, self.complex = domain, complex
+        self.numbers = numbers or ("none" if elementwise and len(self.tensors) == 1 else "any")
+        self.check = check
         self.node_name = node or _camel(name) + "Backward0"
         unknown = set(formulas) - set(self.tensors)
         if unknown:
@@ -118,6 +133,8 @@ class Op:
         self._plan()
         self.built: type | None = None  # the node class, once the op's code is written
         self.number_first: Callable | None = None
+        self.operators: list = []  # the functions behind Python's operators
+        self.exact_out, self.bool_out = False, ""  # what a tensor given as out= must be (ops/pointwise.py)
         from .codegen import prepare
 
         prepare(self)
@@ -175,6 +192,7 @@ class Op:
         self.saved_results = tuple(r for r in self.results if r in users)
         self.saved_hidden = tuple(h for h in self.hidden if h in users)
         self.saved_attrs = tuple(a for a in self.attrs if a in users)
+        self.saved_arrays = tuple(a for a in self.arrays if a in users)
         self.saved_shapes = tuple(t for t in self.tensors if f"{t}_shape" in users)
 
     def plain_scalar(self, name: str) -> bool:

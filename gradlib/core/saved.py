@@ -135,6 +135,39 @@ def save_result(node, name: str, out, nr: int = 0) -> None:
         setattr(node, "v_" + name, storage.version)
 
 
+def pack_arrays(node) -> None:
+    """Hand what `node` keeps as raw arrays (hidden values, indices) to the saved-tensor hooks."""
+    pair = hooks_for_saving()
+    if pair is None:
+        return
+    for slot in (
+        *("h_" + n for n in node.op.saved_hidden),
+        *("a_" + n for n in node.op.saved_arrays),
+    ):
+        setattr(node, slot, _pack_array(getattr(node, slot), pair))
+    node.make_extra()  # so that the engine takes the general way, which unpacks
+
+
+def _pack_array(value, pair: tuple):
+    from .tensor import Tensor
+
+    if type(value) is tuple:
+        return tuple(_pack_array(v, pair) for v in value)
+    if not hasattr(value, "strides") or not value.ndim:
+        return value
+    return Packed(Tensor._make(value), pair, None, 0)
+
+
+def unpack_array(node, slot: str):
+    """The raw array (or tuple of them) in a slot `h_<name>` or `a_<name>`."""
+    value = getattr(node, slot)
+    if value is RELEASED:
+        freed(node)
+    if type(value) is tuple:
+        return tuple(v.tensor(node)._array if type(v) is Packed else v for v in value)
+    return value.tensor(node)._array if type(value) is Packed else value
+
+
 def unpack(node, name: str) -> Any:
     """The saved argument as raw array (or number): the slow path of generated code."""
     value = unpack_tensor(node, name)

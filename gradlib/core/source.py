@@ -28,9 +28,15 @@ def is_library(filename: str) -> bool:
 
 def user_frame(frame: FrameType) -> FrameType:
     """The innermost frame at or above `frame` whose code is not gradlib's."""
-    while is_library(frame.f_code.co_filename) and frame.f_back is not None:
-        frame = frame.f_back
-    return frame
+    while True:
+        filename = frame.f_code.co_filename
+        known = LIBRARY.get(filename)
+        if not (learn(filename) if known is None else known):
+            return frame
+        outer = frame.f_back
+        if outer is None:
+            return frame
+        frame = outer
 
 
 def here() -> tuple[CodeType, int]:

@@ -10,6 +10,7 @@ import weakref
 from typing import Any
 
 from . import errors
+from .modes import shared, state
 
 new = object.__new__
 
@@ -71,6 +72,12 @@ def version_of(tensor, saving: bool = False) -> int:
             errors.INFERENCE_SAVED if saving else "Inference tensors do not track version counter."
         )
     return counter.version
+
+
+def before_write(tensor) -> None:
+    """Tell allow_mutation_on_saved_tensors that the memory of `tensor` is about to be written raw."""
+    if shared.active and state.saved_observer is not None:
+        state.saved_observer.before_write(tensor)
 
 
 def bump(tensor, site=None, by: str | None = None) -> None:

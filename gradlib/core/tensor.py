@@ -16,10 +16,11 @@ from numpy import ndarray
 from . import dtypes, errors
 from .device import CPU, device
 from .hooks import RemovableHandle
+from .layout import has_layout, strided
 from .modes import INFERENCE as INFERENCE_MODE
 from .modes import NO_GRAD, VMAP, shared, state
 from .node import Node, edge, leaf_edge
-from .storage import INFERENCE, bump, share, version_of
+from .storage import INFERENCE, before_write, bump, share, version_of
 from .views import View
 
 new = object.__new__
@@ -73,7 +74,7 @@ class Tensor:
     __array_priority__ = 1000  # NumPy arrays leave binary operators to us
     __array_ufunc__ = None
     is_sparse = is_quantized = is_mkldnn = is_mps = is_meta = is_xpu = is_nested = False
-    layout = "torch.strided"
+    layout = strided
     names: Any = None
 
     if TYPE_CHECKING:  # methods and operators come from the declarations in gradlib/ops
@@ -140,9 +141,9 @@ class Tensor:
     _view: View | None
 
     def __new__(cls, *args, device=None, **kwargs):
-        from ..ops import create
+        from ..ops.data import legacy_constructor
 
-        return create.legacy_constructor(cls, *args, device=device, **kwargs)
+        return legacy_constructor(cls, *args, device=device, **kwargs)
 
     # -- construction from raw arrays ----------------------------------------------------------------------------
 
@@ -277,8 +278,8 @@ class Tensor:
         return UntypedStorage(self)
 
     def is_contiguous(self, memory_format=None) -> bool:
-        if memory_format is not None and str(memory_format) == "torch.channels_last":
-            return self._array.ndim == 4 and self._array.transpose(0, 2, 3, 1).flags.c_contiguous
+        if memory_format is not None:
+            return has_layout(self._array, memory_format)
         return self._array.flags.c_contiguous
 
     def is_floating_point(self) -> bool:
@@ -658,6 +659,7 @@ class Tensor:
     def set_(self, source=None, storage_offset=0, size=None, stride=None) -> Tensor:
         """Let this tensor use the memory of `source`."""
         self._refuse_metadata("set_storage")
+        before_write(self)
         self._array = np.empty(0, self._array.dtype) if source is None else source._array
         bump(self)
         return self

@@ -28,7 +28,7 @@ class View:
     parent: View | None  # of the tensor that this is a view of, if that is a view itself
     fn: Any
     nr: int
-    version: int  # of the buffer when `fn` was made; -1: nothing was recorded
+    version: int  # of the buffer when `fn` was made; where none was, when the view was made without grad, else -1
 
     @property
     def replay(self) -> tuple:
@@ -44,7 +44,9 @@ class View:
         if tensor._ver is INFERENCE:
             return self.fn
         if self.fn is None and (self.made_in != DEFAULT or self.base._fn is None):
-            return None  # a leaf of its own: nothing was recorded between the base and it
+            if self.version == -1 or self.base._fn is None or self.version == version_of(tensor):
+                return None  # a leaf of its own: nothing was recorded between the base and it
+            raise refusal(self, BASE_MODIFIED)
         version = version_of(tensor)
         if self.version != version:
             self.regenerate(version)
@@ -135,7 +137,8 @@ def attach(
     if node is not None:
         view.fn, view.nr, view.version, out._fn = node, nr, storage.version, None
     else:
-        view.fn, view.nr, view.version = None, 0, -1
+        view.fn, view.nr = None, 0
+        view.version = -1 if view.made_in == DEFAULT or storage is INFERENCE else storage.version
         if not view.base._rg and storage is not INFERENCE:
             storage.add_view(out)
     return out

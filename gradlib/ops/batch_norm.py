@@ -9,7 +9,9 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.op import declare
-from ..core.storage import bump
+from ..core.storage import before_write, bump
+from ..core.tensor import Tensor
+from . import _linked  # noqa: F401  (declares F.depending)
 from ._blocks import check_kind, row_blocks, wide_or_none
 from .expose import function
 from .softmax import _ones
@@ -180,7 +182,7 @@ def _batch_norm_formula(F, g, input, weight, result1, result2, training, needs):
     if needs[1]:
         dw = F.sum(g * xhat, dims, False)
     if needs[2]:
-        db = F.sum(g, dims, False)
+        db = F.depending(F.sum(g, dims, False), input, weight)
     return dx, dw, db
 
 
@@ -237,8 +239,10 @@ def batch_norm(
         RuntimeError: shapes that do not fit, or no running statistics when not training.
     """
     shape = input._array.shape
+    if not input._array.size and (len(shape) < 2 or not (training or running_mean)):
+        return input.clone()
     if len(shape) < 2:
-        raise RuntimeError(f"Expected 2D or more dimensions of input, but got: {len(shape)}D")
+        raise IndexError(f"batch_norm: expected 2 or more dimensions of input, but got {len(shape)}")
     if training and math.prod(shape) == shape[1]:
         raise ValueError(
             f"Expected more than 1 value per channel when training, got input size {input.shape}"
@@ -247,7 +251,7 @@ def batch_norm(
         ("running_mean", running_mean), ("running_var", running_var), ("weight", weight), ("bias", bias),
     ):  # fmt: skip
         if value is None:
-            if not training and name.startswith("running"):
+            if not training and name.startswith("running") and input._array.size:
                 raise RuntimeError(f"Expected {name} to be defined when not training")
         elif value._array.size != shape[1]:
             raise RuntimeError(f"{name} should contain {shape[1]} elements not {value._array.size}")
@@ -261,10 +265,23 @@ def batch_norm(
     return out
 
 
+@function("native_batch_norm")
+def native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps):
+    """``batch_norm``, and the mean and 1 / standard deviation of the batch (empty when not training), without gradient."""
+    from .layer_norm import moments
+
+    out = batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    if not training:
+        return out, input.new_empty(0), input.new_empty(0)
+    dims = tuple(i for i in range(input.ndim) if i != 1)
+    return out, *moments(Tensor._make(input._array), dims, eps, keepdim=False)
+
+
 def update_running(running_mean, running_var, mean, var, count: int, momentum: float) -> None:
     """Move running statistics towards those of a batch of `count` values; the variance becomes the unbiased one."""
     for running, value in ((running_mean, mean), (running_var, var * (count / max(count - 1, 1)))):
         if running is not None:
+            before_write(running)
             array = running._array
             array[...] = array * (1 - momentum) + value * momentum
             bump(running)

@@ -8,9 +8,11 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.formulas import formula_function
-from ..core.op import declare
+from ..core.codegen import operator
+from ..core.op import REGISTRY, declare
 from ..core.tensor import Tensor
-from .expose import function, write_out
+from ._blocks import kind_name, missing
+from .expose import PUBLIC, function, write_out
 from .pointwise import pointwise, unary
 
 
@@ -23,58 +25,137 @@ def _integers(t):
 for _name, _ufunc, *_aliases in (
     ("eq", "equal"), ("ne", "not_equal", "not_equal"), ("lt", "less", "less"), ("le", "less_equal", "less_equal"),
     ("gt", "greater", "greater"), ("ge", "greater_equal", "greater_equal"),
-    ("logical_and", "logical_and"), ("logical_or", "logical_or"), ("logical_xor", "logical_xor"),
 ):  # fmt: skip
     refuses_complex: dict[str, Any] = (
         {"complex": False} if _name in ("lt", "le", "gt", "ge") else {}
     )
     pointwise(
-        _name, _ufunc, *_aliases, args="self other", nondifferentiable="bool", **refuses_complex
+        _name, _ufunc, *_aliases, args="self other", nondifferentiable="bool", numbers="second", **refuses_complex
     )
-for _name, _ufunc in (
-    ("bitwise_and", "bitwise_and"),
-    ("bitwise_or", "bitwise_or"),
-    ("bitwise_xor", "bitwise_xor"),
-    ("gcd", "gcd"),
-    ("lcm", "lcm"),
-    ("bitwise_left_shift", "left_shift"),
-    ("bitwise_right_shift", "right_shift"),
+for _name in ("logical_and", "logical_or", "logical_xor"):
+    pointwise(_name, _name, args="self other", nondifferentiable="bool", numbers="none")
+for _name, _ufunc, _numbers in (
+    ("bitwise_and", "bitwise_and", "one"),
+    ("bitwise_or", "bitwise_or", "one"),
+    ("bitwise_xor", "bitwise_xor", "one"),
+    ("gcd", "gcd", "none"),
+    ("lcm", "lcm", "none"),
 ):
-    pointwise(_name, _ufunc, args="self other", nondifferentiable="integer", samples=_integers)
+    pointwise(
+        _name,
+        _ufunc,
+        args="self other",
+        nondifferentiable="integer",
+        samples=_integers,
+        numbers=_numbers,
+    )
+
+
+def _shift(ufunc: str, label: str):
+    """A shift of integers; by a negative number or all bits and more it gives what PyTorch's kernels give."""
+
+    def forward(xp, self, other):
+        d = self.dtype
+        if d.kind not in "iu":
+            raise NotImplementedError(f"\"{label}_cpu\" not implemented for '{kind_name(self)}'")
+        bits = 8 * d.itemsize
+        outside = (other < 0) | (other >= bits)
+        if not bool(xp.any(outside)):
+            return getattr(xp, ufunc)(self, other)
+        shifted = getattr(xp, ufunc)(self, xp.where(outside, d.type(0), other))
+        beyond = xp.right_shift(self, d.type(bits - 1)) if ufunc == "right_shift" else d.type(0)
+        if d.kind == "u":
+            beyond = d.type(0)
+        return xp.where(outside, beyond, shifted)
+
+    return forward
+
+
+for _name, _ufunc, _label in (
+    ("bitwise_left_shift", "left_shift", "lshift"),
+    ("bitwise_right_shift", "right_shift", "rshift"),
+):
+    pointwise(
+        _name,
+        _shift(_ufunc, _label),
+        nondifferentiable="integer",
+        samples=_integers,
+        numbers="one",
+    )
 pointwise(
     "bitwise_not",
     "invert",
     nondifferentiable="integer",
     samples=lambda t: [a[:1] for a in _integers(t)],
 )
-pointwise("heaviside", "heaviside", args="self other", nondifferentiable="bool")
+
+
+def _heaviside(xp, self, other):
+    return xp.where(self == 0, other, (self > 0).astype(self.dtype))
+
+
+def _refuse_mixed(args):
+    if args[0].dtype is not args[1].dtype:
+        return RuntimeError(
+            "heaviside is not yet implemented for tensors with different dtypes."
+        )
+    return None
+
+
+pointwise(
+    "heaviside",
+    _heaviside,
+    self=missing("heaviside"),
+    other=missing("heaviside"),
+    numbers="none",
+    samples=lambda t: [(t(3, 4, requires_grad=False), t(4, requires_grad=False))],
+    check=_refuse_mixed,
+    complex=False,
+)
 pointwise("logical_not", "logical_not", nondifferentiable="bool")
 
 
-def _test(name: str, of_floats, of_integers: bool) -> None:
-    """A test of each element; integers and bools all give `of_integers`."""
+def _test(name: str, of_floats, of_integers: bool, plain: bool = True) -> None:
+    """A test of each element; integers and bools all give `of_integers`. `plain`: without ``out=``, complex too."""
 
     def forward(xp, self):
+        if not plain and self.dtype.kind == "c":
+            raise RuntimeError(f"{name} does not support complex inputs.")
         return (
             of_floats(xp, self)
             if self.dtype.kind in "fcV"
             else xp.full(self.shape, of_integers, bool)
         )
 
-    unary(name, forward=forward, promote="same", inplace=False, nondifferentiable="bool")
+    op = unary(
+        name, forward=forward, promote="same", inplace=False, nondifferentiable="bool",
+        bool_out="" if plain else name,
+    )  # fmt: skip
+    if plain:
+        PUBLIC[name] = _without_out(op)
+
+
+def _without_out(op):
+    def test(input):
+        return op.call(input)
+
+    test.__name__ = test.__qualname__ = op.name
+    test.__doc__ = op.call.__doc__
+    return test
 
 
 _test("isnan", lambda xp, self: xp.isnan(self), False)
 _test("isinf", lambda xp, self: xp.isinf(self), False)
 _test("isfinite", lambda xp, self: xp.isfinite(self), True)
-_test("isposinf", lambda xp, self: self == np.inf, False)
-_test("isneginf", lambda xp, self: self == -np.inf, False)
+_test("isposinf", lambda xp, self: self == np.inf, False, plain=False)
+_test("isneginf", lambda xp, self: self == -np.inf, False, plain=False)
 _test("isreal", lambda xp, self: xp.imag(self) == 0, True)
 
 select = declare(
     "select_where",
-    lambda xp, self, other, *, condition: xp.where(condition, self, other),
+    lambda xp, self, other, condition: xp.where(condition, self, other),
     promote="same",
+    fixed=("condition",),
     self=lambda F, g, condition, self_shape: F.sum_to_size(F.where(condition, g, 0.0), self_shape),
     other=lambda F, g, condition, other_shape: F.sum_to_size(
         F.where(condition, 0.0, g), other_shape
@@ -83,9 +164,9 @@ select = declare(
     node="WhereBackward0",
     complex=True,
     samples=lambda t: [
-        (t(3, 4), t(3, 4), np.arange(12).reshape(3, 4) % 3 == 0),
-        (t(4), t(3, 1), np.eye(3, 4) > 0),
-        (t(), t(0), np.zeros(0, bool)),
+        (t(3, 4), t(3, 4), Tensor._make(np.arange(12).reshape(3, 4) % 3 == 0)),
+        (t(4), t(3, 1), Tensor._make(np.eye(3, 4) > 0)),
+        (t(), t(0), Tensor._make(np.zeros(0, bool))),
     ],
 )
 
@@ -93,7 +174,9 @@ select = declare(
 @formula_function("where")
 def _where(F, condition, self, other):
     """``where`` for formulas: condition is a raw bool array or a Tensor, the others may be numbers."""
-    return F.select_where(self, other, getattr(condition, "_array", condition))
+    if F.backend is None and not isinstance(condition, Tensor):
+        condition = Tensor._make(condition)
+    return F.select_where(self, other, condition)
 
 
 @formula_function()
@@ -114,26 +197,44 @@ def where(condition, input=None, other=None, *, out=None):
         raise RuntimeError(
             f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype}"
         )
-    mask = condition._array if condition._array.dtype.kind == "b" else condition._array.astype(bool)
-    return write_out(out, select.call(input, other, mask))
+    if condition._array.dtype.kind != "b":
+        condition = condition.bool()
+    return write_out(out, select.call(input, other, condition))
 
 
 Tensor.where = lambda self, condition, other: where(condition, self, other)  # type: ignore[attr-defined]
 
 
+@function("is_nonzero", method=True)
+def is_nonzero(input) -> bool:
+    """Whether a tensor of one element is not zero; RuntimeError for more or fewer elements."""
+    return bool(input)
+
+
 @function("isclose", method=True)
 def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
     """``|input - other| <= atol + rtol * |other|``, elementwise."""
+    from ..backends import backend_of
     from .create import wrap_like
 
-    if input.dtype != other.dtype:
-        raise RuntimeError(f"{input.dtype.name} did not match {other.dtype.name}")
+    if not isinstance(input, Tensor) or not isinstance(other, Tensor):
+        first = not isinstance(input, Tensor)
+        raise TypeError(
+            f"isclose(): argument '{'input' if first else 'other'}' (position {1 if first else 2}) must be Tensor, "
+            f"not {type(input if first else other).__name__}"
+        )
+    if input.dtype is not other.dtype:
+        raise RuntimeError(
+            f"{input.dtype.tensor_type[:-6]} did not match {other.dtype.tensor_type[:-6]}"
+        )
+    for name, value in (("rtol", rtol), ("atol", atol)):
+        if not value >= 0:
+            raise RuntimeError(f"{name} must be greater than or equal to zero, but got {value}")
     a, b = input._array, other._array
-    from ..backends import backend_of
-
     xp = backend_of(a)
     if a.dtype.kind in "iub":
-        a, b = a.astype("f8"), b.astype("f8")
+        wide = dtypes.get_default_dtype().np
+        a, b = a.astype(wide), b.astype(wide)
     return wrap_like(xp.isclose(xp.wide(a), xp.wide(b), rtol=rtol, atol=atol, equal_nan=equal_nan))
 
 
@@ -163,11 +264,36 @@ for _dunder, _name in (
     ("__rand__", "bitwise_and"),
     ("__ror__", "bitwise_or"),
     ("__rxor__", "bitwise_xor"),
-    ("__invert__", "bitwise_not"),
     ("__lshift__", "bitwise_left_shift"),
     ("__rshift__", "bitwise_right_shift"),
+):
+    setattr(Tensor, _dunder, operator(REGISTRY[_name], _dunder))
+for _dunder, _name in (
     ("__iand__", "bitwise_and_"),
     ("__ior__", "bitwise_or_"),
     ("__ixor__", "bitwise_xor_"),
+    ("__ilshift__", "bitwise_left_shift_"),
+    ("__irshift__", "bitwise_right_shift_"),
 ):
     setattr(Tensor, _dunder, getattr(Tensor, _name))
+Tensor.__rlshift__ = lambda self, other: _reflected_shift("bitwise_left_shift", other, self)  # type: ignore[attr-defined]
+Tensor.__rrshift__ = lambda self, other: _reflected_shift("bitwise_right_shift", other, self)  # type: ignore[attr-defined]
+
+
+def _reflected_shift(name: str, number, tensor):
+    try:
+        return REGISTRY[name].call(number, tensor)
+    except TypeError:
+        return NotImplemented
+
+
+def _invert(self):
+    """``~self`` of a bool or integer tensor."""
+    if self._array.dtype.kind not in "iub":
+        raise TypeError(
+            "~ (operator.invert) is only implemented on integer and Boolean-type tensors"
+        )
+    return REGISTRY["bitwise_not"].call(self)
+
+
+Tensor.__invert__ = _invert  # type: ignore[attr-defined]

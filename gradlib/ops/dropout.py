@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from ..backends import backend_of
 from ..core.inplace import inplace as run_inplace
 from ..core.op import declare
 from ..core.tensor import Tensor
@@ -26,9 +27,9 @@ def keep_mask(shape, p: float):
     )
 
 
-def _masked(xp, self, *, mask, scale):
+def _masked(xp, self, mask, *, scale):
     if self.shape != mask.shape:
-        return (self * mask) * scale
+        return ((self * mask) * scale).astype(self.dtype, copy=False)
 
     def piece(xp, x, m):
         out = x * m
@@ -39,10 +40,13 @@ def _masked(xp, self, *, mask, scale):
 
 
 dropout_op = declare(
-    "masked_scale", _masked, node="MulBackward0", jvp="linear", inplace=True, complex=True,
+    "masked_scale", _masked, node="MulBackward0", jvp="linear", inplace=True, complex=True, fixed=("mask",),
     self=lambda F, g, mask, scale: F.masked_scale(g, mask, scale),
-    samples=lambda t: [(t(3, 4), np.arange(12).reshape(3, 4) % 3 > 0, 1.5), (t(2, 3), np.array([[True], [False]]), 2.0),
-                       (t(), np.array(True), 2.0), (t(0), np.zeros(0, bool), 2.0)],
+    samples=lambda t: [
+        (t(3, 4), Tensor._make(np.arange(12).reshape(3, 4) % 3 > 0), 1.5),
+        (t(2, 3), Tensor._make(np.array([[True], [False]])), 2.0),
+        (t(), Tensor._make(np.array(True)), 2.0), (t(0), Tensor._make(np.zeros(0, bool)), 2.0),
+    ],
 )  # fmt: skip
 
 
@@ -54,19 +58,17 @@ def _check(p: float) -> None:
 def _run(input: Tensor, shape, p: float, in_place: bool):
     """Zero the elements (or the slices) of a random mask of `shape`; scale the rest."""
     if p == 0.0 or input.numel() == 0:
-        return input if in_place else input * 1.0
+        return input
     array = input._array
     if p == 1.0:
         mask, scale = np.zeros(shape, bool), 1.0
     else:
         mask, scale = keep_mask(shape, p), 1.0 / (1.0 - p)
     if array.__class__ is not np.ndarray:
-        from ..backends import backend_of
-
         mask = backend_of(array).asarray(mask)
     if in_place:
-        return run_inplace(dropout_op, input, (), (mask, scale))
-    return dropout_op.call(input, mask, scale)
+        return run_inplace(dropout_op, input, (Tensor._make(mask),), (scale,))
+    return dropout_op.call(input, Tensor._make(mask), scale)
 
 
 def dropout(input, p=0.5, training=True, inplace=False):
@@ -170,15 +172,13 @@ def _alpha(input, shape, p: float, in_place: bool):
         return input.mul_(0.0) if in_place else input * 0.0
     scale = 1.0 / math.sqrt((ALPHA * ALPHA * p + 1.0) * (1.0 - p))
     mask = keep_mask(shape, p)
-    from ..backends import backend_of
-
-    xp = backend_of(input._array)
-    noise = xp.asarray(mask)
-    dropped = (~noise).astype(input._array.dtype)
-    shift = Tensor._make(dropped * (-ALPHA * scale) + ALPHA * scale * p)
+    noise = backend_of(input._array).asarray(mask)
+    shift = (~noise) * (-ALPHA * scale) + ALPHA * scale * p
+    shift = Tensor._make(shift.astype(input._array.dtype))
     if in_place:
-        return run_inplace(dropout_op, input, (), (noise, scale)).add_(shift.expand(input.shape))
-    return dropout_op.call(input, noise, scale) + shift
+        kept = run_inplace(dropout_op, input, (Tensor._make(noise),), (scale,))
+        return kept.add_(shift.expand(input.shape))
+    return dropout_op.call(input, Tensor._make(noise), scale) + shift
 
 
 def alpha_dropout(input, p=0.5, training=False, inplace=False):
@@ -213,6 +213,12 @@ def _feature_alpha_dropout_public(input, p, train):
     return feature_alpha_dropout(input, p, train)
 
 
+@function("native_dropout_backward")
+def native_dropout_backward(grad_output, mask, scale):
+    """The gradient of ``native_dropout``: `grad_output` where `mask` kept an element, times `scale`."""
+    return grad_output * mask * scale
+
+
 @function("native_dropout")
 def native_dropout(input, p, train):
     """Dropout and its mask of kept elements: (output, mask)."""
@@ -220,4 +226,5 @@ def native_dropout(input, p, train):
     if not train:
         return input.clone(), Tensor._make(np.ones(array.shape, bool))
     mask = keep_mask(array.shape, p) if p < 1 else np.zeros(array.shape, bool)
-    return dropout_op.call(input, mask, 1.0 / (1.0 - p) if p < 1 else 0.0), Tensor._make(mask)
+    mask = Tensor._make(backend_of(array).asarray(mask))
+    return dropout_op.call(input, mask, 1.0 / (1.0 - p) if p < 1 else 0.0), mask

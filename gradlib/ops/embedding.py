@@ -9,7 +9,7 @@ import numpy as np
 from ..core import dtypes
 from ..core.formulas import formula_function
 from ..core.op import declare
-from ..core.storage import bump
+from ..core.storage import before_write, bump
 from ..core.tensor import Tensor
 from ._blocks import raw
 from .create import wrap_like
@@ -116,6 +116,7 @@ def _renorm(weight, indices, max_norm: float, norm_type: float) -> None:
     size = (abs(rows) ** norm_type).sum(axis=-1) ** (1.0 / norm_type)
     long = size > max_norm
     if long.any():
+        before_write(weight)
         array[used[long]] = rows[long] * (max_norm / (size[long] + 1e-7))[:, None]
         bump(weight)
 

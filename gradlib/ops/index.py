@@ -18,9 +18,10 @@ from ..core import batching, errors
 from ..core.modes import NO_GRAD, VMAP, shared, state
 from ..core.op import declare
 from ..core.tensor import Tensor
+from .dims import unsqueeze_op
 from .expose import function, method
 from .fill import copy_, fill_, is_number, plain_number
-from .shape import alias_op, reshape_to, unsqueeze_op
+from .shape import alias_op, reshape_to
 from .slicing import ALL, select_op, slice_op
 from .write import InPlace, quiet, wrote
 
@@ -56,7 +57,7 @@ def _index_samples(t):
 
 
 index_op = declare(
-    "index", _index, jvp="linear", complex=True, samples=_index_samples,
+    "index", _index, jvp="linear", complex=True, arrays=("indices",), samples=_index_samples,
     self=lambda F, g, self_shape, indices: F.index_backward(g, self_shape, indices),
 )  # fmt: skip
 index_backward_op = declare(
@@ -89,7 +90,7 @@ def _put_samples(t):
 
 
 index_put_op = declare(
-    "index_put", _index_put, promote="none", jvp="linear", complex=True, samples=_put_samples,
+    "index_put", _index_put, promote="none", jvp="linear", complex=True, arrays=("indices",), samples=_put_samples,
     self=lambda F, g, indices, accumulate: g if accumulate else F.index_put(g, F.new_zeros(g, ()), indices, False),
     values=lambda F, g, indices, values_shape: F.sum_to_size(F.index(g, indices), values_shape),
 )  # fmt: skip
@@ -133,7 +134,7 @@ def _item(item, like: Tensor) -> Any:
     if isinstance(item, np.bool_):
         return bool(item)
     if isinstance(item, (list, tuple, range, ndarray)):
-        from .create import to_array
+        from .data import to_array
 
         if isinstance(item, ndarray):
             array = item.copy()

@@ -22,6 +22,8 @@ import numpy as np
 
 import gradlib
 from gradlib.backends import backend_of
+from gradlib.core.modes import shared
+from gradlib.core.storage import before_write
 from gradlib.core.tensor import Tensor, bump_version
 from gradlib.optim.optimizer import Optimizer
 
@@ -104,6 +106,9 @@ class ElementwiseOptimizer(Optimizer):
             if plan is None or not plan.fits(params):
                 repacks = 0 if plan is None else plan.repacks + 1
                 plan = plans[i] = Plan(self, group, params, repacks)
+            if shared.active:
+                for p in params:
+                    before_write(p)
             for batch in plan.batches:
                 batch.run(self, group)
             for p in params:

@@ -387,3 +387,74 @@ def test_accumulate_grad_is_shared_while_a_graph_holds_it(x):  # rows: GRAPH-05
     node = y.grad_fn.next_functions[0][0]
     assert isinstance(node, AccumulateGrad)
     assert graph.get_gradient_edge(x).node is node
+
+
+# rows: GRAPH-29
+def test_allow_mutation_sees_optimizers_and_running_statistics():
+    """Writes that bypass the ops (optimizer steps, running statistics) clone what is saved of their memory, too."""
+    w = gl.tensor([2.0, 3.0], requires_grad=True)
+    running = gl.tensor([1.0, 1.0])
+    x = gl.tensor([[1.0, 2.0], [3.0, 5.0]], requires_grad=True)
+    w.grad = gl.ones(2)
+    with gl.autograd.graph.allow_mutation_on_saved_tensors():
+        loss = (w * w).sum() + (x * running).sum()
+        gl.optim.SGD([w], lr=0.5).step()
+        gl.nn.functional.batch_norm(x.detach(), running, gl.ones(2), training=True)
+        loss.backward()
+    assert w.tolist() == [1.5, 2.5]
+    assert w.grad.tolist() == [5.0, 7.0]  # ones, and 2 * w from before the step
+    assert x.grad.tolist() == [[1.0, 1.0], [1.0, 1.0]]
+    assert running.tolist() != [1.0, 1.0]
+
+
+# rows: GRAPH-09
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda x: gl.softmax(x, 0)[0],
+        lambda x: gl.nn.functional.dropout(x, 0.5),
+        lambda x: gl.nn.functional.max_pool2d(x[None, None], 2),
+        lambda x: gl.nn.functional.layer_norm(x, (4,)),
+        lambda x: gl.where(x > 0, x, 0.0),
+        lambda x: x[gl.tensor([0, 1, 1])],
+        lambda x: gl.nn.functional.cross_entropy(x, gl.tensor([0, 1, 2, 3])),
+    ],
+)
+def test_hooks_see_masks_indices_and_statistics(run):
+    """Whatever an op keeps passes through the hooks, and what they return is what backward uses."""
+    x = gl.randn(4, 4, requires_grad=True)
+    gl.manual_seed(0)
+    (expected,) = gl.autograd.grad(run(x).sum(), x)
+    store: list = []
+
+    def pack(t):
+        store.append(t.clone())
+        return len(store) - 1
+
+    gl.manual_seed(0)
+    with gl.autograd.graph.saved_tensors_hooks(pack, lambda k: store[k]):
+        out = run(x).sum()
+    assert store
+    (grad,) = gl.autograd.grad(out, x, retain_graph=True)
+    assert gl.equal(grad, expected)
+    for t in store:
+        t.zero_()
+    (changed,) = gl.autograd.grad(out, x)
+    assert not gl.equal(changed, expected)
+
+
+def test_condition_changed_in_place_is_noticed():
+    x = gl.randn(4, requires_grad=True)
+    condition = gl.tensor([True, False, True, False])
+    out = gl.where(condition, x, 0.0)
+    condition.fill_(True)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.sum().backward()
+
+
+def test_indices_are_freed_with_the_graph():
+    x = gl.randn(4, requires_grad=True)
+    out = x[gl.tensor([0, 1, 1])].sum()
+    out.backward()
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        out.backward()

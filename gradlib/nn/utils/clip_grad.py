@@ -9,6 +9,7 @@ from typing import Any
 
 import gradlib
 from gradlib.backends import backend_of
+from gradlib.core.storage import before_write
 from gradlib.core.tensor import Tensor, bump_version
 
 __all__ = [
@@ -85,6 +86,7 @@ def clip_grads_with_norm_(
             if grad.device not in here:
                 here[grad.device] = factor.to(grad.device)._array
             xp = backend_of(grad._array).xp
+            before_write(grad)
             xp.multiply(grad._array, here[grad.device], out=grad._array, casting="same_kind")
             bump_version(grad)
 

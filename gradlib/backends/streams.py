@@ -1,0 +1,106 @@
+"""CUDA streams as autograd sees them: which stream work goes to, what waits for what, when memory may be reused.
+
+CuPy's memory pool reuses a freed block at once for the stream that allocated it. So work on one stream is always
+safe, and two rules hold where a value crosses from stream P to stream S: S waits for an event recorded on P after the
+value was made, and the value is kept (:func:`retire`) until an event recorded on S after its last use has completed.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from typing import Any
+
+from ..core.modes import shared
+
+
+class Lane:
+    """A stream of a device. There is one object for each, so lanes are compared with ``is``."""
+
+    __slots__ = ("__weakref__", "cuda", "device", "stream")
+
+    def __init__(self, cuda: Any, device: int, stream: Any):
+        self.cuda, self.device, self.stream = cuda, device, stream
+
+    def record(self) -> Any:
+        """An event that completes when all work queued here so far is done."""
+        with self.cuda.Device(self.device):
+            event = self.cuda.Event(disable_timing=True)
+            event.record(self.stream)
+        return event
+
+    def wait(self, event: Any) -> None:
+        """Let work queued here from now on start after `event`; the host does not wait."""
+        with self.cuda.Device(self.device):
+            self.stream.wait_event(event)
+
+    def enter(self) -> None:
+        """Make this the current stream, and its device the current device, of the calling thread."""
+        self.cuda.Device(self.device).use()
+        self.stream.use()
+
+    def __repr__(self) -> str:
+        return f"<lane cuda:{self.device} stream {self.stream.ptr:#x}>"
+
+
+class Streams:
+    """The streams of a CUDA library (CuPy, or what stands for it in tests)."""
+
+    def __init__(self, cuda: Any):
+        self.cuda = cuda
+        self._lanes: Any = weakref.WeakValueDictionary()  # (device, stream pointer) -> Lane
+        self._retired: deque[tuple[Any, Any]] = deque()  # (values, event after their last use)
+        self._guarded: dict[int, Any] = {}  # id of an array -> its finalizer
+
+    def current(self, device: int | None = None) -> Lane:
+        """The lane of the current stream of `device`, by default the current device."""
+        if device is None:
+            device = self.cuda.runtime.getDevice()
+        return self.lane(device, self.cuda.get_current_stream(device))
+
+    def lane(self, device: int, stream: Any) -> Lane:
+        key = (device, stream.ptr)
+        found = self._lanes.get(key)
+        if found is None:
+            found = self._lanes[key] = Lane(self.cuda, device, stream)
+        return found
+
+    def position(self) -> list[Lane]:
+        """What is current in this thread, for :meth:`restore`: on all devices, the current device last."""
+        here = self.cuda.runtime.getDevice()
+        others = [d for d in range(self.cuda.runtime.getDeviceCount()) if d != here]
+        return [self.current(d) for d in (*others, here)]
+
+    def restore(self, position: list[Lane]) -> None:
+        for lane in position:
+            lane.enter()
+
+    def retire(self, values: Any, lane: Lane) -> None:
+        """Keep `values` until the work queued on `lane` so far, which may still read them, is done."""
+        self._retired.append((values, lane.record()))
+
+    def guard(self, array: Any, lane: Lane) -> None:
+        """When `array` dies, keep its memory for what `lane` has queued by then; it belongs to another stream."""
+        key = id(array)
+        if key not in self._guarded:
+            memory = array.data.mem
+            self._guarded[key] = weakref.finalize(array, self._died, key, memory, lane)
+            self._guarded[key].atexit = False
+
+    def _died(self, key: int, memory: Any, lane: Lane) -> None:
+        del self._guarded[key]
+        if shared.cuda is self:
+            self.retire(memory, lane)
+
+    def elsewhere(self, array: Any) -> Any:
+        """A context manager that makes the device of `array` current; None if it is already."""
+        device = array.data.device_id
+        return None if device == self.cuda.runtime.getDevice() else self.cuda.Device(device)
+
+    def sweep(self) -> None:
+        """Let go of what is no longer read. Never waits."""
+        retired = self._retired
+        for _ in range(len(retired)):
+            entry = retired.popleft()
+            if not entry[1].done:
+                retired.append(entry)

@@ -1,0 +1,71 @@
+"""layout and memory_format: names for how the elements of a tensor lie in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+class layout(str):
+    """How a tensor is stored; all tensors here are ``gradlib.strided``."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+class memory_format(str):
+    """The order of strides: ``contiguous_format``, ``preserve_format``, ``channels_last``, ``channels_last_3d``."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+strided = layout("torch.strided")
+contiguous_format = memory_format("torch.contiguous_format")
+preserve_format = memory_format("torch.preserve_format")
+channels_last = memory_format("torch.channels_last")
+channels_last_3d = memory_format("torch.channels_last_3d")
+
+# rank -> the dimensions from the one with the longest to the one with the shortest stride
+_ORDERS = {channels_last: (0, 2, 3, 1), channels_last_3d: (0, 2, 3, 4, 1)}
+_BACK = {channels_last: (0, 3, 1, 2), channels_last_3d: (0, 4, 1, 2, 3)}
+
+
+def _order(wanted: memory_format, ndim: int) -> tuple[int, ...]:
+    order = _ORDERS[wanted]
+    if len(order) != ndim:
+        raise RuntimeError(f"required rank {len(order)} tensor to use {wanted[6:]} format")
+    return order
+
+
+def has_layout(array: Any, wanted: memory_format | str | None) -> bool:
+    """Whether the elements of a raw array lie densely in the order of a memory format."""
+    if wanted in _ORDERS:
+        order = _ORDERS[wanted]  # type: ignore[index]
+        return array.ndim == len(order) and array.transpose(order).flags.c_contiguous
+    return array.flags.c_contiguous
+
+
+def copy_in(xp: Any, array: Any, wanted: memory_format | str | None) -> Any:
+    """A copy of a raw array in a memory format; without one (or `preserve_format`) strides keep their order.
+
+    Raises RuntimeError where the number of dimensions is not that of the format.
+    """
+    if wanted in _ORDERS:
+        out = empty_in(xp, array.shape, array.dtype, wanted)
+        out[...] = array
+        return out
+    return array.copy(order="C" if wanted == contiguous_format else "K")
+
+
+def empty_in(xp: Any, shape: tuple, dtype: np.dtype, wanted: memory_format | str | None) -> Any:
+    """An uninitialised raw array in a memory format."""
+    if wanted not in _ORDERS:
+        return xp.empty(shape, dtype)
+    order = _order(wanted, len(shape))  # type: ignore[arg-type]
+    return xp.empty(tuple([shape[d] for d in order]), dtype).transpose(_BACK[wanted])  # type: ignore[index]

@@ -1,0 +1,205 @@
+"""Recorders: those who are told of every operation, backward node and labelled block of a thread.
+
+The profiler and the emitters of NVTX and ITT ranges are recorders. While a thread has one, its PROFILE flag is set;
+an op then takes the general path, which calls `run_op`. There the op is run once more with the flag cleared, so that
+the generated fast code does the work, and what an op does inside itself is no range of its own.
+
+A recorder has two methods, called in properly nested pairs (also when an op raises):
+
+- ``enter(name, op, args, attrs, seq, scope) -> token``
+    - scope OP: `op` is the Op (None for a custom Function), `args` its tensor arguments (Tensors, numbers, None, or one
+      list), `attrs` the other arguments. `seq` is the number that the op's node gets if one is made; -1 where none can
+      be made (no_grad, or backward without create_graph).
+    - scope BACKWARD: `op` is the Node, `args` the gradients of its outputs (Tensors or None; for AccumulateGrad the
+      leaf), `seq` the number it was made with (`node.LEAF_SEQ` for AccumulateGrad). The root of a backward pass has no
+      node, no arguments and the number -1.
+    - scope LABEL: a block of the user's (`record_function`); `op` is None and `seq` -1.
+- ``exit(token, result)``: the result is that of the op (a Tensor or a tuple), and None if it raised or is no op.
+
+Several recorders nest: the first one added is outermost. They follow a backward pass into the threads that it starts.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from .modes import INFERENCE, NO_GRAD, PROFILE, set_flag, state
+from .node import peek_seq
+
+OP, BACKWARD, LABEL = 0, 1, 7
+_UNRECORDED = NO_GRAD | INFERENCE
+GRAPH_ROOT = "torch::autograd::GraphRoot"
+
+
+class Recorder(Protocol):
+    """What the module's text describes."""
+
+    def enter(self, name: str, op: Any, args: Any, attrs: tuple, seq: int, scope: int) -> Any: ...
+
+    def exit(self, token: Any, result: Any) -> None: ...
+
+
+class Group:
+    """Several recorders as one."""
+
+    def __init__(self, recorders: tuple):
+        self.recorders, self.inside_out = recorders, recorders[::-1]
+
+    def enter(self, name: str, op: Any, args: Any, attrs: tuple, seq: int, scope: int) -> list:
+        return [r.enter(name, op, args, attrs, seq, scope) for r in self.recorders]
+
+    def exit(self, tokens: list, result: Any) -> None:
+        for recorder, token in zip(self.inside_out, reversed(tokens), strict=True):
+            recorder.exit(token, result)
+
+
+def recorders() -> tuple:
+    """This thread's recorders, outermost first."""
+    one = state.recorder
+    return one.recorders if isinstance(one, Group) else () if one is None else (one,)
+
+
+def _set(all_of_them: tuple) -> None:
+    state.recorder = (
+        Group(all_of_them) if len(all_of_them) > 1 else all_of_them[0] if all_of_them else None
+    )
+    set_flag(PROFILE, bool(all_of_them))
+
+
+def add(recorder: Recorder) -> None:
+    """Tell `recorder` of what this thread does from now on."""
+    _set((*recorders(), recorder))
+
+
+def remove(recorder: Recorder) -> None:
+    """Undo `add`, in the same thread."""
+    _set(tuple(r for r in recorders() if r is not recorder))
+
+
+# -- names -----------------------------------------------------------------------------------------------------------
+
+_VARIANTS = ("_number", "_tensors", "_tensor", "_value", "_all", "_dim", "_of", "_op")
+_NAMES = {
+    "cast": "to",
+    "cross_entropy_op": "cross_entropy_loss",
+    "diag_vector": "diagonal",
+    "max_pool_with_indices": "max_pool2d_with_indices",
+    "pad_constant": "constant_pad_nd",
+    "rows_product": "mm",
+    "scaled_dot_product_attention_op": "scaled_dot_product_attention",
+    "select_where": "where",
+    "to_device": "to",
+    "vector_norm": "linalg_vector_norm",
+}
+
+
+class Names(dict):
+    """Ops by their own name -> the public name; several ops may stand for one function (pow of a number, of a tensor)."""
+
+    def __missing__(self, name: str) -> str:
+        public = _NAMES.get(name, name)
+        if public == name:
+            for ending in _VARIANTS:
+                public = public.removesuffix(ending)
+        self[name] = public
+        return public
+
+
+public_names = Names()
+
+
+# -- what is recorded --------------------------------------------------------------------------------------------------
+
+
+def run_op(op: Any, args: tuple, attrs: tuple, bits: int) -> Any:
+    """Run `op` as a range; `bits` are the flags of this thread."""
+    recorder, result = state.recorder, None
+    seq = -1 if bits & _UNRECORDED else peek_seq()
+    token = recorder.enter(public_names[op.name], op, args, attrs, seq, OP)
+    state.bits = bits & ~PROFILE  # not set_bits: the thread still counts as one with flags
+    try:
+        result = op.call(*args, *attrs)
+        return result
+    finally:
+        state.bits = bits
+        recorder.exit(token, result)
+
+
+def run_inplace(inplace: Any, op: Any, tensor: Any, others: tuple, attrs: tuple) -> Any:
+    """``inplace(op, tensor, others, attrs)`` as a range."""
+    bits, recorder, result = state.bits, state.recorder, None
+    seq = -1 if bits & _UNRECORDED else peek_seq()
+    name = public_names[op.name] + "_"
+    token = recorder.enter(name, op, (tensor, *others), attrs, seq, OP)
+    state.bits = bits & ~PROFILE
+    try:
+        result = inplace(op, tensor, others, attrs)
+        return result
+    finally:
+        state.bits = bits
+        recorder.exit(token, result)
+
+
+def run_node(node: Any, args: tuple, action: Any, *given: Any) -> Any:
+    """``action(*given)``, the work of `node`, as a range; the ops of its formula are ranges inside."""
+    recorder = state.recorder
+    token = recorder.enter(node.name(), node, args, (), node.seq, BACKWARD)
+    try:
+        return action(*given)
+    finally:
+        recorder.exit(token, None)
+
+
+def run_root(action: Any, *given: Any) -> Any:
+    """``action(*given)``, the beginning of a backward pass, as a range."""
+    span = Span(GRAPH_ROOT, BACKWARD)
+    try:
+        return action(*given)
+    finally:
+        span.end()
+
+
+class Span:
+    """A range around a block, for a thread whose PROFILE flag is set.
+
+    The recorder is remembered: the block may end after it was removed.
+    """
+
+    __slots__ = ("recorder", "token")
+
+    def __init__(self, name: str, scope: int, op: Any = None, args: Any = (), seq: int = -1):
+        self.recorder = state.recorder
+        self.token = self.recorder.enter(name, op, args, (), seq, scope)
+
+    def end(self) -> None:
+        self.recorder.exit(self.token, None)
+
+
+def function_span(name: str, args: tuple) -> Span:
+    """The range of a custom Function's forward; the ops in it are ranges inside."""
+    return Span(name, OP, None, args, -1 if state.bits & _UNRECORDED else peek_seq())
+
+
+# -- modules -----------------------------------------------------------------------------------------------------------
+
+_watchers = 0
+
+
+def watch_modules() -> Any:
+    """Note in `state.modules` which modules this thread is calling; returns what `unwatch_modules` needs."""
+    global _watchers
+    _watchers += 1
+    previous, state.modules = state.modules, ()
+    return previous
+
+
+def unwatch_modules(previous: Any) -> None:
+    """Undo `watch_modules`."""
+    global _watchers
+    _watchers -= 1
+    state.modules = previous
+
+
+def modules_watched() -> bool:
+    """Whether some thread notes its modules."""
+    return _watchers > 0
