@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import gradlib as gl
+from tests.simulated_cuda.fixtures import cuda, lazy_cuda, pytest_addoption, pytest_configure
 
 sys.path.insert(0, str(Path(__file__).parent / "ops"))  # samples.py
 

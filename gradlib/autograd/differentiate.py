@@ -256,9 +256,10 @@ def _gradient(out: Tensor, g, i: int, create_graph: bool) -> Tensor:
             raise RuntimeError(
                 f"grad can be implicitly created only for real scalar outputs but got {out.dtype}"
             )
-        from ..backends import backend_of
+        from ..backends import backend_on
 
-        return Tensor._make(backend_of(array).ones(array.shape, array.dtype))
+        xp = backend_on(out.device)
+        return Tensor._make(xp.ones(array.shape, array.dtype))
     if not isinstance(g, Tensor):
         raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
     if g._array.shape != array.shape:

@@ -130,8 +130,8 @@ def saved_report(output: Tensor) -> list[SavedBytes]:
     for node in sorted((n for n, _ in nodes_from(root)), key=lambda n: n.seq):
         if isinstance(node, AccumulateGrad):
             continue
-        for array in _kept(node):
-            base = array.base if isinstance(array.base, np.ndarray) else array
+        for array in kept(node):
+            base = array if array.base is None or not hasattr(array.base, "strides") else array.base
             if id(base) in seen:
                 continue
             seen.add(id(base))
@@ -145,9 +145,9 @@ def saved_report(output: Tensor) -> list[SavedBytes]:
     return sorted(found, key=lambda row: -row.bytes)
 
 
-def _kept(node: Node) -> Iterator:
+def kept(node: Node) -> Iterator:
     """The raw arrays that `node` keeps: saved arguments that are no leaves, saved results, hidden values."""
-    for slot in getattr(type(node), "__slots__", ()):
+    for slot in (s for cls in type(node).__mro__ for s in vars(cls).get("__slots__", ())):
         if slot[:2] not in ("s_", "h_"):
             continue
         value = getattr(node, slot, None)

@@ -34,4 +34,11 @@ def backend_for(device_type: str):
     return cupy.get_backend()
 
 
-__all__ = ["backend_for", "backend_of", "numpy_backend"]
+def backend_on(device):
+    """The backend of a device, making its arrays there; RuntimeError that says what is missing."""
+    if device.type == "cpu":
+        return numpy_backend
+    return backend_for("cuda").on(device.index)
+
+
+__all__ = ["backend_for", "backend_on", "backend_of", "numpy_backend"]

@@ -1,10 +1,20 @@
-"""The CUDA backend: CuPy's functions under NumPy's names. CuPy is imported here, on first use of a CUDA device."""
+"""The CUDA backend: CuPy's functions under NumPy's names. CuPy is imported here, on first use of a CUDA device.
+
+What CuPy lacks is made from what it has: `CupyBackend` overrides its names, `_gaps` holds the ufunc methods. Nothing
+here waits for the device, except what returns values to the host.
+"""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
 from typing import Any
+
+from ..core.modes import shared
+from . import overlays
+from ._gaps import Ufunc, add_at
+from .memory import Allocator
+from .streams import Streams
 
 _backend: Any = None
 
@@ -36,21 +46,58 @@ def get_backend():
         if reason is not None:
             raise RuntimeError(reason)
         _backend = CupyBackend()
+        shared.cuda = Streams(_backend.xp.cuda)
     return _backend
+
+
+class _Elsewhere:
+    """The backend's functions, called with another device current."""
+
+    def __init__(self, backend: CupyBackend, index: int):
+        self.backend, self.index = backend, index
+
+    def __getattr__(self, name: str) -> Any:
+        function = getattr(self.backend, name)
+
+        def on_device(*args: Any, **kwargs: Any) -> Any:
+            with self.backend.xp.cuda.Device(self.index):
+                return function(*args, **kwargs)
+
+        return on_device if callable(function) and not isinstance(function, type) else function
 
 
 class CupyBackend:
     """CuPy as the namespace of kernels."""
 
     name = "cupy"
+    fuses = True
+    forward_overlay = staticmethod(overlays.forward_of)
+    vjp_overlay = staticmethod(overlays.vjp_of)
 
     def __init__(self) -> None:
         self.xp = _cupy()
+        pool = self.xp.get_default_memory_pool()
+        self.allocator = Allocator(self.xp.cuda, pool)
+        if self.xp.cuda.get_allocator() == pool.malloc:  # not if the program has chosen one of its own
+            self.xp.cuda.set_allocator(self.allocator)
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self.xp, name)
+        if isinstance(value, self.xp.ufunc):
+            value = Ufunc(self, value, name)
         self.__dict__[name] = value
         return value
+
+    def on(self, index: int | None) -> Any:
+        """This namespace with the functions making their arrays on the device of that index."""
+        runtime = self.xp.cuda.runtime
+        if index is None or index == runtime.getDevice():
+            return self
+        if index >= runtime.getDeviceCount():
+            raise RuntimeError(
+                f"CUDA error: invalid device ordinal {index}; this machine has {runtime.getDeviceCount()} CUDA device(s)"
+            )
+        return _Elsewhere(self, index)
 
     def device_of(self, array):
         from ..core.device import device
@@ -58,14 +105,39 @@ class CupyBackend:
         return device("cuda", int(array.device.id))
 
     def number(self, value, dtype):
-        return self.xp.asarray(value, dtype)
+        """A Python number as a 0-dim array; without a copy from the host, which a stream capture refuses."""
+        return self.xp.full((), value, dtype)
 
     def to_backend(self, array, device=None):
+        """A raw array of any backend on the device of that index, or on the current one."""
+        xp = self.xp
         index = device.index if device is not None and device.index is not None else None
-        with self.xp.cuda.Device(index):
-            return self.xp.asarray(array)
+        if not isinstance(array, xp.ndarray):
+            with xp.cuda.Device(index):
+                return xp.asarray(array)
+        if index is None or array.device.id == index:
+            return array
+        return self._across(array, index)
+
+    def _across(self, array, index: int):
+        """A copy on another device: the streams current on the two devices wait for each other."""
+        cuda = self.xp.cuda
+        source = array.device
+        with source:
+            array = self.xp.ascontiguousarray(array).reshape(array.shape)
+            here = cuda.get_current_stream()
+            ready = here.record(cuda.Event(disable_timing=True))
+        with cuda.Device(index):
+            there = cuda.get_current_stream()
+            there.wait_event(ready)
+            out = array.copy()
+            done = there.record(cuda.Event(disable_timing=True))
+        with source:
+            here.wait_event(done)
+        return out
 
     def wide(self, array):
+        """`array` in the dtype that sums are kept in: float32 for half types, itself otherwise."""
         return (
             array.astype("f4") if array.dtype.itemsize == 2 and array.dtype.kind in "fV" else array
         )
@@ -75,16 +147,85 @@ class CupyBackend:
         memory = array.data + offset_bytes if offset_bytes else array.data
         return self.xp.ndarray(shape, array.dtype, memptr=memory, strides=strides)
 
+    def empty_like_layout(self, array):
+        """An uninitialised array with the shape and the order of strides of `array`, dense."""
+        return self.xp.empty_like(array, order="K")
+
+    def ascontiguousarray(self, array, dtype=None):
+        """Row-major; unlike CuPy's, a 0-dim array stays 0-dim."""
+        shape = array.shape
+        out = self.xp.ascontiguousarray(array, dtype)
+        return out if out.shape == shape else out.reshape(shape)
+
+    def asarray(self, array, dtype=None):
+        """An array here; Python numbers are filled in by a kernel, not copied from the host."""
+        if isinstance(array, (bool, int, float, complex)):
+            return self.xp.full((), array, dtype)
+        return self.xp.asarray(array, dtype)
+
+    def array(self, array, dtype=None, copy=True, order="K"):
+        """A new array; like NumPy's the layout is kept unless `order` says otherwise."""
+        if isinstance(array, self.xp.ndarray):
+            return array.astype(array.dtype if dtype is None else dtype, order=order or "K")
+        return self.xp.array(array, dtype, order=order)
+
+    def clip(self, array, low=None, high=None, out=None):
+        """NumPy's clip; Python numbers take the dtype of the array, as they do in NumPy (bfloat16 too)."""
+        if array.dtype.kind == "V":
+            low, high = (
+                self.number(m, array.dtype) if isinstance(m, (int, float)) else m
+                for m in (low, high)
+            )
+        return self.xp.clip(array, low, high, out)
+
+    # -- sorting: CuPy knows only stable sorts, and no bfloat16 -----------------------------------------------------------
+
+    def argsort(self, array, axis=-1, kind=None):
+        return self.xp.argsort(_sortable(array), axis)
+
+    def argpartition(self, array, kth, axis=-1, kind=None):
+        return self.xp.argpartition(_sortable(array), kth, axis)
+
+    def sort(self, array, axis=-1, kind=None):
+        return self.xp.sort(_sortable(array), axis).astype(array.dtype, copy=False)
+
+    # -- products --------------------------------------------------------------------------------------------------------
+
+    def matmul(self, a, b):
+        """NumPy's matmul; CuPy 14 has no batched product of bfloat16 (cupy#10317): that goes through float32."""
+        if a.dtype.kind == "V" == b.dtype.kind and (a.ndim > 2 or b.ndim > 2):
+            return self.xp.matmul(a.astype("f4"), b.astype("f4")).astype(a.dtype)
+        return self.xp.matmul(a, b)
+
+    # -- adding to positions that may repeat ---------------------------------------------------------------------------
+
     def add_at(self, out, key, values) -> None:
         """``out[key] += values`` where entries that `key` names several times are added every time."""
-        self.xp.add.at(out, key, values)
+        add_at(self, out, key, values)
 
     def sum_at(self, shape, positions, values):
         """Zeros of `shape` with each of `values` added at its flat position."""
         out = self.xp.zeros(shape, values.dtype)
-        self.add_flat(out, positions, values)
+        add_at(self, out.reshape(-1), positions.reshape(-1), values.reshape(-1))
         return out
 
     def add_flat(self, out, positions, values) -> None:
         """The same for integer positions in the contiguous array `out`, read as flat."""
-        self.xp.add.at(out.reshape(-1), positions.reshape(-1), values.reshape(-1))
+        add_at(self, out.reshape(-1), positions.reshape(-1), values.reshape(-1))
+
+    # -- functions of NumPy that CuPy lacks ----------------------------------------------------------------------------
+
+    def vecdot(self, a, b):
+        """The sum over the last axis of conj(a) * b."""
+        return (a.conj() * b).sum(-1)
+
+    def repeat(self, array, repeats, axis=None):
+        """NumPy's repeat; counts for each element may be an array (their sum is then read, which waits)."""
+        if not isinstance(repeats, self.xp.ndarray):
+            return self.xp.repeat(array, repeats, axis)
+        return self.xp.repeat(array, [int(n) for n in repeats.get().reshape(-1)], axis)
+
+
+def _sortable(array):
+    """`array` in a dtype that CuPy sorts, in the same order."""
+    return array.astype("f4") if array.dtype.kind == "V" else array

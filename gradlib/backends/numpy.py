@@ -20,6 +20,7 @@ class NumpyBackend:
     """NumPy as the namespace of kernels."""
 
     name = "numpy"
+    fuses = False  # whether overlays (fused kernels) are tried before an op's own kernel and formulas
     xp = np
 
     def __getattr__(self, name: str) -> Any:
@@ -31,8 +32,16 @@ class NumpyBackend:
         return CPU
 
     def number(self, value, dtype):
-        """A Python number as a 0-dim array."""
-        return np.asarray(value, dtype)
+        """A Python number as a 0-dim array; negative ones wrap around in unsigned types."""
+        try:
+            return np.asarray(value, dtype)
+        except OverflowError:
+            if dtype.kind == "u" and -np.iinfo(dtype).max <= value < 0:
+                return np.asarray(value).astype(dtype)
+            name = f"{dtype.name}_t"
+            raise RuntimeError(
+                f"value cannot be converted to type {name} without overflow"
+            ) from None
 
     def to_backend(self, array, device=None):
         """A raw array of any backend as an array here."""

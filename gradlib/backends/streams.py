@@ -50,7 +50,7 @@ class Streams:
         self.cuda = cuda
         self._lanes: Any = weakref.WeakValueDictionary()  # (device, stream pointer) -> Lane
         self._retired: deque[tuple[Any, Any]] = deque()  # (values, event after their last use)
-        self._guarded: dict[int, Any] = {}  # id of an array -> its finalizer
+        self._guarded: dict[int, set[Lane]] = {}  # id of an array -> the lanes that may read it when it dies
 
     def current(self, device: int | None = None) -> Lane:
         """The lane of the current stream of `device`, by default the current device."""
@@ -83,14 +83,15 @@ class Streams:
         """When `array` dies, keep its memory for what `lane` has queued by then; it belongs to another stream."""
         key = id(array)
         if key not in self._guarded:
-            memory = array.data.mem
-            self._guarded[key] = weakref.finalize(array, self._died, key, memory, lane)
-            self._guarded[key].atexit = False
+            self._guarded[key] = set()
+            weakref.finalize(array, self._died, key, array.data.mem).atexit = False
+        self._guarded[key].add(lane)
 
-    def _died(self, key: int, memory: Any, lane: Lane) -> None:
-        del self._guarded[key]
+    def _died(self, key: int, memory: Any) -> None:
+        lanes = self._guarded.pop(key)
         if shared.cuda is self:
-            self.retire(memory, lane)
+            for lane in lanes:
+                self.retire(memory, lane)
 
     def elsewhere(self, array: Any) -> Any:
         """A context manager that makes the device of `array` current; None if it is already."""

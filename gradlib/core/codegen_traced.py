@@ -12,12 +12,14 @@ from typing import Any
 
 from . import formulas, saved
 from .codegen_node import compile_code
+from .dependence import depend
 from .modes import state
 
 _NAMES = {
     "state": state, "traced_ops": formulas.traced_ops, "unpack_tensor": saved.unpack_tensor,
-    "sum_to_size": formulas.traced_ops.sum_to_size, "general": formulas.gradients,
+    "sum_to_size": formulas.traced_ops.sum_to_size, "general": formulas.gradients, "depend": depend, "UNSET": object(),
 }  # fmt: skip
+_FREE = {"g", "gs", "F", "traced"}  # known without asking the node
 
 
 def specialize(op: Any) -> None:
@@ -38,31 +40,31 @@ def _formulas(op: Any) -> list[tuple[int, Any]]:
 
 
 def _body(op: Any) -> list[str]:
+    every = [want for _, formula in _formulas(op) for want in formula.wants]
+    shared = sorted({want for want in every if every.count(want) > 1} - _FREE)
     lines = [
         "if not traced or grads[0] is None: return general(node, grads, traced)",
-        "g, needed_ = grads[0], state.needed",
+        "g, gs, F, needed_ = grads[0], grads, traced_ops, state.needed",
         "".join(f"r{i}_ = " for i in range(len(op.tensors))) + "None",
+        *(f"{want} = UNSET" for want in shared),
     ]
     for i, formula in _formulas(op):
-        lines += [
-            f"e_ = node.e{i}",
-            "if e_ is not None and (needed_ is None or e_ in needed_):",
-            *(indent(_fetch(op, want), "    ") for want in formula.wants if want != "g"),
-            f"    r{i}_ = f{i}_({', '.join(formula.wants)})",
-        ]
+        lines += [f"e_ = node.e{i}", "if e_ is not None and (needed_ is None or e_ in needed_):"]
+        for want in formula.wants:
+            if want in shared:  # fetched once: unpacking may call hooks
+                lines += [f"    if {want} is UNSET:", indent(_fetch(op, want), "        ")]
+            elif want not in _FREE:
+                lines.append(indent(_fetch(op, want), "    "))
+        lines.append(f"    r{i}_ = f{i}_({', '.join(formula.wants)})")
         if op.elementwise and len(op.tensors) > 1:
             lines.append(f"    if node.b{i} is not None: r{i}_ = sum_to_size(r{i}_, node.b{i})")
+        if op.dependent:
+            lines.append(f"    if not r{i}_._rg: r{i}_ = depend(node, {i}, r{i}_)")
     return [*lines, "return (" + "".join(f"r{i}_, " for i in range(len(op.tensors))) + ")"]
 
 
 def _fetch(op: Any, want: str) -> str:
     """Code that puts the value `want` of a node into a local variable of that name."""
-    if want == "gs":
-        return "gs = grads"
-    if want == "F":
-        return "F = traced_ops"
-    if want == "traced":
-        return "traced = True"
     if want == "needs":
         edges = [f"node.e{i}" for i in range(len(op.tensors))]
         tests = [f"{e} is not None and (needed_ is None or {e} in needed_), " for e in edges]

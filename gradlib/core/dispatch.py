@@ -1,8 +1,8 @@
 """The path of every op call that is not the plain case: promotion, devices, modes, lists of tensors, several outputs.
 
-Layers, outermost first: recorders (profiler, NVTX) - interposers (vmap, autocast; newest first) - forward-mode tangents -
-promotion and devices - kernel - wrapping and recording (saved-tensor hooks, anomaly traceback). `codegen` writes the
-innermost two out as straight code for the plain case; this module is their meaning.
+Layers, outermost first: recorders (profiler, NVTX) - interposers (vmap, autocast; newest first) - forward-mode
+tangents - promotion and devices - kernel - wrapping and recording (saved-tensor hooks, anomaly traceback). `codegen`
+writes the innermost two out as straight code for the plain case; this module is their meaning.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from numpy._core import _exceptions as ufunc_errors
 
 from . import dtypes, errors, saved, streams, views
 from .modes import ANOMALY, FORWARD_AD, INFERENCE, NO_GRAD, PROFILE, SAVED_HOOKS, shared, state
-from .node import edge, next_seq
-from .recording import run_op
+from .node import edge, next_seq, peek_seq
+from .recording import OP, public_names
 from .source import user_frame
 from .tensor import Tensor
 
@@ -26,8 +26,17 @@ ndarray = np.ndarray
 def general(op, args: tuple, attrs: tuple) -> Any:
     """Run and record `op` on its tensor arguments (Tensors, numbers, None, or one list) and attributes."""
     bits = state.bits
-    if bits & PROFILE:
-        return run_op(op, args, attrs, bits)
+    if bits & PROFILE:  # written out here: `recording` is on the way of every op
+        recorder, result = state.recorder, None
+        seq = -1 if bits & (NO_GRAD | INFERENCE) else peek_seq()
+        token = recorder.enter(public_names[op.name], op, args, attrs, seq, OP)
+        state.bits = bits & ~PROFILE  # not set_bits: the thread still counts as one with flags
+        try:
+            result = op.call(*args, *attrs)
+            return result
+        finally:
+            state.bits = bits
+            recorder.exit(token, result)
     if state.interposers:
         outer = state.interposers
         state.interposers = outer[:-1]
@@ -92,8 +101,11 @@ def prepare(op, args: tuple) -> tuple:
         args, tensors = _one_device(op, args, tensors)
     if op.check is not None and (refusal := op.check(args)) is not None:
         raise refusal
-    if op.complex is False and any(t._array.dtype in dtypes.COMPLEXES for t in tensors):
-        kind = next(t for t in tensors if t.is_complex()).dtype.tensor_type.removesuffix("Tensor")
+    if op.complex is False and any(
+        a._array.dtype in dtypes.COMPLEXES if isinstance(a, Tensor) else isinstance(a, complex)
+        for a in args
+    ):
+        kind = common_dtype(args).tensor_type.removesuffix("Tensor")
         raise NotImplementedError(f"\"{op.name}_cpu\" not implemented for '{kind}'")
     if op.promote in ("same", "float", "number"):
         return _one_dtype(op, args)
@@ -205,9 +217,11 @@ def execute(op, args: tuple, attrs: tuple) -> Any:
     from ..backends import backend_of
 
     first = next(a for a in args if isinstance(a, Tensor))
-    if first._array.__class__ is not ndarray and (there := shared.cuda.elsewhere(first._array)):
-        with there:
-            return execute(op, args, attrs)
+    if shared.cuda is not None and first._array.__class__ is not ndarray:
+        there = shared.cuda.elsewhere(first._array)
+        if there is not None:
+            with there:
+                return execute(op, args, attrs)
     xp = backend_of(first._array)
     arrays = [
         a._array if isinstance(a, Tensor) else _number(xp, a) if a is not None else None
@@ -215,7 +229,12 @@ def execute(op, args: tuple, attrs: tuple) -> Any:
     ]
     kwargs = dict(zip(op.attrs, attrs, strict=True))
     try:
-        raw = op.forward(xp, arrays, **kwargs) if op.variadic else op.forward(xp, *arrays, **kwargs)
+        raw = NotImplemented
+        if xp.fuses and (fused := xp.forward_overlay(op)) is not None:
+            raw = fused(xp, arrays, **kwargs) if op.variadic else fused(xp, *arrays, **kwargs)
+        if raw is NotImplemented:
+            run = op.forward
+            raw = run(xp, arrays, **kwargs) if op.variadic else run(xp, *arrays, **kwargs)
     except Exception as exc:
         raise kernel_error(exc, op, args, attrs) from None
     hidden = ()
@@ -265,7 +284,8 @@ def _number(xp, number):
 
 def make_node(op, args: tuple, attrs: tuple, kwargs: dict):
     """A node for `op` with edges, saved arguments and attributes; `finish_node` adds what comes from the outputs."""
-    node = object.__new__(op.node_class)
+    on_cpu = shared.cuda is None or not any(isinstance(a, Tensor) and a.is_cuda for a in args)
+    node = object.__new__(op.node_class if on_cpu else op.device_node_class)
     node.extra = None
     values = [a.value if isinstance(a, Number) else a for a in args]
     edges = []
@@ -342,7 +362,7 @@ def kernel_error(exc: Exception, op, args: tuple, attrs: tuple) -> Exception:
     if op.check is not None and (refusal := op.check(args)) is not None:
         return refusal
     shapes = [tuple(a.shape) for a in args if isinstance(a, Tensor)]
-    if op.elementwise and isinstance(exc, ValueError) and len(shapes) > 1:
+    if isinstance(exc, ValueError) and len(shapes) > 1 and (op.elementwise or "broadcast" in str(exc)):
         for other in shapes[1:]:
             found = errors.broadcast(shapes[0], other)
             if found is not None:

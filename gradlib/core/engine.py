@@ -204,7 +204,9 @@ def run(
 ) -> None:
     """The engine's loop."""
     inbox, traced, keep_graph = task.inbox, task.traced, task.keep_graph
-    plain = not traced and not state.bits & ANOMALY
+    bits = state.bits
+    plain = not bits & ANOMALY
+    recorder = state.recorder if bits & PROFILE else None
     node = None
     try:
         while order:
@@ -213,7 +215,10 @@ def run(
             if grad is None and not node.runs_undefined:
                 pass  # no gradient came this way
             elif plain and node.extra is None and node not in partial:
-                node.run(grad, inbox)
+                if traced:
+                    run_traced(node, grad, inbox, recorder)
+                else:
+                    node.run(grad, inbox)
                 if not keep_graph:
                     node.release()
             else:
@@ -231,6 +236,25 @@ def run(
 
                 report(node)
         raise
+
+
+def run_traced(node: Node, grad, inbox, recorder) -> None:
+    """Run one node without hooks on Tensors, as a range of `recorder` if there is one."""
+    grads = tuple(grad) if grad.__class__ is list else (grad,) if grad is not None else (None,) * node.n_out
+    if recorder is None:
+        outs = node.gradients(grads, True)
+    else:
+        outs, token = (), recorder.enter(node.name(), node, grads, (), node.seq, recording.BACKWARD)
+        try:
+            outs = node.gradients(grads, True)
+        finally:
+            recorder.exit(token, None)
+    for (target, nr), out in zip(node.edges(), outs, strict=False):
+        if target is not None and out is not None:
+            if nr or target in inbox:
+                deliver(inbox, target, nr, out)
+            else:
+                inbox[target] = out
 
 
 def step(task: GraphTask, node: Node, grad) -> None:

@@ -118,3 +118,11 @@ def broadcast(a, b) -> RuntimeError | None:
                 f"dimension {n - i}"
             )
     return None
+
+
+# The types of elements as messages about kernels name them.
+C_TYPES = {
+    "int64": "long int", "int32": "int", "int16": "short", "int8": "signed char", "uint8": "unsigned char",
+    "float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
+    "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
+}  # fmt: skip

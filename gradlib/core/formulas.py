@@ -116,6 +116,8 @@ def sum_to(grad, shape: tuple):
     return grad.sum(axis=axes, keepdims=True) if axes else grad
 
 
+_traced_before: set = set()  # ops
+
 # -- the general path: any node, raw or traced --------------------------------------------------------------------
 
 
@@ -165,6 +167,11 @@ class Values:
 def gradients(node, grads: tuple, traced: bool) -> tuple:
     """Node.gradients of a declared op: one gradient for each edge, or None."""
     op = node.op
+    if traced and op not in _traced_before:
+        from .codegen_traced import specialize
+
+        _traced_before.add(op)
+        specialize(op)  # from the next time on
     edges = node.edges()
     if all(g is None for g in grads):
         return (None,) * len(edges)
@@ -176,9 +183,13 @@ def gradients(node, grads: tuple, traced: bool) -> tuple:
     values = Values(node, grads, needs, traced)
     if not op.differentiable:
         raise RuntimeError(f"derivative for {op.name} is not implemented")
+    if not traced and (backend := values.known["F"].backend).fuses:
+        outs = fused_gradients(node, backend, values, needs)
+        if outs is not None:
+            return outs
     if op.vjp is not None:
         outs = op.vjp.fn(*(values.get(w) for w in op.vjp.wants))
-        return tuple(outs)
+        return depend_all(node, outs) if traced and op.dependent else tuple(outs)
     result = []
     for i, argument in enumerate(op.tensors):
         formula = op.formulas.get(argument)
@@ -190,4 +201,29 @@ def gradients(node, grads: tuple, traced: bool) -> tuple:
         if shape is not None:
             grad = traced_ops.sum_to_size(grad, shape) if traced else sum_to(grad, shape)
         result.append(grad)
-    return tuple(result)
+    return depend_all(node, result) if traced and op.dependent else tuple(result)
+
+
+def depend_all(node, gradients) -> tuple:
+    from .dependence import depend_all
+
+    return depend_all(node, gradients)
+
+
+def fused_gradients(node, backend, values: Values, needs: tuple) -> tuple | None:
+    """The gradients from a fused kernel; None if the op has none for these arrays."""
+    fused = backend.vjp_overlay(node.op)
+    if fused is None:
+        return None
+    from .op import parameters
+
+    outs = fused(*(values.get(w) for w in parameters(fused)))
+    if outs is NotImplemented:
+        return None
+    if not node.op.elementwise or len(outs) == 1:
+        return tuple(outs)
+    shapes = [getattr(node, f"b{i}", None) for i in range(len(outs))]
+    return tuple(
+        sum_to(grad, shape) if need and grad is not None and shape is not None else grad
+        for grad, shape, need in zip(outs, shapes, needs, strict=True)
+    )

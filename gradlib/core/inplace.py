@@ -55,16 +55,20 @@ def _dense_copy(grad):
     return grad.copy(order="C")
 
 
+def repeats_itself(array: Any) -> bool:
+    """Whether several elements of a raw array lie at one place in memory, as in an expanded tensor."""
+    return bool(
+        0 in array.strides
+        and array.size
+        and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True))
+    )
+
+
 def check(tensor: Tensor, name: str, records: bool) -> None:
     """RuntimeError if `tensor` must not be changed in place now."""
     if tensor._ver is INFERENCE_STORAGE and not state.bits & INFERENCE:
         raise RuntimeError(errors.INFERENCE_INPLACE)
-    array = tensor._array
-    if (
-        0 in array.strides
-        and array.size
-        and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True))
-    ):
+    if repeats_itself(tensor._array):
         raise RuntimeError(errors.OVERLAP)
     if state.bits & (NO_GRAD | INFERENCE):
         return
@@ -183,6 +187,11 @@ def _compute(op, tensor: Tensor, args: tuple, attrs: tuple, kwargs: dict) -> tup
     from ..backends import backend_of
 
     array = tensor._array
+    if shared.cuda is not None and array.__class__ is not np.ndarray:
+        there = shared.cuda.elsewhere(array)
+        if there is not None:
+            with there:
+                return _compute(op, tensor, args, attrs, kwargs)
     xp = backend_of(array)
     arrays: list[Any] = [
         a._array if isinstance(a, Tensor) else dispatch._number(xp, a) if a is not None else None

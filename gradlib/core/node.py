@@ -19,7 +19,7 @@ from .hooks import RemovableHandle
 if TYPE_CHECKING:
     from .tensor import Tensor
 
-_numbers = iter(range(1 << 62))
+_numbers: Any = iter(range(1 << 62))  # unlike itertools.count, it tells how far it is
 next_seq = _numbers.__next__
 LEAF_SEQ = (1 << 64) - 1  # AccumulateGrad comes first among ready nodes
 

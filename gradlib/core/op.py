@@ -24,6 +24,7 @@
   and more), "one" (not all of them), "second" (all but the first) or "none" (the default of one). **check**: ``check(args)`` gives the exception for arguments that the op refuses
   although its kernel might take them, or None; asked off the fast path only.
 - **leaves_device**: the result may lie on another device than the arguments.
+- **dependent**: the arguments that gradients count as functions of although their formulas may be constant.
 - **promote**: "same" (cast arguments to their common type), "float" (and integers to the default float),
   "number" (and bool to int64),
   "none" (refuse mixed types), or "free" (arguments are of different kinds); those named in **fixed** (a condition,
@@ -92,6 +93,7 @@ class Op:
         domain: tuple[float, float] = (-2.0, 2.0),
         complex: bool | None = None,
         capturable: bool = True,
+        dependent: str = "",
         numbers: str = "",
         check: Callable | None = None,
         **formulas: Callable,
@@ -115,6 +117,7 @@ class Op:
         self.nondifferentiable = nondifferentiable
         self.integer_results, self.samples, self.capturable = integer_results, samples, capturable
         self.domain, self.complex = domain, complex
+        self.dependent = tuple(dependent.split())  # see core/dependence.py
         self.numbers = numbers or ("none" if elementwise and len(self.tensors) == 1 else "any")
         self.check = check
         self.node_name = node or _camel(name) + "Backward0"
@@ -132,6 +135,7 @@ class Op:
         self.jvp_wants = parameters(self.jvp) if callable(self.jvp) else ()
         self._plan()
         self.built: type | None = None  # the node class, once the op's code is written
+        self.built_for_device: type | None = None
         self.number_first: Callable | None = None
         self.operators: list = []  # the functions behind Python's operators
         self.exact_out, self.bool_out = False, ""  # what a tensor given as out= must be (ops/pointwise.py)
@@ -213,6 +217,16 @@ class Op:
             build(self)
         assert self.built is not None
         return self.built
+
+    @property
+    def device_node_class(self) -> type:
+        """The same for arrays of a device: its `run` looks for a fused kernel before it runs the formulas."""
+        if self.built_for_device is None:
+            from .node import Node
+
+            base = self.node_class
+            self.built_for_device = type(base.__name__, (base,), {"__slots__": (), "run": Node.run})
+        return self.built_for_device
 
 
 def declare(name: str, forward: str | Callable, /, **spec: Any) -> Op:

@@ -1,8 +1,8 @@
 """Recorders: those who are told of every operation, backward node and labelled block of a thread.
 
 The profiler and the emitters of NVTX and ITT ranges are recorders. While a thread has one, its PROFILE flag is set;
-an op then takes the general path, which calls `run_op`. There the op is run once more with the flag cleared, so that
-the generated fast code does the work, and what an op does inside itself is no range of its own.
+an op then takes the general path (`dispatch.general`). There it is called once more with the flag cleared, so that the
+generated fast code does the work, and what an op does inside itself is no range of its own.
 
 A recorder has two methods, called in properly nested pairs (also when an op raises):
 
@@ -94,7 +94,7 @@ _NAMES = {
 
 
 class Names(dict):
-    """Ops by their own name -> the public name; several ops may stand for one function (pow of a number, of a tensor)."""
+    """An op's own name -> the public one. Several ops may stand for one function: pow of a number, of a tensor."""
 
     def __missing__(self, name: str) -> str:
         public = _NAMES.get(name, name)
@@ -111,22 +111,8 @@ public_names = Names()
 # -- what is recorded --------------------------------------------------------------------------------------------------
 
 
-def run_op(op: Any, args: tuple, attrs: tuple, bits: int) -> Any:
-    """Run `op` as a range; `bits` are the flags of this thread."""
-    recorder, result = state.recorder, None
-    seq = -1 if bits & _UNRECORDED else peek_seq()
-    token = recorder.enter(public_names[op.name], op, args, attrs, seq, OP)
-    state.bits = bits & ~PROFILE  # not set_bits: the thread still counts as one with flags
-    try:
-        result = op.call(*args, *attrs)
-        return result
-    finally:
-        state.bits = bits
-        recorder.exit(token, result)
-
-
 def run_inplace(inplace: Any, op: Any, tensor: Any, others: tuple, attrs: tuple) -> Any:
-    """``inplace(op, tensor, others, attrs)`` as a range."""
+    """``inplace(op, tensor, others, attrs)`` as a range; like the part of `dispatch.general` for other ops."""
     bits, recorder, result = state.bits, state.recorder, None
     seq = -1 if bits & _UNRECORDED else peek_seq()
     name = public_names[op.name] + "_"

@@ -222,8 +222,8 @@ def unpack_result(node, name: str):
 
 def _slot(node, slot: str):
     try:
-        return type(node).__dict__[slot].__get__(node)
-    except (KeyError, AttributeError):
+        return getattr(type(node), slot).__get__(node)
+    except AttributeError:
         return None
 
 
@@ -287,7 +287,8 @@ def attribute_names(node) -> list[str]:
 
 def saved_names(node) -> list[str]:
     """Names of the tensors that nodes of this kind may save."""
-    return [s[2:] for s in getattr(type(node), "__slots__", ()) if s.startswith("s_")]
+    slots = [s for cls in type(node).__mro__ for s in vars(cls).get("__slots__", ())]
+    return [s[2:] for s in slots if s.startswith("s_")]
 
 
 def node_attribute(node, name: str):

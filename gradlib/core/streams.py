@@ -16,6 +16,7 @@ given. The host waits for nothing. Leaves have no stream: they accumulate on tha
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import nullcontext
 from typing import Any
 
 from numpy import ndarray
@@ -101,11 +102,14 @@ class StreamInbox(dict):
         else:
             entry = [[None] * node.n_out if nr else None, lane, None]
             entries.append(entry)
+        have = entry[0][nr - 1] if nr else entry[0]
+        if have is not None:
+            with self.streams.cuda.Device(lane.device) if lane is not None else nullcontext():
+                grad = have + grad
         if nr:
-            have = entry[0][nr - 1]
-            entry[0][nr - 1] = grad if have is None else have + grad
+            entry[0][nr - 1] = grad
         else:
-            entry[0] = grad if entry[0] is None else entry[0] + grad
+            entry[0] = grad
         if lane is not None and lane_of(node) not in (lane, None):
             entry[2] = lane.record()
 

@@ -683,6 +683,12 @@ class Tensor:
     def resize_as_(self, tensor: Tensor, memory_format=None) -> Tensor:
         return self.resize_(tensor.shape)
 
+    def record_stream(self, stream) -> None:
+        """Keep this tensor's memory for what `stream` has queued when the tensor dies; see gradlib.cuda."""
+        from ..cuda.streams import record_stream
+
+        record_stream(self, stream)
+
     def _refuse_metadata(self, what: str) -> None:
         if self.__dict__.get("_detached"):
             raise RuntimeError(

@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
-from ..backends import cupy as _backend
-
-
-def is_available() -> bool:
-    """Whether CuPy and a CUDA device can be used."""
-    return _backend.why_not() is None
-
-
-def device_count() -> int:
-    """The number of CUDA devices; 0 when CUDA is not available."""
-    return _backend.get_backend().cuda.runtime.getDeviceCount() if is_available() else 0
-
-
-def current_device() -> int:
-    """The index of the current device; RuntimeError that says what is missing without one."""
-    return int(_backend.get_backend().cuda.runtime.getDevice())
-
-
-def synchronize(device: Any = None) -> None:
-    """Wait for all work on a device; RuntimeError without one."""
-    xp = _backend.get_backend()
-    index = device.index if hasattr(device, "index") else device
-    with xp.cuda.Device(index):
-        xp.cuda.runtime.deviceSynchronize()
+from .devices import (
+    DeviceProperties,
+    can_device_access_peer,
+    current_device,
+    device,
+    device_count,
+    device_of,
+    get_device_capability,
+    get_device_name,
+    get_device_properties,
+    init,
+    is_available,
+    is_bf16_supported,
+    is_initialized,
+    set_device,
+    synchronize,
+)
+from .streams import (
+    Event,
+    ExternalStream,
+    Stream,
+    StreamContext,
+    current_stream,
+    default_stream,
+    get_stream_from_external,
+    set_stream,
+    stream,
+)
 
 
 def manual_seed_all(seed: int) -> None:
@@ -35,3 +40,25 @@ def manual_seed_all(seed: int) -> None:
 
 
 manual_seed = manual_seed_all
+
+# Names that are looked up on first use: module -> names.
+_LAZY = {
+    "memory": (
+        "OutOfMemoryError", "caching_allocator_alloc", "caching_allocator_delete", "empty_cache", "max_memory_allocated",
+        "max_memory_reserved", "mem_get_info", "memory_allocated", "memory_reserved", "memory_snapshot", "memory_stats",
+        "memory_summary", "reset_max_memory_allocated", "reset_peak_memory_stats", "set_per_process_memory_fraction",
+    ),
+    "monitor": (
+        "clock_rate", "device_memory_used", "memory_usage", "power_draw", "temperature", "utilization",
+    ),
+}  # fmt: skip
+_WHERE = {name: module for module, names in _LAZY.items() for name in names}
+_MODULES = {"amp", "graphs", "memory", "monitor", "nvtx", "profiler", "random", "sanitizer"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"{__name__}.{name}")
+    if name in _WHERE:
+        return getattr(importlib.import_module(f"{__name__}.{_WHERE[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

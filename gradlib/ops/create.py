@@ -1,19 +1,21 @@
-"""Creation: tensor, zeros, ones, full, arange, eye, random numbers and their *_like and new_* forms."""
+"""Creation: zeros, ones, empty, full, and their *_like and new_* forms."""
 
 from __future__ import annotations
 
-import builtins
+import operator
 from typing import Any
 
 import numpy as np
 
-from ..backends import backend_for
+from ..backends import backend_on
 from ..core import dtypes
 from ..core.device import CPU
 from ..core.formulas import formula_function
-from ..core.tensor import Size, Tensor
+from ..core.layout import empty_in, preserve_format
+from ..core.tensor import Tensor
 from .cast import check_device
 from .expose import PUBLIC, function, method, write_out
+from .fill import plain_number
 
 
 def wrap_like(array) -> Tensor:
@@ -21,11 +23,24 @@ def wrap_like(array) -> Tensor:
     return Tensor._make(array)
 
 
-def sizes(size: tuple) -> tuple:
-    """(2, 3) from ``f(2, 3)`` or ``f((2, 3))``."""
+def sizes(size: tuple, name: str = "empty") -> tuple:
+    """(2, 3) from ``f(2, 3)`` or ``f((2, 3))``; TypeError for what is no size."""
     if len(size) == 1 and not isinstance(size[0], (int, np.integer, Tensor)):
+        if not isinstance(size[0], (tuple, list)):
+            raise TypeError(
+                f"{name}(): argument 'size' (position 1) must be tuple of ints, not {type(size[0]).__name__}"
+            )
         size = tuple(size[0])
-    shape = tuple(builtins.int(n) for n in size)
+    elif not size:
+        raise TypeError(f'{name}() missing 1 required positional arguments: "size"')
+    try:
+        shape = tuple([operator.index(n) for n in size])
+    except TypeError:
+        at = next(i for i, n in enumerate(size) if not hasattr(n, "__index__"))
+        raise TypeError(
+            f"{name}(): argument 'size' failed to unpack the object at pos {at + 1} with error "
+            f'"type must be tuple of ints,but got {type(size[at]).__name__}"'
+        ) from None
     for n in shape:
         if n < 0:
             raise RuntimeError(
@@ -64,7 +79,18 @@ def place(dtype, dev, like: Tensor | None = None):
         if like is not None
         else dtypes.get_default_dtype()
     )
-    return backend_for(target.type), kind.np, target
+    return backend_on(target), kind.np, target
+
+
+def _given(size: tuple, kw: dict, name: str) -> tuple:
+    """The size of ``f(2, 3)``, ``f((2, 3))`` or ``f(size=(2, 3))``; `kw` must hold nothing else."""
+    if "size" in kw:
+        if size:
+            raise TypeError(f"{name}() got multiple values for argument 'size'")
+        size = (kw.pop("size"),)
+    if kw:
+        raise TypeError(f"{name}() got an unexpected keyword argument '{next(iter(kw))}'")
+    return sizes(size, name)
 
 
 def _filled(kind: str):
@@ -77,13 +103,15 @@ def _filled(kind: str):
         requires_grad=False,
         pin_memory=False,
         names=None,
-        memory_format=None,
         **kw,
     ):
-        if "size" in kw:
-            size = (kw["size"],)
+        order = kw.pop("memory_format", None) if kind == "empty" else None
+        shape = _given(size, kw, kind)
         xp, d, _ = place(dtype, device, out)
-        return finish(getattr(xp, kind)(sizes(size), d), requires_grad, out)
+        if out is not None:
+            _same_dtype(out, d)
+        array = getattr(xp, kind)(shape, d) if order is None else empty_in(xp, shape, d, order)
+        return finish(array, requires_grad, out)
 
     factory.__name__ = factory.__qualname__ = kind
     factory.__doc__ = f"A tensor of the given size, {'uninitialised' if kind == 'empty' else 'filled with ' + kind}."
@@ -98,13 +126,17 @@ def _filled(kind: str):
         memory_format=None,
         pin_memory=False,
     ):
-        xp, d, target = place(dtype, device, input)
-        if target.type == input.device.type:
-            return finish(getattr(xp, kind + "_like")(input._array, d), requires_grad)
-        return finish(getattr(xp, kind)(input._array.shape, d), requires_grad)
+        if not isinstance(input, Tensor):
+            raise TypeError(
+                f"{kind}_like(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}"
+            )
+        return _like(kind, input, dtype, device, requires_grad, memory_format)
 
     like.__name__ = like.__qualname__ = kind + "_like"
-    like.__doc__ = f"``{kind}`` with the size, dtype and device of `input`."
+    like.__doc__ = f"""``{kind}`` with the size, dtype and device of `input`.
+
+    memory_format: the order of strides; by default (`preserve_format`) that of `input`.
+    """
 
     def new(
         self,
@@ -116,16 +148,38 @@ def _filled(kind: str):
         pin_memory=False,
         **kw,
     ):
-        if "size" in kw:
-            size = (kw["size"],)
+        shape = _given(size, kw, "new_" + kind)
         xp, d, _ = place(dtype, device, self)
-        return finish(getattr(xp, kind)(sizes(size), d), requires_grad)
+        return finish(getattr(xp, kind)(shape, d), requires_grad)
 
     new.__name__ = new.__qualname__ = "new_" + kind
     new.__doc__ = f"``{kind}`` with the dtype and device of this tensor."
     PUBLIC[kind], PUBLIC[kind + "_like"] = factory, like
     setattr(Tensor, "new_" + kind, new)
     return factory, like
+
+
+def _same_dtype(out: Tensor, d: np.dtype) -> None:
+    if out._array.dtype != d:
+        given, have = (
+            dtypes.from_np(k).tensor_type.removesuffix("Tensor") for k in (d, out._array.dtype)
+        )
+        raise RuntimeError(f"dtype {given} does not match dtype of out parameter ({have})")
+
+
+def _like(kind: str, input: Tensor, dtype, device, requires_grad: bool, memory_format) -> Tensor:
+    """Zeros, ones or nothing in the shape of `input`."""
+    xp, d, target = place(dtype, device, input)
+    source = input._array
+    if memory_format is not None and memory_format != preserve_format:
+        array = empty_in(xp, source.shape, d, memory_format)
+        if kind != "empty":
+            array[...] = kind == "ones"
+    elif target.type == input.device.type and 0 not in source.strides:
+        array = getattr(xp, kind + "_like")(source, d)
+    else:
+        array = getattr(xp, kind)(source.shape, d)
+    return finish(array, requires_grad)
 
 
 zeros, zeros_like = _filled("zeros")
@@ -137,6 +191,17 @@ empty, empty_like = _filled("empty")
 def _zeros_like(F, x):
     """Zeros of the shape and dtype of x, which no gradient flows through."""
     return zeros_like(x) if hasattr(x, "_array") else F.backend.zeros(x.shape, x.dtype)
+
+
+def _fill_number(name: str, value):
+    """The number to fill with; a tensor must have no dimension and no graph."""
+    if isinstance(value, Tensor) and not value._array.ndim and not value._rg:
+        return value.item()
+    if not isinstance(value, (int, float, complex, np.number, np.bool_)):
+        raise TypeError(
+            f"{name}(): argument 'fill_value' (position 2) must be Number, not {type(value).__name__}"
+        )
+    return value
 
 
 @function("full")
@@ -152,21 +217,22 @@ def full(
     pin_memory=False,
     names=None,
 ):
-    """A tensor of the given size filled with `fill_value`; the dtype follows the value if not given."""
-    if dtype is None:
-        dtype = dtypes.of_scalar(
-            fill_value.item() if isinstance(fill_value, Tensor) else fill_value
+    """A tensor of the given size filled with `fill_value`; the dtype follows the value if not given.
+
+    Raises RuntimeError for a value that the dtype cannot hold.
+    """
+    if not isinstance(size, (tuple, list)):
+        raise TypeError(
+            f"full(): argument 'size' (position 1) must be tuple of ints, not {type(size).__name__}"
         )
+    value = _fill_number("full", fill_value)
+    if dtype is None and out is None:
+        dtype = dtypes.of_scalar(value)
     xp, d, _ = place(dtype, device, out)
-    return finish(
-        xp.full(sizes((size,)), _number(fill_value), d),
-        requires_grad,
-        out,
-    )
-
-
-def _number(value):
-    return value.item() if isinstance(value, Tensor) else value
+    if out is not None:
+        _same_dtype(out, d)
+    value = plain_number(value, dtypes.from_np(d))
+    return finish(xp.full(sizes((size,), "full"), value, d), requires_grad, out)
 
 
 @function("full_like")
@@ -179,10 +245,12 @@ def full_like(
     device=None,
     requires_grad=False,
     memory_format=None,
+    pin_memory=False,
 ):
     """``full`` with the size, dtype and device of `input`."""
-    xp, d, _ = place(dtype, device, input)
-    return finish(xp.full(input._array.shape, _number(fill_value), d), requires_grad)
+    out = _like("empty", input, dtype, device, False, memory_format)
+    out._array[...] = plain_number(_fill_number("full_like", fill_value), out.dtype)
+    return finish(out._array, requires_grad)
 
 
 @method("new_full")
@@ -198,165 +266,97 @@ def new_full(
     pin_memory=False,
 ):
     """``full`` with the dtype and device of this tensor."""
-    xp, d, _ = place(dtype, device, self)
-    return finish(xp.full(sizes((size,)), _number(fill_value), d), requires_grad)
+    return full(
+        size,
+        fill_value,
+        dtype=dtype or self.dtype,
+        device=device or self.device,
+        requires_grad=requires_grad,
+    )
 
 
-# -- from data ---------------------------------------------------------------------------------------------------
+# -- with strides ------------------------------------------------------------------------------------------------
 
 
-def infer(data) -> dtypes.dtype:
-    """The dtype of ``tensor(data)``."""
-    if isinstance(data, Tensor):
-        return data.dtype
-    if isinstance(data, (np.ndarray, np.generic)):
-        return dtypes.from_np(data.dtype)
-    if isinstance(data, (list, tuple)):
-        found = None
-        for item in data:
-            found = dtypes.promote(found, infer(item))
-        return found or dtypes.get_default_dtype()
-    return dtypes.of_scalar(data)
-
-
-def to_array(data, kind: dtypes.dtype | None) -> np.ndarray:
-    """A fresh NumPy array with the values of nested sequences, numbers, arrays or tensors."""
-    if isinstance(data, Tensor):
-        from ..core.tensor import to_host
-
-        return np.array(to_host(data._array), dtype=kind.np if kind else None)
-    try:
-        if isinstance(data, (list, tuple)) and type(_first(data)) in (int, float, bool, complex):
-            return _of_numbers(
-                np.array(data), kind
-            )  # NumPy looks at the elements quicker than we do
-        if isinstance(data, (list, tuple)) and any(
-            isinstance(d, (Tensor, list, tuple)) for d in data
-        ):
-            data = _plain(data)
-        kind = kind or infer(data)
-        if kind is dtypes.bfloat16:
-            return np.array(data, dtype=np.float64).astype(kind.np)
-        return (
-            data.astype(kind.np) if isinstance(data, np.ndarray) else np.array(data, dtype=kind.np)
+def _strided(size, stride, dtype, device, like: Tensor | None, requires_grad: bool) -> Tensor:
+    shape, steps = sizes((size,), "empty_strided"), tuple([operator.index(s) for s in stride])
+    if len(shape) != len(steps):
+        raise RuntimeError(
+            f"dimensionality of sizes ({len(shape)}) must match dimensionality of strides ({len(steps)})"
         )
-    except (ValueError, TypeError) as exc:
-        raise _bad_data(data, exc) from None
-
-
-def _first(data):
-    """The first number of nested sequences."""
-    while isinstance(data, (list, tuple)):
-        if not data:
-            return None
-        data = data[0]
-    return data
-
-
-def _of_numbers(array: np.ndarray, kind: dtypes.dtype | None) -> np.ndarray:
-    """What NumPy made of Python numbers, in the dtype they have here."""
-    if kind is None:
-        default = dtypes.get_default_dtype()
-        kind = {"b": dtypes.bool_, "i": dtypes.int64, "f": default, "c": default.to_complex()}.get(
-            array.dtype.kind
+    if any([s < 0 for s in steps]):
+        raise RuntimeError(
+            f"Storage size calculation overflowed with sizes={list(shape)} and strides={list(steps)}"
         )
-    if kind is None:
-        raise TypeError(f"its elements are {array.dtype}")
-    return array if array.dtype == kind.np else array.astype(kind.np)
+    xp, d, _ = place(dtype, device, like)
+    if 0 in shape:
+        return finish(xp.empty(shape, d), requires_grad)
+    memory = xp.empty(1 + sum([(n - 1) * s for n, s in zip(shape, steps)]), d)
+    return finish(
+        xp.as_strided(memory, shape, tuple([s * d.itemsize for s in steps])), requires_grad
+    )
 
 
-def _plain(data):
-    return [
-        _plain(d) if isinstance(d, (list, tuple)) else d.tolist() if isinstance(d, Tensor) else d
-        for d in data
-    ]
+@function("empty_strided")
+def empty_strided(
+    size, stride, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False
+):
+    """An uninitialised tensor with the given strides, in elements."""
+    return _strided(size, stride, dtype, device, None, requires_grad)
 
 
-def _bad_data(data, exc) -> Exception:
-    if isinstance(data, (list, tuple)):
-        lengths = {len(d) if isinstance(d, (list, tuple)) else 0 for d in data}
-        if len(lengths) > 1:
-            first = len(data[0]) if isinstance(data[0], (list, tuple)) else 0
-            for d in data:
-                n = len(d) if isinstance(d, (list, tuple)) else 0
-                if n != first:
-                    return ValueError(f"expected sequence of length {first} at dim 1 (got {n})")
-    if isinstance(exc, TypeError):
-        return TypeError(f"tensor(): cannot make a tensor of {type(data).__name__}: {exc}")
-    return ValueError(str(exc))
+@method("new_empty_strided")
+def new_empty_strided(
+    self,
+    size,
+    stride,
+    *,
+    dtype=None,
+    layout=None,
+    device=None,
+    requires_grad=False,
+    pin_memory=False,
+):
+    """``empty_strided`` with the dtype and device of this tensor."""
+    return _strided(size, stride, dtype, device, self, requires_grad)
 
 
-@function("tensor")
-def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
-    """A new tensor with a copy of `data`: numbers, nested sequences, NumPy arrays.
+@function("empty_permuted")
+def empty_permuted(
+    size,
+    physical_layout,
+    *,
+    dtype=None,
+    layout=None,
+    device=None,
+    requires_grad=False,
+    pin_memory=False,
+):
+    """An uninitialised dense tensor whose dimensions lie in memory in the order `physical_layout`.
 
-    The dtype is inferred: Python floats give the default dtype, ints int64, bools bool.
-
-    Example:
-        >>> gradlib.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
-        tensor([[1., 2.],
-                [3., 4.]], requires_grad=True)
+    The first dimension named there has the longest stride.
     """
-    kind = dtypes.of(dtype) if dtype is not None else None
-    if isinstance(data, Tensor):
-        import warnings
-
-        warnings.warn(
-            "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
-            "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).",
-            UserWarning,
-            stacklevel=2,
+    shape, order = sizes((size,), "empty_permuted"), tuple(physical_layout)
+    if len(order) != len(shape):
+        raise RuntimeError(
+            "Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) = "
+            f"{len(shape)} is not equal to len(physical_layout) = {len(order)}"
         )
-        device = data.device if device is None else device
-    array = to_array(data, kind)
-    if device is not None:
-        target = check_device(device)
-        if target.type != "cpu":
-            array = backend_for(target.type).to_backend(array, target)
-    return finish(array, requires_grad)
+    for i, dim in enumerate(order):
+        if not 0 <= dim < len(shape):
+            raise RuntimeError(
+                f"Dimension out of range (expected to be between 0 and {len(shape) - 1}, but got {dim} at index {i}). "
+                " NB: negative dims not currently supported; file an issue if you want it."
+            )
+    if len(set(order)) != len(order):
+        raise RuntimeError("Duplicate dim not allowed")
+    xp, d, _ = place(dtype, device)
+    dense = xp.empty(tuple([shape[dim] for dim in order]), d)
+    back = sorted(range(len(order)), key=order.__getitem__)
+    return finish(dense.transpose(back), requires_grad)
 
 
-@function("as_tensor")
-def as_tensor(data, dtype=None, device=None):
-    """`data` as a tensor, sharing memory where dtype and device allow it."""
-    if isinstance(data, np.ndarray):
-        data = from_numpy(data)
-    if isinstance(data, Tensor):
-        return (
-            data.to(dtype=dtype, device=device) if dtype is not None or device is not None else data
-        )
-    return tensor(data, dtype=dtype, device=device)
-
-
-PUBLIC["asarray"] = lambda obj, *, dtype=None, device=None, copy=None, requires_grad=False: (
-    tensor(obj, dtype=dtype, device=device, requires_grad=requires_grad)
-    if copy
-    else as_tensor(obj, dtype, device)
-)
-
-
-@function("from_numpy")
-def from_numpy(ndarray) -> Tensor:
-    """A tensor that shares memory with a NumPy array."""
-    if not isinstance(ndarray, np.ndarray):
-        raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
-    if any(s < 0 for s in ndarray.strides):
-        raise ValueError(
-            "At least one stride in the given numpy array is negative, and tensors with negative strides are not "
-            "currently supported. (You can probably work around this by making a copy of your array  with "
-            "array.copy().)"
-        )
-    kind = dtypes.from_np(ndarray.dtype)
-    return Tensor._make(ndarray if ndarray.dtype is kind.np else ndarray.view(kind.np))
-
-
-@function("from_dlpack")
-def from_dlpack(ext_tensor) -> Tensor:
-    """A tensor that shares memory with any object that speaks DLPack (NumPy, CuPy, PyTorch, JAX)."""
-    kind, _ = ext_tensor.__dlpack_device__()
-    if kind == 2:
-        return Tensor._make(backend_for("cuda").from_dlpack(ext_tensor))
-    return Tensor._make(np.from_dlpack(ext_tensor))
+# -- from numbers ------------------------------------------------------------------------------------------------
 
 
 @function("scalar_tensor")
@@ -372,113 +372,6 @@ def scalar_tensor(
 def scalar_tensor_like(value) -> Tensor:
     """A Python number as the 0-dim tensor it stands for."""
     return Tensor._make(np.asarray(value, dtypes.of_scalar(value).np))
-
-
-def legacy_constructor(cls, *args, device=None, **kwargs) -> Tensor:
-    """``Tensor()``, ``Tensor(2, 3)``, ``Tensor([1, 2])``, ``Tensor(tensor)``."""
-    if not args:
-        made = empty(0, device=device)
-    elif len(args) == 1 and isinstance(args[0], Tensor):
-        made = args[0].detach()
-    elif (
-        len(args) == 1
-        and isinstance(args[0], (list, tuple, np.ndarray))
-        and not isinstance(args[0], Size)
-    ):
-        made = tensor(args[0], dtype=dtypes.get_default_dtype(), device=device)
-    else:
-        made = empty(*args, device=device)
-    return made if cls is Tensor else Tensor._make_subclass(cls, made)
-
-
-# -- ranges ------------------------------------------------------------------------------------------------------
-
-
-@function("arange")
-def arange(
-    start,
-    end=None,
-    step=1,
-    *,
-    out=None,
-    dtype=None,
-    layout=None,
-    device=None,
-    requires_grad=False,
-    pin_memory=False,
-):
-    """start, start + step, ... below `end`; int64 when all three are integers."""
-    if end is None:
-        start, end = 0, start
-    start, end, step = _number(start), _number(end), _number(step)
-    if step == 0:
-        raise RuntimeError("step must be nonzero")
-    if (end - start) * step < 0:
-        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
-    if dtype is None:
-        whole = all(isinstance(v, (int, np.integer)) for v in (start, end, step))
-        dtype = dtypes.int64 if whole else dtypes.get_default_dtype()
-    xp, d, _ = place(dtype, device, out)
-    n = (
-        -int((start - end) // step)
-        if all(isinstance(v, int) for v in (start, end, step))
-        else builtins.max(0, int(np.ceil((end - start) / step)))
-    )
-    wide = d if d.kind in "iu" else np.dtype(np.float64)
-    return finish((xp.arange(n, dtype=wide) * step + start).astype(d), requires_grad, out)
-
-
-@function("linspace")
-def linspace(
-    start, end, steps, *, out=None, dtype=None, layout=None, device=None, requires_grad=False
-):
-    """`steps` evenly spaced numbers from `start` to `end`, both included."""
-    xp, d, _ = place(dtype, device, out)
-    start, end = _number(start), _number(end)
-    if steps < 0:
-        raise RuntimeError("number of steps must be non-negative")
-    wide = np.complex128 if d.kind == "c" else np.float64
-    return finish(xp.linspace(start, end, steps, dtype=wide).astype(d), requires_grad, out)
-
-
-@function("logspace")
-def logspace(
-    start,
-    end,
-    steps,
-    base=10.0,
-    *,
-    out=None,
-    dtype=None,
-    layout=None,
-    device=None,
-    requires_grad=False,
-):
-    """``base ** linspace(start, end, steps)``."""
-    xp, d, _ = place(dtype, device, out)
-    grid = xp.linspace(_number(start), _number(end), steps, dtype=np.float64)
-    return finish(xp.power(float(base), grid).astype(d), requires_grad, out)
-
-
-@function("eye")
-def eye(n, m=None, *, out=None, dtype=None, layout=None, device=None, requires_grad=False):
-    """The n x m matrix with ones on the diagonal."""
-    xp, d, _ = place(dtype, device, out)
-    return finish(xp.eye(n, m, dtype=d), requires_grad, out)
-
-
-@function("tril_indices")
-def tril_indices(row, col, offset=0, *, dtype=dtypes.int64, device=None, layout=None):
-    """Row and column indices of the lower triangle, as a 2 x N tensor."""
-    xp, d, _ = place(dtype, device)
-    return finish(xp.stack(xp.tril_indices(row, offset, col)).astype(d))
-
-
-@function("triu_indices")
-def triu_indices(row, col, offset=0, *, dtype=dtypes.int64, device=None, layout=None):
-    """Row and column indices of the upper triangle, as a 2 x N tensor."""
-    xp, d, _ = place(dtype, device)
-    return finish(xp.stack(xp.triu_indices(row, offset, col)).astype(d))
 
 
 # -- out of scope ----------------------------------------------------------------------------------------------------

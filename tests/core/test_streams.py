@@ -129,11 +129,24 @@ def late_saved_tensor(cp):
     forked(cp, s)
     scale = torch.ones(SIZE, device="cuda")
     with s:
-        y = torch.autograd.graph.saved_tensors_hooks(lambda t: None, lambda _: scale)
-        with y:
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: None, lambda _: scale):
             out = x * torch.full((SIZE,), 2.0, device="cuda")
         total = out.sum()
     joined(cp, s)
+    scale.copy_(busy(torch.full((SIZE,), 4.0, device="cuda")))
+    total.backward()
+    return [(x.grad, 4.0)]
+
+
+def root_on_the_host(cp):
+    """A loss on the CPU: no gradient comes from the caller's stream, and yet what it did comes first."""
+    x, s = leaf(3.0), side(cp)
+    forked(cp, s)
+    scale = torch.ones(SIZE, device="cuda")
+    with s:
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: None, lambda _: scale):
+            out = x * torch.full((SIZE,), 2.0, device="cuda")
+        total = out.cpu().sum()
     scale.copy_(busy(torch.full((SIZE,), 4.0, device="cuda")))
     total.backward()
     return [(x.grad, 4.0)]
@@ -309,7 +322,7 @@ def through_the_host(cp):
 
 SCENARIOS = [
     two_branches, everything_on_a_side_stream, inside_the_block, another_stream_than_forward, late_root_gradient,
-    late_accumulated_gradient, late_saved_tensor, results_of_grad, gradient_of_an_intermediate, one_leaf_many_streams,
+    late_accumulated_gradient, late_saved_tensor, root_on_the_host, results_of_grad, gradient_of_an_intermediate, one_leaf_many_streams,
     one_node_many_streams, memory_that_crosses, memory_passed_on, second_derivative, views_and_writes,
     custom_function, checkpointed, two_devices, through_the_host,
 ]  # fmt: skip

@@ -1,0 +1,130 @@
+"""Ufunc methods that CuPy does not have: reduce, accumulate and at for more ufuncs and dtypes.
+
+Only array functions are used: no loops over elements, no waiting, nothing that depends on values.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+_REDUCTIONS = {"maximum": "max", "minimum": "min", "logical_or": "any", "logical_and": "all"}
+ATOMIC = frozenset(np.dtype(c) for c in "iIQfdFD")  # dtypes that CuPy's scatter_add takes, half apart
+_VIEWED = {np.dtype(np.int64): np.dtype(np.uint64)}  # two's complement: the same additions
+
+
+class Ufunc:
+    """A CuPy ufunc with the methods that kernels use.
+
+    Calls and attributes are those of the ufunc; `reduce`, `accumulate` and `at` work where CuPy refuses.
+    """
+
+    def __init__(self, backend: Any, ufunc: Any, name: str):
+        self.backend, self.ufunc, self.__name__ = backend, ufunc, name
+
+    def __call__(self, *args, **kwargs):
+        return self.ufunc(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.ufunc, name)
+
+    def reduce(self, array, axis=0, dtype=None, out=None, keepdims=False):
+        """NumPy's reduce over one axis, several, or (None) all."""
+        if self.__name__ in ("add", "multiply"):
+            return self.ufunc.reduce(array, axis, dtype, out, keepdims)
+        if dtype is not None:
+            array = array.astype(dtype, copy=False)
+        method = _REDUCTIONS.get(self.__name__)
+        if method is not None:
+            return getattr(array, method)(axis, out, keepdims)
+        result = folded(self.backend.xp, self.ufunc, array, axis, keepdims)
+        if out is None:
+            return result
+        out[...] = result
+        return out
+
+    def accumulate(self, array, axis=0, dtype=None, out=None):
+        """NumPy's accumulate: each entry is the ufunc of all entries up to it."""
+        if self.__name__ in ("add", "multiply"):
+            return self.ufunc.accumulate(array, axis, dtype, out)
+        if dtype is not None:
+            array = array.astype(dtype, copy=False)
+        result = running(self.backend.xp, self.ufunc, array, axis)
+        if out is None:
+            return result
+        out[...] = result
+        return out
+
+    def at(self, out, indices, values) -> None:
+        """``out[indices] = ufunc(out[indices], values)``, with every occurrence of an index counted."""
+        if self.__name__ == "add":
+            add_at(self.backend, out, indices, values)
+        else:
+            combine_at(self.backend.xp, self.ufunc, out, indices, values)
+
+
+def folded(xp: Any, ufunc: Any, array: Any, axis: Any, keepdims: bool):
+    """All entries along the axes combined by an associative, commutative ufunc, in log2(n) steps."""
+    axes = range(array.ndim) if axis is None else (axis,) if isinstance(axis, int) else axis
+    axes = sorted(a % array.ndim for a in axes)
+    kept = tuple(n for i, n in enumerate(array.shape) if i not in axes)
+    rest = xp.moveaxis(array, axes, range(len(axes))).reshape(-1, *kept)
+    if not rest.shape[0]:
+        raise ValueError(f"zero-size array to reduction operation {ufunc.name} has no identity")
+    while rest.shape[0] > 1:
+        half = rest.shape[0] // 2
+        pairs = ufunc(rest[:half], rest[half : 2 * half])
+        rest = xp.concatenate([pairs, rest[2 * half :]]) if rest.shape[0] % 2 else pairs
+    shape = tuple(1 if i in axes else n for i, n in enumerate(array.shape)) if keepdims else kept
+    return rest.reshape(shape)
+
+
+def running(xp: Any, ufunc: Any, array: Any, axis: int):
+    """Prefix results of an associative ufunc along one axis, in log2(n) steps (Hillis and Steele, CACM 29, 1986)."""
+    result = array.copy()
+    moved = xp.moveaxis(result, axis, 0)
+    step = 1
+    while step < moved.shape[0]:
+        moved[step:] = ufunc(moved[:-step], moved[step:])
+        step *= 2
+    return result
+
+
+def add_at(backend: Any, out: Any, key: Any, values: Any) -> None:
+    """``out[key] += values``, every occurrence counted, for every dtype; sums of half types are rounded once."""
+    dtype = out.dtype
+    if not hasattr(values, "dtype"):
+        values = backend.number(values, dtype)
+    if dtype in ATOMIC:
+        backend.xp.add.at(out, key, values)
+    elif dtype in _VIEWED:
+        same = _VIEWED[dtype]
+        backend.xp.add.at(out.view(same), key, values.astype(dtype, copy=False).view(same))
+    else:
+        wide = out.astype(np.float32 if dtype.kind in "fV" else np.int32)
+        backend.xp.add.at(wide, key, values.astype(wide.dtype, copy=False))
+        out[...] = wide != 0 if dtype.kind == "b" else wide.astype(dtype)
+
+
+def combine_at(xp: Any, ufunc: Any, out: Any, key: Any, values: Any) -> None:
+    """``out[key] = ufunc(out[key], values)`` for an associative, commutative ufunc, every occurrence counted.
+
+    The values are sorted by position and combined within runs of one position; the last of each run is written.
+    """
+    places = xp.arange(out.size).reshape(out.shape)[key]
+    if not places.size:
+        return
+    values = xp.broadcast_to(xp.asarray(values, out.dtype), places.shape).reshape(-1)
+    places = places.reshape(-1)
+    order = xp.argsort(places)
+    places, values = places[order], values[order].astype(out.dtype)
+    step = 1
+    while step < places.size:
+        same = places[step:] == places[:-step]
+        values[step:] = xp.where(same, ufunc(values[:-step], values[step:]), values[step:])
+        step *= 2
+    last = xp.concatenate([places[1:] != places[:-1], xp.ones(1, bool)])
+    flat = xp.concatenate([out.reshape(-1), out.reshape(-1)[:1]])  # the slot behind the end takes the rest
+    flat[xp.where(last, places, out.size)] = ufunc(flat[places], values)
+    out[...] = flat[:-1].reshape(out.shape)

@@ -1,0 +1,184 @@
+"""layer_norm, rms_norm and group_norm (`kernels/norm.cu`)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..kernels import (
+    F4,
+    FLOATS,
+    HALVES,
+    blocks_for,
+    dense,
+    family,
+    instance,
+    instances,
+    launcher_of,
+    rows_launch,
+)
+from ..overlays import forward, vjp
+
+FLAGS = (False, True)
+KINDS = [(d, *flags) for d in FLOATS for flags in ((False, False), (True, False), (False, True))]
+MODULE = family(
+    "norm",
+    [instance("norm", *kind) for kind in KINDS],
+    [instance("norm_grad", *kind) for kind in KINDS],
+    instances("norm_columns", FLOATS, FLAGS),
+    instances("norm_channels", FLOATS),
+    instances("norm_parts", FLOATS),
+)
+PART = 64  # rows that one block adds up for the gradient of the weights, at least
+MOST_PARTS = 128
+
+
+class _Rows:
+    """How an array is read: `rows` rows of `n`; weights belong to columns, or to channels of `inner` elements."""
+
+    def __init__(self, x: Any, n: int, groups: int = 0, inner: int = 1):
+        self.rows, self.n, self.groups, self.inner = x.size // n, n, groups, inner
+        self.dtype = x.dtype
+        self.wide = F4 if x.dtype in HALVES else x.dtype
+
+    def sizes(self) -> tuple:
+        numbers = (self.rows, self.n, max(self.groups, 1), self.inner)
+        return tuple(np.int64(k) for k in numbers)
+
+
+def _fit(x: Any, *others: Any) -> bool:
+    """Whether the kernels take these arrays."""
+    return bool(
+        x.dtype in FLOATS and x.size and all(a is None or a.dtype == x.dtype for a in others)
+    )
+
+
+def _norm(xp: Any, x: Any, weight: Any, bias: Any, how: _Rows, rms: bool, eps: float) -> tuple:
+    """(result, mean or None, rstd); the statistics are flat."""
+    out = xp.empty(x.shape, x.dtype)
+    mean = None if rms else xp.empty(how.rows, how.wide)
+    rstd = xp.empty(how.rows, how.wide)
+    grid, block = rows_launch(how.rows, how.n)
+    given = (dense(xp, x), dense(xp, weight), dense(xp, bias), out, mean, rstd, *how.sizes())
+    kernel = instance("norm", x.dtype, rms, how.groups > 0)
+    launcher_of(xp).launch(MODULE, kernel, grid, block, (*given, np.float64(eps)))
+    return out, mean, rstd
+
+
+def _gradients(
+    xp: Any,
+    g: Any,
+    x: Any,
+    weight: Any,
+    mean: Any,
+    rstd: Any,
+    how: _Rows,
+    needs: tuple,
+    shape: tuple,
+) -> list:
+    """Gradients of x, weight and bias (those that are needed); `shape` is that of weight and bias."""
+    rms = mean is None
+    g, x, weight, mean, rstd = (dense(xp, a) for a in (g, x, weight, mean, rstd))
+    out: list = [None, None, None]
+    launch = launcher_of(xp).launch
+    if needs[0]:
+        out[0] = xp.empty(x.shape, x.dtype)
+        grid, block = rows_launch(how.rows, how.n)
+        kernel = instance("norm_grad", x.dtype, rms, how.groups > 0)
+        given = (g, x, mean, rstd, weight, out[0], *how.sizes())
+        launch(MODULE, kernel, grid, block, given)
+    if any(needs[1:]):
+        products, totals = _partial(xp, g, x, mean, rstd, how)
+        for i in range(1, len(needs)):
+            out[i] = xp.empty(shape, x.dtype) if needs[i] else None
+        parts, n = products.shape
+        given = (products, totals, out[1], out[2], np.int64(parts), np.int64(n))
+        launch(MODULE, instance("norm_parts", x.dtype), blocks_for(n), 256, given)
+    return out
+
+
+def _partial(xp: Any, g: Any, x: Any, mean: Any, rstd: Any, how: _Rows) -> tuple:
+    """Partial sums of g * xhat and of g: (parts, weights) each."""
+    if how.groups:
+        per_group = how.n // how.inner
+        lines = how.rows * per_group
+        parts = how.rows // how.groups
+        grid: Any
+        grid, block = rows_launch(lines, how.inner)
+        name, sizes = instance("norm_channels", x.dtype), (lines, how.inner, per_group)
+    else:
+        parts = max(1, min(how.rows // PART, MOST_PARTS))
+        grid, block = (blocks_for(how.n, 32), parts), (32, 8)
+        name, sizes = instance("norm_columns", x.dtype, mean is None), (how.rows, how.n)
+    n = how.groups * (how.n // how.inner) if how.groups else how.n
+    products, totals = xp.empty((parts, n), how.wide), xp.empty((parts, n), how.wide)
+    given = (g, x, mean, rstd, products, totals, *(np.int64(k) for k in sizes))
+    launcher_of(xp).launch(MODULE, name, grid, block, given)
+    return products, totals
+
+
+def _statistics_shape(x: Any, normalized_shape: tuple) -> tuple:
+    k = len(normalized_shape)
+    return x.shape[: x.ndim - k] + (1,) * k
+
+
+@forward("native_layer_norm")
+def layer_norm(xp, input, weight=None, bias=None, *, normalized_shape, eps):
+    if not _fit(input, weight, bias):
+        return NotImplemented
+    how, stats = (
+        _Rows(input, math.prod(normalized_shape)),
+        _statistics_shape(input, normalized_shape),
+    )
+    out, mean, rstd = _norm(xp, input, weight, bias, how, False, eps)
+    return out, mean.reshape(stats), rstd.reshape(stats)
+
+
+@vjp("native_layer_norm")
+def layer_norm_vjp(F, g, input, weight, result1, result2, normalized_shape, needs):
+    if not _fit(input, g, weight):
+        return NotImplemented
+    how = _Rows(input, math.prod(normalized_shape))
+    shape = tuple(normalized_shape)
+    return tuple(_gradients(F.backend, g, input, weight, result1, result2, how, needs, shape))
+
+
+@forward("fused_rms_norm")
+def rms_norm(xp, input, weight=None, *, normalized_shape, eps):
+    if not _fit(input, weight):
+        return NotImplemented
+    how = _Rows(input, math.prod(normalized_shape))
+    out, _, rstd = _norm(xp, input, weight, None, how, True, eps)
+    return out, rstd.reshape(_statistics_shape(input, normalized_shape))
+
+
+@vjp("fused_rms_norm")
+def rms_norm_vjp(F, g, input, weight, result1, normalized_shape, needs):
+    if not _fit(input, g, weight):
+        return NotImplemented
+    how = _Rows(input, math.prod(normalized_shape))
+    shape = tuple(normalized_shape)
+    return tuple(_gradients(F.backend, g, input, weight, None, result1, how, needs, shape)[:2])
+
+
+def _group_rows(x: Any, groups: int) -> _Rows:
+    return _Rows(x, math.prod(x.shape[1:]) // groups, groups, math.prod(x.shape[2:]))
+
+
+@forward("native_group_norm")
+def group_norm(xp, input, weight=None, bias=None, *, groups, eps):
+    if not _fit(input, weight, bias):
+        return NotImplemented
+    out, mean, rstd = _norm(xp, input, weight, bias, _group_rows(input, groups), False, eps)
+    stats = (input.shape[0], groups)
+    return out, mean.reshape(stats), rstd.reshape(stats)
+
+
+@vjp("native_group_norm")
+def group_norm_vjp(F, g, input, weight, result1, result2, groups, needs):
+    if not _fit(input, g, weight):
+        return NotImplemented
+    how, shape = _group_rows(input, groups), (input.shape[1],)
+    return tuple(_gradients(F.backend, g, input, weight, result1, result2, how, needs, shape))

@@ -1,0 +1,61 @@
+"""First derivatives that are constant, but count as functions of the op's arguments.
+
+The second derivative of a piecewise linear op is zero wherever it exists, and its formula does not always use the
+arguments. With ``create_graph=True`` a gradient made by PyTorch's backward of such an op requires grad all the same,
+because the backward is an op with these arguments, and can be differentiated (to zero). `Op.dependent` names the
+arguments; a gradient that requires no grad of its own is then linked to them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .modes import INFERENCE, NO_GRAD, state
+from .node import VariadicNode, next_seq
+from .tensor import Tensor
+
+
+class Dependence(VariadicNode):
+    """History of a constant gradient: zero for the argument that it is the gradient of, nothing for the others."""
+
+    __slots__ = ("of", "zero")
+
+    def name(self) -> str:
+        return self.of.replace("Backward0", "BackwardBackward0")
+
+    def gradients(self, grads, traced):
+        zeros = None
+        if self.zero is not None:
+            g = grads[0]
+            if traced:
+                zeros = g.new_zeros(g.shape)
+            else:
+                from ..backends import backend_of
+
+                zeros = backend_of(g).zeros(g.shape, g.dtype)
+        return tuple(zeros if i == self.zero else None for i in range(len(self.edge_list)))
+
+
+def depend(node: Any, i: int, gradient: Tensor) -> Tensor:
+    """`gradient`, which is that of argument `i` of `node` and requires no grad, linked to what it depends on."""
+    if state.bits & (NO_GRAD | INFERENCE):
+        return gradient
+    edges = node.edges()
+    own = node.op.tensors
+    linked = [k for k in range(len(edges)) if own[k] in node.op.dependent and edges[k][0]]
+    if not linked:
+        return gradient
+    link = Dependence()
+    link.seq, link.extra = next_seq(), None
+    link.edge_list = tuple(edges[k] for k in linked)
+    link.of, link.zero = node.name(), linked.index(i) if i in linked else None
+    out = gradient.detach()
+    out._rg, out._fn, out._nr = True, link, 0
+    return out
+
+
+def depend_all(node: Any, gradients: tuple) -> tuple:
+    """`depend` for each gradient that there is."""
+    return tuple(
+        g if g is None or g._rg else depend(node, i, g) for i, g in enumerate(gradients)
+    )

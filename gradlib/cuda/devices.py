@@ -1,0 +1,166 @@
+"""CUDA devices: which there are, which is current, what they can do."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import Any
+
+from ..backends import cupy as _backend
+from ..core.device import device as _Device
+
+
+def library() -> Any:
+    """``cupy.cuda``; RuntimeError that says what is missing without CUDA."""
+    return _backend.get_backend().xp.cuda
+
+
+def is_available() -> bool:
+    """Whether CuPy and a CUDA device can be used."""
+    return _backend.why_not() is None
+
+
+def device_count() -> int:
+    """The number of CUDA devices; 0 when CUDA is not available."""
+    return int(library().runtime.getDeviceCount()) if is_available() else 0
+
+
+def current_device() -> int:
+    """The index of the current device; RuntimeError that says what is missing without one."""
+    return int(library().runtime.getDevice())
+
+
+def init() -> None:
+    """Get the CUDA library ready now instead of on first use; RuntimeError without a device."""
+    library()
+
+
+def is_initialized() -> bool:
+    """Whether the CUDA library is in use by this process."""
+    return _backend._backend is not None
+
+
+def index_of(device: Any = None, optional: bool = False) -> int:
+    """The index that `device` stands for: an int, "cuda:1", a device; None is the current device.
+
+    Raises ValueError for a device that is no CUDA device, or an index that does not exist.
+    """
+    if isinstance(device, (str, _Device)):
+        device = _Device(device)
+        if device.type != "cuda":
+            raise ValueError(f"Expected a cuda device, but got: {device}")
+        device = device.index
+    elif device is not None and not isinstance(device, int):
+        raise ValueError(f"Expected a torch.device with a specified index or an integer, but got:{device}")
+    if device is None or (device < 0 and optional):
+        return current_device()
+    if not 0 <= device < device_count():
+        raise RuntimeError(
+            f"CUDA error: invalid device ordinal {device}; this machine has {device_count()} CUDA device(s)"
+        )
+    return device
+
+
+def set_device(device: Any) -> None:
+    """Make `device` current in this thread. A negative index changes nothing."""
+    if not isinstance(device, int) or device >= 0:
+        library().Device(index_of(device)).use()
+
+
+def synchronize(device: Any = None) -> None:
+    """Wait for all work on all streams of a device (by default the current one)."""
+    with library().Device(index_of(device)):
+        library().runtime.deviceSynchronize()
+
+
+class device:
+    """Make a device current for a block: ``with cuda.device(1): ...``. None or a negative index changes nothing."""
+
+    def __init__(self, device: Any):
+        nothing = device is None or (isinstance(device, int) and device < 0)
+        self.idx = -1 if nothing else index_of(device)
+        self.prev_idx = -1
+
+    def __enter__(self) -> None:
+        if self.idx >= 0:
+            self.prev_idx = current_device()
+            set_device(self.idx)
+
+    def __exit__(self, *exc: Any) -> bool:
+        if self.idx >= 0:
+            set_device(self.prev_idx)
+        return False
+
+
+class device_of(device):
+    """Make the device of a tensor current for a block; nothing for a CPU tensor."""
+
+    def __init__(self, obj: Any):
+        super().__init__(obj.get_device() if obj.is_cuda else -1)
+
+
+@dataclasses.dataclass(frozen=True)
+class DeviceProperties:
+    """What a device is: sizes in bytes, clocks in kHz."""
+
+    name: str
+    major: int
+    minor: int
+    total_memory: int
+    multi_processor_count: int
+    is_integrated: int
+    L2_cache_size: int
+    max_threads_per_multi_processor: int
+    max_threads_per_block: int
+    regs_per_multiprocessor: int
+    shared_memory_per_block: int
+    shared_memory_per_block_optin: int
+    warp_size: int
+    clock_rate: int
+    memory_clock_rate: int
+    memory_bus_width: int
+    pci_bus_id: int
+    pci_device_id: int
+    pci_domain_id: int
+
+
+def get_device_properties(device: Any = None) -> DeviceProperties:
+    """Name, compute capability, memory, multiprocessors... of a device."""
+    p = library().runtime.getDeviceProperties(index_of(device))
+
+    def get(name: str) -> int:
+        return int(p.get(name, 0))
+
+    return DeviceProperties(
+        p["name"].decode(), get("major"), get("minor"), get("totalGlobalMem"), get("multiProcessorCount"),
+        get("integrated"), get("l2CacheSize"), get("maxThreadsPerMultiProcessor"), get("maxThreadsPerBlock"),
+        get("regsPerMultiprocessor"), get("sharedMemPerBlock"), get("sharedMemPerBlockOptin"), get("warpSize"),
+        get("clockRate"), get("memoryClockRate"), get("memoryBusWidth"), get("pciBusID"), get("pciDeviceID"),
+        get("pciDomainID"),
+    )  # fmt: skip
+
+
+def get_device_name(device: Any = None) -> str:
+    """The name of a device, for example "NVIDIA H200"."""
+    return get_device_properties(device).name
+
+
+def get_device_capability(device: Any = None) -> tuple[int, int]:
+    """The compute capability of a device: (major, minor)."""
+    p = get_device_properties(device)
+    return p.major, p.minor
+
+
+def can_device_access_peer(device: Any, peer_device: Any) -> bool:
+    """Whether kernels on `device` can read the memory of `peer_device`."""
+    return bool(library().runtime.deviceCanAccessPeer(index_of(device), index_of(peer_device)))
+
+
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    """Whether the current device computes in bfloat16: compute capability 8.0 and newer do in hardware."""
+    return is_available() and (including_emulation or get_device_capability()[0] >= 8)
+
+
+def is_launch_blocking() -> bool:
+    """Whether CUDA_LAUNCH_BLOCKING is set, so that every launch waits and errors appear where they happen."""
+    return os.environ.get("CUDA_LAUNCH_BLOCKING") == "1"

@@ -1,0 +1,36 @@
+"""Switching a profiler's recording on and off, for example ``nsys profile --capture-range=cudaProfilerApi``."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from .devices import library
+
+__all__ = ["profile", "start", "stop"]
+
+
+def start() -> None:
+    """Let the attached profiler record; RuntimeError that says what is missing without CUDA."""
+    library().runtime.profilerStart()
+
+
+def stop() -> None:
+    """Let the attached profiler pause; RuntimeError that says what is missing without CUDA."""
+    library().runtime.profilerStop()
+
+
+@contextlib.contextmanager
+def profile() -> Iterator[None]:
+    """Let the attached profiler record a block.
+
+    Example:
+        >>> with gradlib.cuda.profiler.profile():
+        ...     with gradlib.autograd.profiler.emit_nvtx():
+        ...         model(x)
+    """
+    start()
+    try:
+        yield
+    finally:
+        stop()

@@ -1,0 +1,35 @@
+"""Fixtures and the command-line option for the simulated CUDA device; tests/conftest.py takes them over."""
+
+from __future__ import annotations
+
+import pytest
+
+from . import install, simulated, uninstall
+
+
+def pytest_addoption(parser) -> None:
+    parser.addoption(
+        "--device",
+        choices=("real", "simulated"),
+        default="real",
+        help="simulated: run with the stand-in for CuPy of tests/simulated_cuda installed",
+    )
+
+
+def pytest_configure(config) -> None:
+    if config.getoption("--device") == "simulated":
+        install()
+        config.add_cleanup(uninstall)
+
+
+@pytest.fixture
+def cuda():
+    """`cupy` simulated, two devices, work done when it is submitted."""
+    with simulated() as cupy:
+        yield cupy
+
+
+@pytest.fixture
+def lazy_cuda():
+    """``with lazy_cuda(seed) as cupy``: work done late, in an order that the seed picks."""
+    return simulated

@@ -1,0 +1,122 @@
+"""``cupy.linalg``: cuSOLVER never raises for singular matrices; the results are not numbers then."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import api
+from .array import ndarray
+from .functions import einsum, matmul, tensordot
+from .launch import compute, refuse_library
+
+
+def _check(*arrays: Any, square: bool = False) -> None:
+    for a in arrays:
+        if not isinstance(a, ndarray):
+            raise np.linalg.LinAlgError("cupy.linalg only supports cupy.ndarray")
+        if a.dtype == np.float16 or a.dtype == api.BFLOAT16:
+            raise TypeError(f"array type {a.dtype} is unsupported in linalg")
+        if a.ndim < 2:
+            raise np.linalg.LinAlgError(
+                f"{a.ndim}-dimensional array given. Array must be at least two-dimensional"
+            )
+        if square and a.shape[-1] != a.shape[-2]:
+            raise np.linalg.LinAlgError("Last 2 dimensions of the array must be square")
+
+
+def _each(fn, arrays: tuple):
+    """`fn` on stacked matrices; a matrix that NumPy refuses gives NaN."""
+    try:
+        return fn(*arrays)
+    except np.linalg.LinAlgError:
+        batch = arrays[0].shape[:-2]
+        first = fn(*(np.broadcast_to(np.eye(*a.shape[-2:], dtype=a.dtype), a.shape) for a in arrays))
+        many = isinstance(first, tuple)
+        outs = [np.full_like(o, np.nan) for o in (first if many else (first,))]
+        for i in np.ndindex(*batch):
+            try:
+                got = fn(*(a[i] for a in arrays))
+            except np.linalg.LinAlgError:
+                continue
+            for o, g in zip(outs, got if many else (got,), strict=True):
+                o[i] = g
+        return type(first)(*outs) if hasattr(first, "_fields") else tuple(outs) if many else outs[0]
+
+
+def _solver(name: str, n_arrays: int = 1, square: bool = True):
+    fn = getattr(np.linalg, name)
+
+    def call(*args, **kwargs):
+        signature = api.FUNCTIONS["linalg." + name]
+        assert signature is not None
+        signature.bind(*args, **kwargs)
+        arrays, rest = args[:n_arrays], args[n_arrays:]
+        _check(*arrays[:1], square=square)
+        refuse_library("cusolver")
+
+        def run(*hosts):
+            return _each(lambda *hs: fn(*hs, *rest, **kwargs), hosts)
+
+        return compute(run, arrays, label=name)
+
+    call.__name__ = name
+    return call
+
+
+def solve(a, b):
+    _check(a, square=True)
+    if not isinstance(b, ndarray):
+        raise np.linalg.LinAlgError("cupy.linalg only supports cupy.ndarray")
+    refuse_library("cusolver")
+
+    def run(x, y):
+        try:
+            return np.linalg.solve(x, y)
+        except np.linalg.LinAlgError:
+            eye = np.broadcast_to(np.eye(x.shape[-1], dtype=x.dtype), x.shape)
+            return np.full_like(np.linalg.solve(eye, y), np.nan)
+
+    return compute(run, (a, b), label="solve")
+
+
+def lstsq(a, b, rcond=None):
+    _check(a)
+    if a.ndim != 2:
+        raise np.linalg.LinAlgError(f"{a.ndim}-dimensional array given. Array must be two-dimensional")
+    refuse_library("cusolver")
+    return compute(
+        lambda x, y: tuple(np.asarray(o) for o in np.linalg.lstsq(x, y, rcond)), (a, b), label="lstsq"
+    )
+
+
+def norm(x, ord=None, axis=None, keepdims=False):  # noqa: A002
+    if not isinstance(x, ndarray):
+        raise np.linalg.LinAlgError("cupy.linalg only supports cupy.ndarray")
+    return compute(lambda h: np.asarray(np.linalg.norm(h, ord, axis, keepdims)), (x,), label="norm")
+
+
+def matrix_power(M, n):  # noqa: N803
+    _check(M, square=True)
+    refuse_library("cublas")
+    return compute(lambda h: np.linalg.matrix_power(h, n), (M,), label="matrix_power")
+
+
+def cross(x1, x2, /, *, axis=-1):
+    return compute(lambda a, b: np.linalg.cross(a, b, axis=axis), (x1, x2), label="cross")
+
+
+def matrix_transpose(a):
+    return a.swapaxes(-1, -2)
+
+
+NAMESPACE: dict[str, Any] = {
+    name: _solver(name) for name in "cholesky inv det slogdet eig eigh eigvals eigvalsh".split()
+}
+NAMESPACE |= {name: _solver(name, square=False) for name in "qr svd pinv cond matrix_rank".split()}
+NAMESPACE |= {
+    "solve": solve, "lstsq": lstsq, "norm": norm, "matrix_power": matrix_power, "cross": cross, "matmul": matmul,
+    "matrix_transpose": matrix_transpose, "LinAlgError": np.linalg.LinAlgError,
+}  # fmt: skip
+__all__ = ["NAMESPACE", "einsum", "tensordot"]
