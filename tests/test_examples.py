@@ -4,6 +4,7 @@ import os
 import pathlib
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 
@@ -139,6 +140,29 @@ def test_text_resumes(text, tmp_path):
     assert re.findall(r"^step (\d+) ", printed, re.MULTILINE) == ["20"]
 
 
+def test_nsys_profile_runs_without_a_profiler():
+    assert re.fullmatch(r"loss [\d.]+ after 2 steps\n", output("nsys_profile.py", "--steps", 2))
+
+
+def test_nsys_profile_reports_by_op_and_line(tmp_path):
+    path = tmp_path / "run.sqlite"
+    database = sqlite3.connect(path)
+    database.executescript("""
+        CREATE TABLE StringIds (id INTEGER, value TEXT);
+        CREATE TABLE NVTX_EVENTS (start INT, end INT, eventType INT, text TEXT, globalTid INT);
+        CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INT, end INT, globalTid INT, correlationId INT);
+        CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INT, end INT, correlationId INT);
+        INSERT INTO NVTX_EVENTS VALUES (0, 2000, 59, 'mul, seq=7, at=train.py:41', 1);
+        INSERT INTO NVTX_EVENTS VALUES (3000, 7000, 59, 'MulBackward0, stashed seq=7, seq=0', 1);
+        INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (4000, 4001, 1, 5);
+        INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (9000, 17000, 5);
+    """)
+    database.close()
+    printed = output("nsys_profile.py", "--report", path)
+    rows = {line.split()[0]: line.split()[1:] for line in printed.splitlines() if line}
+    assert rows["mul"] == rows["train.py:41"] == ["1", "0.000us", "8.000us", "2.000us", "4.000us"]
+
+
 @pytest.mark.parametrize(
     ("program", "options", "words"),
     [
@@ -156,6 +180,8 @@ def test_text_resumes(text, tmp_path):
         ("train_text.py", ["--prompt", "é"], ["--prompt", "ASCII"]),
         ("train_text.py", ["--prompt", ""], ["--prompt"]),
         ("train_text.py", ["--context", "9999999"], ["--context 9999999"]),
+        ("nsys_profile.py", ["--report", "absent.sqlite"], ["absent.sqlite", "No such file"]),
+        ("nsys_profile.py", ["--report", "taken"], ["taken", "nsys export --type sqlite"]),
     ],
 )
 def test_wrong_option_gets_one_line(program, options, words, tmp_path):

@@ -1,0 +1,321 @@
+"""The profiler's recorder: notes what happens as cheaply as it can, and makes events of it afterwards."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import weakref
+from collections.abc import Iterable
+from threading import get_ident
+from time import perf_counter_ns, time_ns
+from typing import Any
+
+import numpy as np
+
+from ..core.modes import state
+from ..core.node import LEAF_SEQ
+from ..core.recording import LABEL, OP
+from ..core.source import is_library
+from ..core.tensor import Tensor
+from . import _flops
+from .profiler_util import MEMORY_EVENT_NAME, EventList, FunctionEvent
+
+# A token is (name, seq, scope, details or None, start_ns). Records are kept in one flat list, field after field: a
+# tuple for each would be a burden to the garbage collector, which looks at all that exist again and again.
+FIELDS = 7  # name, seq, scope, details, start_ns, end_ns, thread
+
+
+class Collector:
+    """A recorder that notes times only.
+
+    Args:
+        limit: the most records kept; those after it are counted in `dropped`.
+        options: the profile.
+    """
+
+    def __init__(self, limit: int, options: Any):
+        self.records: list = []
+        self.room, self.dropped, self.options = limit * FIELDS, 0, options
+        self.began_ns, self.began_at_ns = perf_counter_ns(), time_ns()
+
+    def enter(
+        self, name: str, op: Any, args: Any, attrs: tuple, seq: int, scope: int
+    ) -> tuple[Any, ...]:
+        return name, seq, scope, None, perf_counter_ns()
+
+    def exit(self, token: tuple, result: Any) -> None:
+        end, records = perf_counter_ns(), self.records
+        if len(records) >= self.room:
+            self.dropped += 1
+            return
+        name, seq, scope, details, start = token
+        if seq >= 0 and result.__class__ is Tensor and result._fn is not None:
+            seq = (
+                result._fn.seq
+            )  # certain: before the op, another thread might still have taken the number
+        records.extend((name, seq, scope, details, start, end, get_ident()))
+
+    def finish(self) -> None:
+        """The profile is over; a label that ends later is not part of it."""
+        self.room = 0
+
+    def count(self) -> int:
+        """The number of records."""
+        return len(self.records) // FIELDS
+
+    def device_times(self) -> dict[int, tuple[int, float]]:
+        """(device, microseconds) by record number."""
+        return {}
+
+
+class Details:
+    """What is noted of a range beside its times."""
+
+    __slots__ = (
+        "allocated",
+        "args",
+        "device_allocated",
+        "flops",
+        "modules",
+        "shapes",
+        "stack",
+        "timer",
+    )
+
+    def __init__(self) -> None:
+        self.args: Any = None  # of an op, while it runs and if its memory is counted
+        self.shapes: list | None = None
+        self.stack: list | None = None
+        self.modules: tuple = ()
+        self.timer: Any = None
+        self.flops = self.allocated = self.device_allocated = 0
+
+
+class DetailedCollector(Collector):
+    """A recorder that notes what the options of `profile` ask for.
+
+    Memory: an op allocates the bytes of its results that lie in memory of their own, not in that of an argument. They
+    are released when the last array on that memory is gone. What an op's kernel needs for itself and frees again,
+    and tensors that are made by no op, are not counted.
+    """
+
+    def __init__(self, limit: int, options: Any):
+        super().__init__(limit, options)
+        self.live: dict[int, tuple] = {}  # id of a weak reference -> (it, bytes, on a device)
+        self.releases: list[tuple] = []  # (time_ns, thread, bytes, on a device)
+        self.timers: Any = None
+        if options.use_device == "cuda":
+            from ._device_times import Timers
+
+            self.timers = Timers()
+
+    def enter(
+        self, name: str, op: Any, args: Any, attrs: tuple, seq: int, scope: int
+    ) -> tuple[Any, ...]:
+        options, details = self.options, Details()
+        if options.record_shapes and scope != LABEL:
+            details.shapes = shapes_of(args, attrs)
+        if options.with_stack:
+            details.stack = user_stack()
+        if options.with_modules:
+            details.modules = state.modules or ()
+        if scope == OP and op is not None:
+            if options.with_flops:
+                details.flops = _flops.estimate(op, args, attrs)
+            if options.profile_memory:
+                details.args = args
+        if self.timers is not None and ((scope == OP and op is not None) or seq == LEAF_SEQ):
+            details.timer = self.timers.start(args)
+        return name, seq, scope, details, perf_counter_ns()
+
+    def exit(self, token: tuple, result: Any) -> None:
+        details = token[3]
+        if details.timer is not None:
+            self.timers.stop(details.timer)
+        super().exit(token, result)
+        if details.args is not None:
+            if result is not None:
+                self.count_memory(details, result)
+            details.args = None
+
+    def finish(self) -> None:
+        super().finish()
+        self.live.clear()
+
+    def count_memory(self, details: Details, result: Any) -> None:
+        """Note the memory that the results of an op own, and when it is released."""
+        known = {id(owner(a._array)) for a in flat(details.args) if isinstance(a, Tensor)}
+        for out in result if isinstance(result, tuple) else (result,):
+            array = owner(out._array) if isinstance(out, Tensor) else None
+            if array is None or id(array) in known:
+                continue
+            known.add(id(array))
+            on_device = not isinstance(array, np.ndarray)
+            if on_device:
+                details.device_allocated += array.nbytes
+            else:
+                details.allocated += array.nbytes
+            try:
+                reference = weakref.ref(array, self.released)
+            except TypeError:  # some array classes cannot be watched
+                continue
+            self.live[id(reference)] = (reference, array.nbytes, on_device)
+
+    def released(self, reference: Any) -> None:
+        entry = self.live.pop(id(reference), None)
+        if entry is not None:
+            self.releases.append((perf_counter_ns(), get_ident(), entry[1], entry[2]))
+
+    def device_times(self) -> dict[int, tuple[int, float]]:
+        if self.timers is None:
+            return {}
+        noted = enumerate(self.records[3::FIELDS])
+        timed = {i: details.timer for i, details in noted if details.timer is not None}
+        return self.timers.elapsed_us(timed)
+
+
+def flat(args: Any) -> Iterable[Any]:
+    """Arguments, those in a list one by one."""
+    for a in args:
+        if isinstance(a, (list, tuple)):
+            yield from a
+        else:
+            yield a
+
+
+def owner(array: Any) -> Any:
+    """The array that holds the memory of `array`."""
+    while isinstance(array.base, array.__class__):
+        array = array.base
+    return array
+
+
+def shapes_of(args: Any, attrs: tuple) -> list:
+    """The shapes of tensors, [] for anything else."""
+    shapes = [list(a.shape) if isinstance(a, Tensor) else [] for a in args]
+    return shapes + [[] for _ in attrs]
+
+
+def user_stack() -> list[tuple]:
+    """(code, line) of the user's calls, innermost first."""
+    frame, stack = sys._getframe(2), []
+    while frame is not None:
+        code = frame.f_code
+        if not is_library(code.co_filename):
+            stack.append((code, frame.f_lineno))
+        frame = frame.f_back
+    return stack
+
+
+# -- events ------------------------------------------------------------------------------------------------------------
+
+
+def make_events(collector: Collector, options: Any) -> EventList:
+    """The events of all records, by start, with parents, children, memory and device times."""
+    collecting = gc.isenabled()
+    gc.disable()  # nothing here becomes garbage, and the collector would look at all events again and again
+    try:
+        return _make_events(collector, options)
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _make_events(collector: Collector, options: Any) -> EventList:
+    origin, threads = collector.began_ns, {}
+    device = collector.device_times()
+    fields = [collector.records[k::FIELDS] for k in range(FIELDS)]
+    starts, ends = fields[4], fields[5]
+    # by start; of equal times, the range around the others, which ended last, comes first
+    order = sorted(range(len(starts)), key=lambda i: (starts[i], -ends[i], -i))
+    events = EventList(
+        use_device=options.use_device,
+        profile_memory=options.profile_memory,
+        with_flops=options.with_flops,
+        with_stack=options.with_stack,
+        began_at_ns=collector.began_at_ns,
+    )
+    texts: dict[tuple, str] = {}
+    for number, i in enumerate(order):
+        name, seq, scope, details, start, end, ident = [field[i] for field in fields]
+        event = FunctionEvent(
+            number, name, threads.setdefault(ident, len(threads) + 1),
+            (start - origin) / 1e3, (end - origin) / 1e3,
+            scope=scope, sequence_nr=-1 if seq == LEAF_SEQ else seq,
+            use_device=options.use_device, is_user_annotation=scope == LABEL,
+        )  # fmt: skip
+        if name.startswith("ProfilerStep#"):
+            event.name = "ProfilerStep*"  # steps are averaged as one; the trace shows the number
+        if details is not None:
+            fill_in(event, details, texts)
+        if i in device:
+            event.append_kernel(name, *device[i])
+        events.append(event)
+    events._build_tree()
+    if options.profile_memory:
+        account_memory(events, collector, threads)
+    return events
+
+
+def fill_in(event: FunctionEvent, details: Details, texts: dict[tuple, str]) -> None:
+    """Copy what was noted into an event."""
+    event.input_shapes = details.shapes or []
+    event.flops = details.flops
+    event.cpu_memory_usage = details.allocated
+    event.device_memory_usage = details.device_allocated
+    event.module_hierarchy = ".".join(details.modules)
+    for place in details.stack or ():
+        text = texts.get(place)
+        if text is None:
+            code, line = place
+            text = texts[place] = f"{code.co_filename}({line}): {code.co_name}"
+        event.stack.append(text)
+
+
+def account_memory(events: EventList, collector: Any, threads: dict[int, int]) -> None:
+    """Charge releases to the innermost event at that time, and all memory to the events around it, too.
+
+    Releases outside of any event become events of their own.
+    """
+    by_thread: dict[int, list[FunctionEvent]] = {}
+    for event in events:
+        by_thread.setdefault(event.thread, []).append(event)
+    outside = []
+    cursors = {thread: Sweep(mine) for thread, mine in by_thread.items()}
+    for time, ident, nbytes, on_device in sorted(collector.releases, key=lambda r: r[0]):
+        thread, at = threads.get(ident, 0), (time - collector.began_ns) / 1e3
+        event = cursors[thread].innermost(at) if thread in cursors else None
+        if event is None:
+            event = FunctionEvent(
+                0, MEMORY_EVENT_NAME, thread, at, at, use_device=events._use_device
+            )
+            outside.append(event)
+        if on_device:
+            event.device_memory_usage -= nbytes
+        else:
+            event.cpu_memory_usage -= nbytes
+    for event in reversed(events):  # children come after their parents
+        if event.cpu_parent is not None:
+            event.cpu_parent.cpu_memory_usage += event.cpu_memory_usage
+            event.cpu_parent.device_memory_usage += event.device_memory_usage
+    if outside:
+        events.extend(outside)
+        events.sort(key=lambda e: (e.time_range.start, -e.time_range.end, e.id))
+        for number, event in enumerate(events):
+            event.id = number
+
+
+class Sweep:
+    """The innermost event of one thread at times that only grow."""
+
+    def __init__(self, events: list[FunctionEvent]):
+        self.events, self.next, self.open = events, 0, []
+
+    def innermost(self, at: float) -> FunctionEvent | None:
+        while self.next < len(self.events) and self.events[self.next].time_range.start <= at:
+            self.open.append(self.events[self.next])
+            self.next += 1
+        # an event that has ended stays below those still open: drop it when it comes to the top
+        while self.open and self.open[-1].time_range.end < at:
+            self.open.pop()
+        return self.open[-1] if self.open else None

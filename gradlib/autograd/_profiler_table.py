@@ -1,0 +1,195 @@
+"""The profiler's table: columns, units, and the text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+def format_time(time_us: float) -> str:
+    """Microseconds as text: ``"3.000us"``, ``"1.500ms"``, ``"2.000s"``."""
+    if time_us >= 1e6:
+        return f"{time_us / 1e6:.3f}s"
+    if time_us >= 1e3:
+        return f"{time_us / 1e3:.3f}ms"
+    return f"{time_us:.3f}us"
+
+
+def format_time_share(time_us: float, total_us: float) -> str:
+    """A time as a percentage of a total; ``"--"`` of a total of nothing."""
+    return f"{time_us * 100 / total_us:.2f}%" if total_us else "--"
+
+
+def format_memory(nbytes: int) -> str:
+    """Bytes as text: ``"64 B"``, ``"2.00 KB"``, ``"-1.50 MB"``."""
+    for unit, size in (("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10)):
+        if abs(nbytes) >= size:
+            return f"{nbytes / size:.2f} {unit}"
+    return f"{nbytes} B"
+
+
+def cut(text: str, width: int, keep_end: bool = False) -> str:
+    """`text` in at most `width` characters, with ``...`` in the place of what is left out."""
+    if width < 4 or len(text) <= width:
+        return text
+    return "..." + text[3 - width :] if keep_end else text[: width - 3] + "..."
+
+
+class Column:
+    """A heading and the text of a cell, or the lines of it."""
+
+    def __init__(self, heading: str, cell: Callable[[Any], str | list[str]], left: bool = False):
+        self.heading, self.cell, self.left = heading, cell, left
+
+    def pad(self, text: str, width: int) -> str:
+        return text.ljust(width) if self.left else text.rjust(width)
+
+
+MIN_WIDTH = 12
+GAP = "  "
+
+
+def render(
+    events: Any,
+    *,
+    sort_by: str | None,
+    row_limit: int,
+    header: str | None,
+    top_level_events_only: bool,
+    widths: tuple[int, int, int],
+) -> str:
+    """The table of `events`; see `EventList.table`. `widths` are those of names, shapes and sources."""
+    if not events:
+        return ""
+    rows = sort(events, sort_by)
+    if top_level_events_only:
+        rows = [event for event in rows if event.cpu_parent is None]
+    if row_limit >= 0:
+        rows = rows[:row_limit]
+    columns = choose_columns(events, widths)
+    cells = [[column.cell(event) for column in columns] for event in rows]
+    return layout(columns, cells, header, footer(events), top_level_events_only)
+
+
+def sort(events: Any, sort_by: str | None) -> list:
+    """Largest first; in the given order without `sort_by`."""
+    if sort_by is None:
+        return list(events)
+    name = sort_by.replace("cuda", "device")
+    if not hasattr(events[0], name):
+        raise AttributeError(
+            f"{type(events[0]).__name__!r} object has no attribute {sort_by!r}: sort_by is one of cpu_time, cuda_time, "
+            "cpu_time_total, cuda_time_total, self_cpu_time_total, self_cuda_time_total, cpu_memory_usage, "
+            "cuda_memory_usage, self_cpu_memory_usage, self_cuda_memory_usage, count"
+        )
+    return sorted(events, key=lambda event: getattr(event, name), reverse=True)
+
+
+def choose_columns(events: Any, widths: tuple[int, int, int]) -> list[Column]:
+    """The columns for which `events` have something to show."""
+    name_width, shapes_width, source_width = widths
+    cpu_total = sum([e.self_cpu_time_total for e in events])
+    columns = [
+        Column("Name", lambda e: cut(e.key, name_width)),
+        Column("Self CPU %", lambda e: format_time_share(e.self_cpu_time_total, cpu_total)),
+        Column("Self CPU", lambda e: e.self_cpu_time_total_str),
+        Column("CPU total %", lambda e: format_time_share(e.cpu_time_total, cpu_total)),
+        Column("CPU total", lambda e: e.cpu_time_total_str),
+        Column("CPU time avg", lambda e: e.cpu_time_str),
+    ]
+    device = events._use_device.upper() if events._use_device else ""
+    if device:
+        columns += device_columns(events, device)
+    if events._profile_memory:
+        columns += memory_columns(device)
+    columns.append(Column("# of Calls", lambda e: str(e.count)))
+    if any([e.input_shapes for e in events]):
+        columns.append(Column("Input Shapes", lambda e: cut(str(e.input_shapes), shapes_width)))
+    if any([e.stack for e in events]):
+        columns.append(
+            Column("Source Location", lambda e: source_lines(e, source_width), left=True)
+        )
+    if events._with_flops:
+        columns.append(flops_column(events))
+    return columns
+
+
+def device_columns(events: Any, device: str) -> list[Column]:
+    total = sum([e.self_device_time_total for e in events])
+    return [
+        Column(f"Self {device}", lambda e: e.self_device_time_total_str),
+        Column(f"Self {device} %", lambda e: format_time_share(e.self_device_time_total, total)),
+        Column(f"{device} total", lambda e: e.device_time_total_str),
+        Column(f"{device} time avg", lambda e: e.device_time_str),
+    ]
+
+
+def memory_columns(device: str) -> list[Column]:
+    columns = [
+        Column("CPU Mem", lambda e: format_memory(e.cpu_memory_usage)),
+        Column("Self CPU Mem", lambda e: format_memory(e.self_cpu_memory_usage)),
+    ]
+    if device:
+        columns += [
+            Column(f"{device} Mem", lambda e: format_memory(e.device_memory_usage)),
+            Column(f"Self {device} Mem", lambda e: format_memory(e.self_device_memory_usage)),
+        ]
+    return columns
+
+
+def flops_column(events: Any) -> Column:
+    """FLOPs in the unit that suits the smallest."""
+    smallest = min([e.flops for e in events if e.flops > 0], default=0)
+    power = min(max(0, (len(str(smallest)) - 1) // 3), 5)
+    unit, scale = ("", "K", "M", "G", "T", "P")[power], 1000**power
+    return Column(f"Total {unit}FLOPs", lambda e: f"{e.flops / scale:.3f}" if e.flops > 0 else "--")
+
+
+def source_lines(event: Any, width: int) -> list[str]:
+    return [cut(entry, width, keep_end=True) for entry in (event.stack or [])[:5]]
+
+
+def footer(events: Any) -> list[str]:
+    lines = [f"Self CPU time total: {format_time(sum([e.self_cpu_time_total for e in events]))}"]
+    if events._use_device:
+        total = sum([e.self_device_time_total for e in events])
+        lines.append(f"Self {events._use_device.upper()} time total: {format_time(total)}")
+    return lines
+
+
+def layout(
+    columns: list[Column],
+    cells: list[list],
+    header: str | None,
+    last: list[str],
+    top_level_only: bool,
+) -> str:
+    lines = [[_lines(cell) for cell in row] for row in cells]
+    widths = [
+        max(MIN_WIDTH, len(column.heading), *(len(text) for row in lines for text in row[i]))
+        for i, column in enumerate(columns)
+    ]
+    rule = GAP.join("-" * width for width in widths)
+    above = []
+    if header is not None:
+        above += ["=" * len(rule), header]
+    if top_level_only:
+        above += ["=" * len(rule), "This report only display top-level ops statistics"]
+    body = []
+    for row in lines:
+        for k in range(max(1, *(len(cell) for cell in row))):
+            body.append([cell[k] if k < len(cell) else "" for cell in row])
+        if any([len(cell) > 1 for cell in row]):
+            body.append([""] * len(row))
+    text = [
+        GAP.join(
+            column.pad(value, width)
+            for column, value, width in zip(columns, row, widths, strict=True)
+        )
+        for row in [[column.heading for column in columns], *body]
+    ]
+    return "\n".join([*above, rule, text[0], rule, *text[1:], rule, *last, ""])
+
+
+def _lines(cell: str | list[str]) -> list[str]:
+    return [cell] if isinstance(cell, str) else cell

@@ -1,0 +1,372 @@
+"""The autograd profiler: what each operation and each backward node costs.
+
+    with gradlib.autograd.profiler.profile() as prof:
+        y = x ** 2
+        y.backward()
+    print(prof.key_averages().table(sort_by="self_cpu_time_total"))
+
+`profile` records, `record_function` labels blocks, `emit_nvtx` and `emit_itt` show the operations to NVIDIA's and
+Intel's tools, `load_nvprof` reads what nvprof wrote.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import warnings
+from collections import defaultdict
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from .. import cuda
+from ..core import recording
+from ..core.modes import PROFILE, state
+from ._collector import Collector, DetailedCollector, make_events
+from .profiler_util import (
+    EventList,
+    FormattedTimesMixin,
+    FunctionEvent,
+    FunctionEventAvg,
+    Interval,
+    Kernel,
+    MemRecordsAcc,
+    StringTable,
+)
+
+if TYPE_CHECKING:
+    from ._nsys import load_nsys
+    from ._nvprof import EnforceUnique, load_nvprof, parse_nvprof_trace
+    from ._nvtx import emit_itt, emit_nvtx
+
+__all__ = [
+    "EnforceUnique",
+    "EventList",
+    "FormattedTimesMixin",
+    "FunctionEvent",
+    "FunctionEventAvg",
+    "Interval",
+    "Kernel",
+    "KinetoStepTracker",
+    "MemRecordsAcc",
+    "StringTable",
+    "emit_itt",
+    "emit_nvtx",
+    "load_nsys",
+    "load_nvprof",
+    "parse_nvprof_trace",
+    "profile",
+    "record_function",
+]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+MAX_EVENTS = 4_000_000
+_DEVICES = ("cuda", "xpu", "mtia", "hpu", "privateuseone")
+_ELSEWHERE = {
+    "emit_nvtx": "_nvtx",
+    "emit_itt": "_nvtx",
+    "EnforceUnique": "_nvprof",
+    "load_nvprof": "_nvprof",
+    "parse_nvprof_trace": "_nvprof",
+    "load_nsys": "_nsys",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """The exporters and loaders are imported when they are first used."""
+    if name in _ELSEWHERE:
+        module = importlib.import_module(f"{__package__}.{_ELSEWHERE[name]}")
+        value = globals()[name] = getattr(module, name)
+        return value
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+
+
+class profile:
+    """Context manager that records the operations, backward nodes and labels of this thread.
+
+    It follows a backward pass into the threads that the pass starts; other threads are not recorded. The events are
+    made when the block ends; the names are those of the operations (``mul``), of the nodes (``MulBackward0``,
+    ``torch::autograd::AccumulateGrad``, ``torch::autograd::GraphRoot``) and of the labels. An operation in place has
+    an underscore (``add_``).
+
+    Args:
+        enabled: False makes this a no-op with an empty list of events.
+        use_cuda: the older way to say ``use_device="cuda"``.
+        use_device: "cuda" also times the operations on CUDA tensors, by CUDA events.
+        record_shapes: keep the shapes of the arguments (``[]`` for those that are no tensors).
+        with_flops: estimate the floating point operations of products of matrices and convolutions.
+        profile_memory: keep what the operations' results allocate, and what is released meanwhile.
+        with_stack: keep the user's calls, as file, line and function.
+        with_modules: keep the classes of the nn modules around each operation ("Net.Linear").
+        use_kineto, experimental_config: accepted; they have no effect here.
+        use_cpu: must be True unless use_kineto is.
+        use_mtia: accepted; there is no such device.
+        max_events: events beyond this number are dropped, with a warning at the end.
+
+    Raises:
+        RuntimeError: the object is entered a second time.
+        AssertionError: ``use_cpu=False`` without use_kineto.
+
+    Example:
+        >>> x = gradlib.ones(2, requires_grad=True)
+        >>> with profile() as prof:
+        ...     (x ** 2).sum().backward()
+        >>> [e.count for e in prof.key_averages() if e.key == "PowBackward0"]
+        [1]
+    """
+
+    def __init__(
+        self,
+        enabled: bool = True,
+        *,
+        use_cuda: bool = False,
+        use_device: str | None = None,
+        record_shapes: bool = False,
+        with_flops: bool = False,
+        profile_memory: bool = False,
+        with_stack: bool = False,
+        with_modules: bool = False,
+        use_kineto: bool = False,
+        use_cpu: bool = True,
+        use_mtia: bool = False,
+        experimental_config: Any = None,
+        max_events: int = MAX_EVENTS,
+    ):
+        self.enabled, self.use_cpu, self.entered = enabled, use_cpu, False
+        self.record_shapes, self.with_flops = record_shapes or with_flops, with_flops
+        self.profile_memory, self.with_stack = profile_memory, with_stack
+        self.with_modules, self.max_events = with_modules, max_events
+        self.use_device: str | None = None
+        self._events = EventList()
+        self._recorded: Any = None  # a collector whose events nobody has asked for yet
+        self._collector: Any = None
+        self._modules: Any = None
+        if not enabled:
+            return
+        if use_cuda:
+            warnings.warn(
+                "The attribute `use_cuda` will be deprecated soon, please use ``use_device = 'cuda'`` instead.",
+                FutureWarning,
+                stacklevel=2,
+            )
+        if use_mtia:
+            warnings.warn("MTIA is not available, disabling MTIA profiling", stacklevel=2)
+        if not use_cpu and not use_kineto:
+            raise AssertionError("Device-only events supported only with Kineto (use_kineto=True)")
+        self.use_device = _usable("cuda" if use_cuda else use_device)
+
+    def __enter__(self) -> profile:
+        if not self.enabled:
+            return self
+        if self.entered:
+            raise RuntimeError("Profiler context manager is not reentrant")
+        self.entered = True
+        detailed = (
+            self.record_shapes
+            or self.profile_memory
+            or self.with_stack
+            or self.with_modules
+            or self.use_device is not None
+        )
+        if self.use_device == "cuda":
+            cuda.synchronize()
+        kind = DetailedCollector if detailed else Collector
+        self._collector = kind(self.max_events, self)
+        if self.with_modules:
+            self._modules = _watch_modules()
+        recording.add(self._collector)
+        return self
+
+    def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> bool:
+        if not self.enabled:
+            return False
+        recording.remove(self._collector)
+        if self.with_modules:
+            recording.unwatch_modules(self._modules)
+        if self.use_device == "cuda":
+            cuda.synchronize()
+        collector, self._collector = self._collector, None
+        collector.finish()
+        self._recorded = collector
+        if collector.dropped:
+            warnings.warn(
+                f"profile() kept {collector.count()} events and dropped {collector.dropped} after them; give it a "
+                "larger max_events, or profile fewer steps",
+                stacklevel=2,
+            )
+        return False
+
+    @property
+    def function_events(self) -> EventList:
+        """All events, by start; empty if nothing was recorded.
+
+        Raises:
+            RuntimeError: the block has not ended.
+        """
+        if self._collector is not None:
+            raise RuntimeError(
+                "Profiler didn't finish running: ask for its events after the with block"
+            )
+        if self._recorded is not None:
+            recorded, self._recorded = self._recorded, None
+            self._events = make_events(recorded, self)
+        return self._events
+
+    def __repr__(self) -> str:
+        if self._collector is not None:
+            return "<unfinished profile>"
+        return repr(self.function_events)
+
+    def __str__(self) -> str:
+        if self._collector is not None:
+            return "<unfinished profile>"
+        return str(self.function_events)
+
+    @property
+    def self_cpu_time_total(self) -> float:
+        """Microseconds spent on the CPU: the sum of the self times of all events."""
+        return self.function_events.self_cpu_time_total
+
+    def table(
+        self,
+        sort_by: str | None = None,
+        row_limit: int = 100,
+        header: str | None = None,
+        top_level_events_only: bool = False,
+        **widths: int,
+    ) -> str:
+        """All events as a table; see `EventList.table`, which `key_averages` gives for sums."""
+        return self.function_events.table(
+            sort_by, row_limit, header, top_level_events_only, **widths
+        )
+
+    def export_chrome_trace(self, path: str) -> None:
+        """Write a file for chrome://tracing or ui.perfetto.dev; see `EventList.export_chrome_trace`."""
+        self.function_events.export_chrome_trace(path)
+
+    def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
+        """Write stacks for flame graph tools; see `EventList.export_stacks`.
+
+        Raises:
+            AssertionError: the profile was made without ``with_stack=True``.
+        """
+        if not self.with_stack:
+            raise AssertionError("export_stacks() requires with_stack=True")
+        self.function_events.export_stacks(path, metric)
+
+    def key_averages(
+        self, group_by_input_shape: bool = False, group_by_stack_n: int = 0
+    ) -> EventList:
+        """Sums over the events of one name; see `EventList.key_averages`."""
+        return self.function_events.key_averages(group_by_input_shape, group_by_stack_n)
+
+    def total_average(self) -> FunctionEventAvg:
+        """Sums over all events."""
+        return self.function_events.total_average()
+
+
+def _usable(device: str | None) -> str | None:
+    """`device` if its times can be taken, else None and a warning."""
+    if device is None:
+        return None
+    if device not in _DEVICES:
+        warnings.warn(f"The {device} is not a valid device option.", stacklevel=3)
+    elif device != "cuda" or not cuda.is_available():
+        name = device.upper()
+        warnings.warn(f"{name} is not available, disabling {name} profiling", stacklevel=3)
+    else:
+        return device
+    return None
+
+
+def _watch_modules() -> Any:
+    from ..nn.modules._call import Calling
+
+    previous = recording.watch_modules()
+    Calling._hooked = True  # taken back by the first call that finds nothing to do
+    return previous
+
+
+class record_function:
+    """A label around a block of code (context manager) or a function (decorator).
+
+    The block is an event with the label's name while a profiler (or `emit_nvtx`) is on; else it costs next to nothing.
+
+    Args:
+        name: the label.
+        args: a string for the reader, shown by tools that show it.
+
+    Example:
+        >>> with profile() as prof:
+        ...     with record_function("twice"):
+        ...         y = gradlib.ones(2) * 2
+        >>> [e.name for e in prof.function_events]
+        ['twice', 'mul']
+    """
+
+    def __init__(self, name: str, args: str | None = None):
+        self.name, self.args = name, args
+        self._spans: list = []  # a decorated function may call itself
+
+    def __enter__(self) -> record_function:
+        on = state.bits & PROFILE
+        self._spans.append(recording.Span(self.name, recording.LABEL) if on else None)
+        return self
+
+    def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
+        span = self._spans.pop()
+        if span is not None:
+            span.end()
+
+    def __call__(self, fn: Callable[P, R]) -> Callable[P, R]:
+        """`fn` with each call labelled."""
+
+        @functools.wraps(fn)
+        def labelled(*args: P.args, **kwargs: P.kwargs) -> R:
+            with record_function(self.name, self.args):
+                return fn(*args, **kwargs)
+
+        return labelled
+
+
+class KinetoStepTracker:
+    """Counts training steps for several requesters; the global step is the largest count.
+
+    Several parts of a program (an optimizer, a profile) may each announce the steps; counted together they count once.
+    """
+
+    _current_step = 0
+    _step_dict: dict[str, int] = defaultdict(int)
+
+    @classmethod
+    def init_step_count(cls, requester: str) -> None:
+        """Let `requester` take part, from the current step on."""
+        cls._step_dict[requester] = cls._current_step
+
+    @classmethod
+    def erase_step_count(cls, requester: str) -> bool:
+        """Forget `requester`; whether it was known."""
+        return cls._step_dict.pop(requester, None) is not None
+
+    @classmethod
+    def increment_step(cls, requester: str) -> int:
+        """Count a step of `requester`; returns the global step. Warns when that grows by more than 1."""
+        if requester not in cls._step_dict:
+            cls.init_step_count(requester)
+        cls._step_dict[requester] += 1
+        new_step = max(cls._step_dict.values())
+        if new_step > cls._current_step:
+            delta = new_step - cls._current_step
+            if delta > 1:
+                warnings.warn(
+                    "Profiler step count has increased more than 1 - "
+                    f"current_step = {cls._current_step} step dict =  {cls._step_dict}",
+                    stacklevel=2,
+                )
+            cls._current_step = new_step
+        return cls._current_step
+
+    @classmethod
+    def current_step(cls) -> int:
+        """The global step."""
+        return cls._current_step

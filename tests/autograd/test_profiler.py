@@ -1,0 +1,610 @@
+"""gradlib.autograd.profiler.profile: what is recorded, with which options."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections import Counter
+
+import pytest
+
+import gradlib
+from gradlib.autograd import profiler
+from gradlib.core import codegen, modes, recording
+from gradlib.core.op import REGISTRY
+
+
+def counts(prof) -> dict[str, int]:
+    return {e.key: e.count for e in prof.key_averages()}
+
+
+def named(prof, name: str):
+    found = [e for e in prof.function_events if e.name == name]
+    assert len(found) == 1, [e.name for e in prof.function_events]
+    return found[0]
+
+
+def twice_in_profile(**options):
+    x = gradlib.ones(3, 4, requires_grad=True)
+    with profiler.profile(**options) as prof:
+        y = x * 2
+    return prof, y
+
+
+# rows: PROF-01 PROF-03
+def test_names_and_counts_of_the_documented_example():
+    x = gradlib.randn((1, 1), requires_grad=True)
+    with profiler.profile() as prof:
+        for _ in range(100):
+            y = x**2
+            y.backward()
+    assert counts(prof) == {
+        "pow": 200,
+        "mul": 200,
+        "PowBackward0": 100,
+        "torch::autograd::AccumulateGrad": 100,
+        "torch::autograd::GraphRoot": 100,
+    }
+
+
+# rows: PROF-03
+def test_the_result_of_backward_is_the_same_while_it_is_profiled():
+    def gradient(profiled):
+        x = gradlib.arange(6.0).reshape(2, 3).requires_grad_()
+        with profiler.profile(enabled=profiled):
+            (x.sin() * x + x.sum(0)).square().mean().backward()
+        return x.grad
+
+    assert gradlib.equal(gradient(True), gradient(False))
+
+
+# rows: PROF-02
+def test_disabled_profile_records_nothing():
+    with profiler.profile(enabled=False) as prof:
+        gradlib.ones(2) * 2
+        assert not modes.has_flag(modes.PROFILE)
+    assert isinstance(prof, profiler.profile)
+    assert prof.function_events == []
+    assert prof.key_averages() == []
+    assert prof.table() == ""
+
+
+# rows: PROF-04
+def test_a_profile_cannot_be_entered_twice():
+    prof = profiler.profile()
+    with prof, pytest.raises(RuntimeError, match="Profiler context manager is not reentrant"):
+        prof.__enter__()
+    with pytest.raises(RuntimeError, match="Profiler context manager is not reentrant"):
+        prof.__enter__()
+    assert not modes.has_flag(modes.PROFILE)
+
+
+def test_two_profiles_nest():
+    x = gradlib.ones(2)
+    with profiler.profile() as outer:
+        x * 2
+        with profiler.profile() as inner:
+            x + 1
+        x - 1
+    assert counts(outer) == {"mul": 1, "add": 1, "sub": 1}
+    assert counts(inner) == {"add": 1}
+
+
+def test_events_are_there_when_the_block_has_ended():
+    with profiler.profile() as prof:
+        assert str(prof) == repr(prof) == "<unfinished profile>"
+        with pytest.raises(RuntimeError, match="Profiler didn't finish running"):
+            prof.key_averages()
+    assert prof.key_averages() == []
+
+
+# rows: PROF-05
+def test_other_threads_are_absent():
+    x = gradlib.ones(2, requires_grad=True)
+    with profiler.profile() as prof:
+        thread = threading.Thread(target=lambda: x.exp().sum().backward())
+        thread.start()
+        thread.join()
+        x * 2
+    assert counts(prof) == {"mul": 1}
+
+
+# rows: PROF-05
+def test_backward_passes_in_threads_of_the_engine_are_present():
+    def nested(depth):
+        class Inner(gradlib.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x * 1
+
+            @staticmethod
+            def backward(ctx, g):
+                with gradlib.enable_grad():
+                    y = gradlib.ones(1, requires_grad=True)
+                    (nested(depth - 1)(y) if depth else y.exp()).sum().backward()
+                return g
+
+        return Inner.apply
+
+    x = gradlib.ones(1, requires_grad=True)
+    with profiler.profile() as prof:
+        nested(60)(x).sum().backward()
+    assert counts(prof)["InnerBackward"] == 61
+    assert counts(prof)["ExpBackward0"] == 1
+    assert len({e.thread for e in prof.function_events}) == 2
+
+
+# rows: PROF-06 PROF-07
+def test_devices_that_are_not_there():
+    unavailable = pytest.warns(UserWarning, match="CUDA is not available, disabling CUDA profiling")
+    if not gradlib.cuda.is_available():
+        with unavailable, pytest.warns(FutureWarning, match="use_cuda"):
+            prof = profiler.profile(use_cuda=True)
+        assert prof.use_device is None
+        with prof:
+            gradlib.ones(2) * 2
+        assert counts(prof) == {"mul": 1}
+    with pytest.warns(UserWarning, match="The zz is not a valid device option."):
+        assert profiler.profile(use_device="zz").use_device is None
+    with pytest.warns(UserWarning, match="XPU is not available, disabling XPU profiling"):
+        assert profiler.profile(use_device="xpu").use_device is None
+
+
+# rows: PROF-06
+@pytest.mark.usefixtures("cuda")
+def test_device_times():
+    x = gradlib.ones(1000, device="cuda", requires_grad=True)
+    y = gradlib.ones(10, device="cuda:1")
+    with profiler.profile(use_device="cuda", profile_memory=True) as prof:
+        start, end = (gradlib.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        (x * 2).sum().backward()
+        end.record()
+        gradlib.cat([y, y])
+        gradlib.ones(3) + 1
+    events = {e.name: e for e in prof.function_events}
+    assert [k.name for k in events["mul"].kernels] == ["mul"]
+    assert events["cat"].kernels[0].device == 1 and events["mul"].kernels[0].device == 0
+    assert events["add"].kernels == [] and events["add"].device_time_total == 0
+    node = events["MulBackward0"]
+    assert node.kernels == [] and node.device_time_total == sum(
+        child.device_time_total for child in node.cpu_children
+    )
+    assert len(events["torch::autograd::AccumulateGrad"].kernels) == 1
+    between = start.elapsed_time(end) * 1e3
+    on_first = sum(k.duration for e in prof.function_events for k in e.kernels if k.device == 0)
+    assert 0 < on_first <= between
+    forward = next(e for e in prof.function_events if e.name == "mul")
+    assert forward.device_memory_usage == 4000 and forward.cpu_memory_usage == 0
+    table = prof.key_averages().table(sort_by="cuda_time_total")
+    assert "Self CUDA" in table and "CUDA Mem" in table
+
+
+# rows: PROF-06
+@pytest.mark.usefixtures("cuda")
+def test_use_cuda_is_the_older_name():
+    with pytest.warns(FutureWarning, match="use_cuda"):
+        prof = profiler.profile(use_cuda=True)
+    assert prof.use_device == "cuda"
+    with prof:
+        gradlib.ones(3, device="cuda") * 2
+    assert named(prof, "mul").cuda_time_total > 0
+
+
+# rows: PROF-08
+def test_shapes():
+    prof, _ = twice_in_profile(record_shapes=True)
+    assert named(prof, "mul").input_shapes == [[3, 4], []]
+
+
+# rows: PROF-08
+def test_shapes_of_lists_other_arguments_and_nodes():
+    x = gradlib.ones(2, 3, requires_grad=True)
+    with profiler.profile(record_shapes=True) as prof:
+        gradlib.cat([x, x]).sum(0, True).sum().backward()
+    assert named(prof, "cat").input_shapes[0] == []
+    assert named(prof, "CatBackward0").input_shapes == [[4, 3]]
+    assert named(prof, "torch::autograd::AccumulateGrad").input_shapes == [[2, 3]]
+    first_sum = next(e for e in prof.function_events if e.name == "sum")
+    assert first_sum.input_shapes[0] == [4, 3]
+    assert all(shape == [] for shape in first_sum.input_shapes[1:])
+
+
+# rows: PROF-09
+def test_flops_of_products():
+    a, b = gradlib.ones(2, 3), gradlib.ones(3, 4)
+    with profiler.profile(with_flops=True) as prof:
+        a @ b
+        a + 1
+    assert {e.name: e.flops for e in prof.function_events} == {"mm": 48, "add": 0}
+    assert "Total FLOPs" in prof.table()
+
+
+# rows: PROF-09
+@pytest.mark.parametrize(
+    ("run", "flops"),
+    [
+        (lambda t: t(5, 2, 3) @ t(5, 3, 4), 2 * 5 * 2 * 3 * 4),
+        (lambda t: t(5, 2, 3) @ t(3, 4), 2 * 5 * 2 * 3 * 4),
+        (lambda t: t(2, 3) @ t(3), 2 * 2 * 3),
+        (lambda t: t(3) @ t(3), 2 * 3),
+        (lambda t: t(3) @ t(3, 4), 2 * 3 * 4),
+        (lambda t: gradlib.bmm(t(5, 2, 3), t(5, 3, 4)), 2 * 5 * 2 * 3 * 4),
+        (lambda t: gradlib.addmm(t(4), t(2, 3), t(3, 4)), 2 * 2 * 3 * 4),
+        (lambda t: gradlib.baddbmm(t(5, 2, 4), t(5, 2, 3), t(5, 3, 4)), 2 * 5 * 2 * 3 * 4),
+        (lambda t: gradlib.nn.functional.linear(t(6, 3), t(4, 3), t(4)), 2 * 6 * 3 * 4),
+        (lambda t: gradlib.nn.functional.conv2d(t(2, 3, 8, 8), t(4, 3, 3, 3)), 2 * 2 * 36 * 4 * 27),
+        (
+            lambda t: gradlib.nn.functional.conv2d(
+                t(2, 4, 9, 9), t(6, 2, 3, 3), stride=2, padding=1, groups=2
+            ),
+            2 * 2 * 25 * 6 * 18,
+        ),
+    ],
+)
+def test_flops_of_each_kind_of_product(run, flops):
+    with profiler.profile(with_flops=True) as prof:
+        run(gradlib.ones)
+    assert prof.total_average().flops == flops
+
+
+# rows: PROF-09
+def test_flops_of_attention():
+    q, k, v = gradlib.ones(2, 3, 4, 8), gradlib.ones(2, 3, 5, 8), gradlib.ones(2, 3, 5, 6)
+    with profiler.profile(with_flops=True) as prof:
+        gradlib.nn.functional.scaled_dot_product_attention(q, k, v)
+    assert prof.total_average().flops == 2 * (2 * 3) * (4 * 8 * 5 + 4 * 5 * 6)
+
+
+# rows: PROF-10
+def test_memory_of_results():
+    x = gradlib.ones(4, 4)
+    with profiler.profile(profile_memory=True) as prof:
+        y = x * 2
+        y.view(16)
+        z = x[1:] + 1
+        x.add_(1)
+    assert named(prof, "mul").cpu_memory_usage == 64
+    assert named(prof, "view").cpu_memory_usage == 0
+    assert named(prof, "add").cpu_memory_usage == 48
+    assert named(prof, "add_").cpu_memory_usage == 0
+    assert "CPU Mem" in prof.table() and "64 B" in prof.table()
+    assert z.shape == (3, 4)
+
+
+# rows: PROF-10
+def test_memory_is_released():
+    x = gradlib.ones(4, 4)
+    with profiler.profile(profile_memory=True) as prof:
+        y = x * 2
+        with profiler.record_function("inside"):
+            y = y + 1  # releases the product
+        view = y[0]
+        del y
+        assert "[memory]" not in view.shape
+        del view
+    inside = named(prof, "inside")
+    assert inside.cpu_memory_usage == 0
+    assert inside.self_cpu_memory_usage == -64
+    assert named(prof, "[memory]").cpu_memory_usage == -64
+    assert prof.total_average().self_cpu_memory_usage == 0
+
+
+# rows: PROF-11
+def test_stack_has_file_line_and_function():
+    x = gradlib.ones(2)
+
+    def work():
+        return x * 2
+
+    with profiler.profile(with_stack=True) as prof:
+        work()
+    line = work.__code__.co_firstlineno + 1
+    stack = named(prof, "mul").stack
+    assert stack[0] == f"{__file__}({line}): work"
+    assert stack[1].startswith(__file__) and stack[1].endswith(
+        "test_stack_has_file_line_and_function"
+    )
+    assert not any("gradlib/core" in entry for entry in stack)
+
+
+# rows: PROF-11
+def test_backward_has_the_stack_of_forward():
+    x = gradlib.ones(2, requires_grad=True)
+    with profiler.profile(with_stack=True) as prof:
+        y = x.exp()
+        y.backward(gradlib.ones(2))
+    assert named(prof, "ExpBackward0").stack == named(prof, "exp").stack
+    assert named(prof, "mul").stack == named(prof, "exp").stack
+
+
+# rows: PROF-12
+def test_module_hierarchy():
+    class Inner(gradlib.nn.Module):
+        def forward(self, x):
+            return x.exp()
+
+    class Outer(gradlib.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = Inner()
+
+        def forward(self, x):
+            return self.inner(x) + 1
+
+    x, model = gradlib.ones(2, requires_grad=True), Outer()
+    with profiler.profile(with_modules=True) as prof:
+        y = model(x).sum()
+        y.backward()
+    assert named(prof, "exp").module_hierarchy == "Outer.Inner"
+    assert named(prof, "add").module_hierarchy == "Outer"
+    assert named(prof, "sum").module_hierarchy == ""
+    assert named(prof, "ExpBackward0").module_hierarchy == "Outer.Inner"
+    model(x)
+    assert not gradlib.nn.Module._hooked  # calls are as cheap as before
+
+
+# rows: PROF-13
+def test_options_without_effect():
+    prof, _ = twice_in_profile(use_kineto=True, experimental_config=object())
+    assert counts(prof) == {"mul": 1}
+
+
+# rows: PROF-14
+def test_use_cpu_false_needs_kineto():
+    with pytest.raises(AssertionError, match="Device-only events supported only with Kineto"):
+        profiler.profile(use_cpu=False)
+    profiler.profile(use_cpu=False, use_kineto=True)
+
+
+# rows: PROF-15
+def test_use_mtia():
+    with pytest.warns(UserWarning, match="MTIA is not available"):
+        profiler.profile(use_mtia=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        profiler.profile(use_mtia=False)
+
+
+# rows: PROF-16
+def test_events_have_the_documented_attributes():
+    prof, _ = twice_in_profile()
+    events = prof.function_events
+    assert isinstance(events, profiler.EventList)
+    (event,) = events
+    assert isinstance(event, profiler.FunctionEvent)
+    assert event.name == event.key == "mul" and event.id == 0 and event.count == 1
+    assert event.time_range.start < event.time_range.end
+    assert event.thread == 1 and event.scope == 0 and event.sequence_nr >= 0
+    assert event.cpu_parent is None and event.cpu_children == [] and event.kernels == []
+    assert event.input_shapes == [] and event.stack == [] and event.flops == 0
+
+
+# rows: PROF-17
+def test_events_nest():
+    x = gradlib.ones(2, requires_grad=True)
+    with profiler.profile() as prof, profiler.record_function("outer"):
+        with profiler.record_function("inner"):
+            x * 2
+        x + 1
+    outer, inner, mul, add = prof.function_events
+    assert outer.cpu_children == [inner, add] and inner.cpu_children == [mul]
+    assert add.cpu_parent is outer and mul.cpu_parent is inner and outer.cpu_parent is None
+    assert outer.self_cpu_time_total == pytest.approx(
+        outer.cpu_time_total - inner.cpu_time_total - add.cpu_time_total
+    )
+
+
+# rows: PROF-22
+def test_self_times_sum_up():
+    prof, _ = twice_in_profile()
+    assert prof.self_cpu_time_total == sum(e.self_cpu_time_total for e in prof.function_events) > 0
+
+
+# rows: PROF-28
+def test_record_function_as_context_manager_and_decorator():
+    x = gradlib.ones(2)
+
+    @profiler.record_function("power")
+    def power(n):
+        """x to the n."""
+        return x * power(n - 1) if n else x
+
+    assert power.__name__ == "power" and power.__doc__ == "x to the n."
+    with profiler.profile() as prof:
+        with profiler.record_function("label", "arguments"):
+            x + 1
+        assert power(2).tolist() == [1, 1]
+    label = named(prof, "label")
+    assert [e.name for e in label.cpu_children] == ["add"]
+    assert label.scope == 7 and label.is_user_annotation
+    assert counts(prof) == {"label": 1, "add": 1, "power": 3, "mul": 2}
+    first = next(e for e in prof.function_events if e.name == "power")
+    assert [e.name for e in first.cpu_children] == ["power", "mul"]
+
+
+# rows: PROF-28
+def test_a_label_may_outlive_the_profile():
+    label = profiler.record_function("long")
+    with profiler.profile() as prof:
+        label.__enter__()
+        gradlib.ones(2) * 2
+    label.__exit__(None, None, None)
+    assert counts(prof) == {"mul": 1}
+
+
+def test_in_place_operations_and_custom_functions():
+    class Double(gradlib.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g + g
+
+    x = gradlib.ones(2, requires_grad=True)
+    with profiler.profile() as prof:
+        y = Double.apply(x)
+        y.mul_(3)
+        y.sum().backward()
+    double = named(prof, "Double")
+    assert [e.name for e in double.cpu_children] == ["mul"]
+    backward = named(prof, "DoubleBackward")
+    assert [e.name for e in backward.cpu_children] == ["add"]
+    assert backward.sequence_nr == double.sequence_nr
+    assert named(prof, "mul_").sequence_nr == double.sequence_nr + 1
+    assert x.grad.tolist() == [6, 6]
+
+
+def test_an_op_that_raises_is_recorded_and_leaves_the_profiler_on():
+    with profiler.profile() as prof:
+        with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+            gradlib.ones(2, 3) @ gradlib.ones(2, 3)
+        with pytest.raises(RuntimeError, match="size of tensor"):
+            gradlib.ones(2) * gradlib.ones(3)
+        gradlib.ones(2) + 1
+    assert counts(prof)["mul"] == 1 and counts(prof)["add"] == 1
+    assert not modes.has_flag(modes.PROFILE)
+
+
+def test_an_error_in_backward_ends_all_ranges():
+    class Bad(gradlib.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, g):
+            raise ValueError("no")
+
+    x = gradlib.ones(2, requires_grad=True)
+    with profiler.profile() as prof:
+        with pytest.raises(ValueError, match="no"):
+            Bad.apply(x).sum().backward()
+        x * 2
+    assert named(prof, "mul").cpu_parent is None
+    assert counts(prof)["BadBackward"] == 1
+
+
+def test_modes_work_while_profiled():
+    x = gradlib.ones(3, requires_grad=True)
+    with profiler.profile() as prof:
+        with gradlib.no_grad():
+            assert not (x * 2).requires_grad
+        with gradlib.inference_mode():
+            assert (x * 2).is_inference()
+        with gradlib.autograd.graph.saved_tensors_hooks(lambda t: t * 1, lambda t: t):
+            x.exp()
+        assert gradlib.vmap(lambda row: row.sum())(gradlib.ones(2, 3)).tolist() == [3, 3]
+        with gradlib.autograd.forward_ad.dual_level():
+            dual = gradlib.autograd.forward_ad.make_dual(x.detach(), gradlib.ones(3))
+            tangent = gradlib.autograd.forward_ad.unpack_dual(dual * 3).tangent
+            assert tangent.tolist() == [3, 3, 3]
+    assert [e.sequence_nr for e in prof.function_events if e.name == "mul"][:2] == [-1, -1]
+
+
+def test_events_beyond_the_limit_are_dropped_with_a_warning():
+    x = gradlib.ones(2)
+    prof = profiler.profile(max_events=3)
+    prof.__enter__()
+    for _ in range(5):
+        x * 2
+    with pytest.warns(UserWarning, match=r"kept 3 events and dropped 2"):
+        prof.__exit__(None, None, None)
+    assert counts(prof) == {"mul": 3}
+
+
+# rows: SEQ-07
+def test_sequence_numbers_join_forward_and_backward():
+    x = gradlib.rand(3, requires_grad=True)
+    with profiler.profile() as prof:
+        a = x * 2
+        b = a.exp()
+        c = b.sum()
+        expected = [t.grad_fn._sequence_nr() for t in (a, b, c)]
+        c.backward()
+    forward = [e for e in prof.function_events if e.scope == 0 and e.sequence_nr >= 0]
+    assert [e.name for e in forward] == ["mul", "exp", "sum"]
+    assert [e.sequence_nr for e in forward] == expected
+    nodes = {e.name: e.sequence_nr for e in prof.function_events if e.scope == 1}
+    assert [nodes[f"{name}Backward0"] for name in ("Mul", "Exp", "Sum")] == expected
+    assert nodes["torch::autograd::AccumulateGrad"] == -1
+
+
+# rows: SEQ-07
+def test_sequence_numbers_of_double_backward():
+    x = gradlib.rand(3, requires_grad=True)
+    with profiler.profile() as prof:
+        (g,) = gradlib.autograd.grad(x.exp().sum(), x, create_graph=True)
+        number = g.grad_fn._sequence_nr()
+        gradlib.autograd.grad(g.sum(), x)
+    inside = [e.sequence_nr for e in prof.function_events if e.name == "mul"]
+    assert number in inside
+    twice = [e for e in prof.function_events if e.sequence_nr == number and e.scope == 1]
+    assert [e.name for e in twice] == ["MulBackward0"]
+
+
+# rows: SEQ-01
+def test_numbers_are_consecutive():
+    x = gradlib.ones(2, requires_grad=True)
+    a = x * 2
+    b = a.exp()
+    assert a.grad_fn._sequence_nr() + 1 == b.grad_fn._sequence_nr()
+    with profiler.profile():
+        c = b.sin()
+        d = c.cos()
+    assert c.grad_fn._sequence_nr() + 1 == d.grad_fn._sequence_nr()
+    assert recording.peek_seq() == d.grad_fn._sequence_nr() + 1
+
+
+# rows: SEQ-09
+def test_accumulation_comes_first_then_the_newest_node():
+    x, z = gradlib.ones(2, requires_grad=True), gradlib.ones(2, requires_grad=True)
+    with profiler.profile() as prof:
+        (x * 2 + (z * 3).exp()).sum().backward()
+    leaf = (x * 2).grad_fn.next_functions[0][0]
+    assert leaf._sequence_nr() == 2**64 - 1
+    order = [e.name for e in prof.function_events if e.scope == 1]
+    assert order[1:] == [
+        "SumBackward0",
+        "AddBackward0",
+        "ExpBackward0",
+        "MulBackward0",
+        "torch::autograd::AccumulateGrad",
+        "MulBackward0",
+        "torch::autograd::AccumulateGrad",
+    ]
+
+
+# rows: PROF-44
+def test_an_op_without_profiler_knows_nothing_of_it(monkeypatch):
+    def refuse(*args):
+        raise AssertionError("a recorder was asked for")
+
+    for name in ("run_inplace", "run_node", "run_root", "Span", "peek_seq"):
+        monkeypatch.setattr(recording, name, refuse)
+    monkeypatch.setattr("gradlib.core.dispatch.peek_seq", refuse)
+    x = gradlib.ones(2, requires_grad=True)
+    (x * 2).exp().sum().backward()
+    gradlib.ones(2).add_(1)
+    mul = REGISTRY["mul"]
+    mul.call(x, 2)
+    known = set(mul.call.__code__.co_names)
+    assert not known & {"recorder", "recording", "run_op", "PROFILE", "perf_counter_ns", "nvtx"}
+    assert codegen.shared.active == 0
+
+
+def test_counts_of_a_training_step():
+    model = gradlib.nn.Sequential(
+        gradlib.nn.Linear(3, 4), gradlib.nn.Tanh(), gradlib.nn.Linear(4, 1)
+    )
+    optimizer = gradlib.optim.SGD(model.parameters(), lr=0.1)
+    with profiler.profile() as prof:
+        optimizer.zero_grad()
+        model(gradlib.ones(5, 3)).square().mean().backward()
+        optimizer.step()
+    found = Counter(e.name for e in prof.function_events)
+    assert found["linear"] == 2 and found["tanh"] == 1 and found["AddmmBackward0"] == 2
+    assert found["torch::autograd::AccumulateGrad"] == 4
+    assert found["Optimizer.step#SGD.step"] == 1
