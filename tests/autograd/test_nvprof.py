@@ -141,7 +141,7 @@ def test_names_times_and_kernels(file):
 
     parsed = parse_nvprof_trace(str(path))
     assert type(parsed) is list and isinstance(parsed[0], FunctionEvent)
-    assert shown(parsed) == shown(events)
+    assert shown(parsed) == shown(load_nvprof(path))
 
 
 # rows: PROF-34
