@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import sys
 import weakref
@@ -49,10 +50,10 @@ class Collector:
             self.dropped += 1
             return
         name, seq, scope, details, start = token
-        if seq >= 0 and result.__class__ is Tensor and result._fn is not None:
-            seq = (
-                result._fn.seq
-            )  # certain: before the op, another thread might still have taken the number
+        if seq >= 0 and result.__class__ is Tensor:
+            node = result._fn
+            if node is not None and node.seq > seq:
+                seq = node.seq  # somebody else took the number that was foreseen
         records.extend((name, seq, scope, details, start, end, get_ident()))
 
     def finish(self) -> None:
@@ -94,15 +95,16 @@ class Details:
 class DetailedCollector(Collector):
     """A recorder that notes what the options of `profile` ask for.
 
-    Memory: an op allocates the bytes of its results that lie in memory of their own, not in that of an argument. They
-    are released when the last array on that memory is gone. What an op's kernel needs for itself and frees again,
-    and tensors that are made by no op, are not counted.
+    Memory: an op allocates the bytes of its results that lie in memory of their own, not in that of an argument;
+    functions that make tensors from nothing (zeros, randn, tensor...) allocate theirs in the event around them. Memory
+    is released when the last array on it is gone. What a kernel needs for itself and frees again is not counted, nor
+    are gradients that backward copies into place, nor memory that was there before the profile.
     """
 
     def __init__(self, limit: int, options: Any):
         super().__init__(limit, options)
         self.live: dict[int, tuple] = {}  # id of a weak reference -> (it, bytes, on a device)
-        self.releases: list[tuple] = []  # (time_ns, thread, bytes, on a device)
+        self.changes: list[tuple] = []  # outside of ops: (time_ns, thread, bytes, on a device)
         self.timers: Any = None
         if options.use_device == "cuda":
             from ._device_times import Timers
@@ -144,27 +146,35 @@ class DetailedCollector(Collector):
 
     def count_memory(self, details: Details, result: Any) -> None:
         """Note the memory that the results of an op own, and when it is released."""
-        known = {id(owner(a._array)) for a in flat(details.args) if isinstance(a, Tensor)}
+        known = {memory_id(a._array) for a in flat(details.args) if isinstance(a, Tensor)}
         for out in result if isinstance(result, tuple) else (result,):
-            array = owner(out._array) if isinstance(out, Tensor) else None
-            if array is None or id(array) in known:
+            if not isinstance(out, Tensor) or memory_id(out._array) in known:
                 continue
-            known.add(id(array))
-            on_device = not isinstance(array, np.ndarray)
-            if on_device:
+            array = owner(out._array)
+            known.add(memory_id(array))
+            if self.watch(array):
                 details.device_allocated += array.nbytes
             else:
                 details.allocated += array.nbytes
-            try:
-                reference = weakref.ref(array, self.released)
-            except TypeError:  # some array classes cannot be watched
-                continue
+
+    def created(self, tensor: Tensor) -> None:
+        """Note the memory of a new tensor that no op made."""
+        if self.options.profile_memory:
+            array = owner(tensor._array)
+            self.changes.append((perf_counter_ns(), get_ident(), array.nbytes, self.watch(array)))
+
+    def watch(self, array: Any) -> bool:
+        """Note the release of `array` when it comes; returns whether it is on a device."""
+        on_device = not isinstance(array, np.ndarray)
+        with contextlib.suppress(TypeError):  # some array classes cannot be watched
+            reference = weakref.ref(array, self.released)
             self.live[id(reference)] = (reference, array.nbytes, on_device)
+        return on_device
 
     def released(self, reference: Any) -> None:
         entry = self.live.pop(id(reference), None)
         if entry is not None:
-            self.releases.append((perf_counter_ns(), get_ident(), entry[1], entry[2]))
+            self.changes.append((perf_counter_ns(), get_ident(), -entry[1], entry[2]))
 
     def device_times(self) -> dict[int, tuple[int, float]]:
         if self.timers is None:
@@ -188,6 +198,12 @@ def owner(array: Any) -> Any:
     while isinstance(array.base, array.__class__):
         array = array.base
     return array
+
+
+def memory_id(array: Any) -> int:
+    """What arrays on the same memory have in common. Not all views of a device array have a base."""
+    array = owner(array)
+    return id(array) if isinstance(array, np.ndarray) else id(array.data.mem)
 
 
 def shapes_of(args: Any, attrs: tuple) -> list:
@@ -224,10 +240,9 @@ def make_events(collector: Collector, options: Any) -> EventList:
 def _make_events(collector: Collector, options: Any) -> EventList:
     origin, threads = collector.began_ns, {}
     device = collector.device_times()
-    fields = [collector.records[k::FIELDS] for k in range(FIELDS)]
-    starts, ends = fields[4], fields[5]
+    records = list(zip(*[iter(collector.records)] * FIELDS, strict=True))
     # by start; of equal times, the range around the others, which ended last, comes first
-    order = sorted(range(len(starts)), key=lambda i: (starts[i], -ends[i], -i))
+    order = sorted(range(len(records)), key=lambda i: (records[i][4], -records[i][5], -i))
     events = EventList(
         use_device=options.use_device,
         profile_memory=options.profile_memory,
@@ -237,7 +252,7 @@ def _make_events(collector: Collector, options: Any) -> EventList:
     )
     texts: dict[tuple, str] = {}
     for number, i in enumerate(order):
-        name, seq, scope, details, start, end, ident = [field[i] for field in fields]
+        name, seq, scope, details, start, end, ident = records[i]
         event = FunctionEvent(
             number, name, threads.setdefault(ident, len(threads) + 1),
             (start - origin) / 1e3, (end - origin) / 1e3,
@@ -273,17 +288,18 @@ def fill_in(event: FunctionEvent, details: Details, texts: dict[tuple, str]) -> 
 
 
 def account_memory(events: EventList, collector: Any, threads: dict[int, int]) -> None:
-    """Charge releases to the innermost event at that time, and all memory to the events around it, too.
+    """Charge changes of memory to the innermost event at that time, and all memory to the events around it, too.
 
-    Releases outside of any event become events of their own.
+    Changes outside of any event become events of their own.
     """
     by_thread: dict[int, list[FunctionEvent]] = {}
     for event in events:
         by_thread.setdefault(event.thread, []).append(event)
     outside = []
     cursors = {thread: Sweep(mine) for thread, mine in by_thread.items()}
-    for time, ident, nbytes, on_device in sorted(collector.releases, key=lambda r: r[0]):
-        thread, at = threads.get(ident, 0), (time - collector.began_ns) / 1e3
+    for time, ident, nbytes, on_device in sorted(collector.changes, key=lambda change: change[0]):
+        thread = threads.setdefault(ident, len(threads) + 1)
+        at = (time - collector.began_ns) / 1e3
         event = cursors[thread].innermost(at) if thread in cursors else None
         if event is None:
             event = FunctionEvent(
@@ -291,9 +307,9 @@ def account_memory(events: EventList, collector: Any, threads: dict[int, int]) -
             )
             outside.append(event)
         if on_device:
-            event.device_memory_usage -= nbytes
+            event.device_memory_usage += nbytes
         else:
-            event.cpu_memory_usage -= nbytes
+            event.cpu_memory_usage += nbytes
     for event in reversed(events):  # children come after their parents
         if event.cpu_parent is not None:
             event.cpu_parent.cpu_memory_usage += event.cpu_memory_usage

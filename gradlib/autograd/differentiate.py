@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core import engine, errors
+from ..core.batched import BatchLevel, Unbatchable
 from ..core.modes import state
 from ..core.node import AccumulateGrad, Node, edge
 from ..core.tensor import Tensor
@@ -171,9 +172,7 @@ def _other_leaves(edges, targets) -> list[tuple[Node, int]]:
 
 
 def _batched(outs, ins, grads, keep_graph, create_graph, allow_unused, materialize_grads) -> tuple:
-    """One backward for each entry of the first dimension of the gradients."""
-    from ..ops.join import stack
-
+    """The gradients for each entry of a batch of `grads` (first dimension): in one pass, if the graph allows it."""
     sizes = {g.shape[0] if g is not None and g.dim() else None for g in grads}
     for out, g in zip(outs, grads, strict=True):
         if g is None or not g.dim() or g.shape[1:] != out.shape or len(sizes) != 1:
@@ -184,22 +183,43 @@ def _batched(outs, ins, grads, keep_graph, create_graph, allow_unused, materiali
                 f"output has a shape of {out.shape}."
             )
     n: Any = sizes.pop()
+    options = create_graph, True, allow_unused, False, materialize_grads
+    if n:
+        try:
+            return _at_once(n, outs, ins, grads, keep_graph, options)
+        except Unbatchable:
+            pass
+    return _one_by_one(n, outs, ins, grads, keep_graph, options)
+
+
+def _at_once(n: int, outs, ins, grads, keep_graph: bool, options: tuple) -> tuple:
+    level = BatchLevel(n, "error")
+    with level.running():
+        found = grad(outs, ins, [level.entry(g, 0) for g in grads], True, *options)
+    if not keep_graph:
+        _release(edge(out)[0] if isinstance(out, Tensor) else out.node for out in outs)
+    return tuple(None if g is None else level.result(g, 0) for g in found)
+
+
+def _release(roots) -> None:
+    """Free the saved tensors of all nodes reached from `roots`, as a pass that does not keep the graph does."""
+    seen: set[Node] = set()
+    stack = [node for node in roots if node is not None]
+    while stack:
+        node = stack.pop()
+        if node not in seen:
+            seen.add(node)
+            stack += [t for t in node.targets() if t is not None]
+            node.release()
+
+
+def _one_by_one(n: int, outs, ins, grads, keep_graph: bool, options: tuple) -> tuple:
+    from ..ops.join import stack
+
     rows = []
     for k in range(n):
         last = k == n - 1
-        rows.append(
-            grad(
-                outs,
-                ins,
-                [g[k] for g in grads],
-                keep_graph or not last,
-                create_graph,
-                True,
-                allow_unused,
-                False,
-                materialize_grads,
-            )
-        )
+        rows.append(grad(outs, ins, [g[k] for g in grads], keep_graph or not last, *options))
     return tuple(
         None if column[0] is None else stack(list(column)) for column in zip(*rows, strict=True)
     )

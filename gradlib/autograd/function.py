@@ -341,9 +341,9 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
         if setup or kwargs:
             args = _bound(cls.forward, args, kwargs, setup)
         if bits and state.interposers:
-            handler = getattr(state.interposers[-1], "call_function", None)
-            if handler is not None:
-                return handler(cls, args)
+            for interposer in reversed(state.interposers):
+                if hasattr(interposer, "call_function"):
+                    return interposer.call_function(cls, args)
         if bits & PROFILE:
             span = recording.function_span(cls.__name__, args)
         needs, edges, inputs = [], [], []

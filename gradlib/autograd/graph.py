@@ -95,23 +95,33 @@ class saved_tensors_hooks:
 class save_on_cpu(saved_tensors_hooks):
     """Keep what is saved for backward in host memory, and bring it back when it is needed.
 
-    pin_memory: copy through pinned memory, which lets the copy back overlap with computation.
+    pin_memory: copy to pinned memory on a stream beside the computation, and in backward fetch what is needed next
+    while it computes (`autograd/_offload.py`).
     Tensors on the CPU are kept as they are, without a copy.
+
+    Example:
+        >>> with gradlib.autograd.graph.save_on_cpu(pin_memory=True):
+        ...     loss = model(x).sum()
+        >>> loss.backward()
     """
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
-        def pack(tensor: Tensor):
-            if pin_memory and tensor.is_cuda:
-                from ..ops.create import empty
+        offload: Any = None
 
-                packed = empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
-                packed.copy_(tensor)
-                return tensor.device, packed
-            return tensor.device, tensor.cpu()
+        def pack(tensor: Tensor):
+            nonlocal offload
+            if not (pin_memory and tensor.is_cuda):
+                return tensor.device, tensor.cpu()
+            if offload is None:
+                from ._offload import Offload
+
+                offload = Offload()
+            return offload.pack(tensor)
 
         def unpack(packed):
-            device, tensor = packed
-            return tensor.to(device, non_blocking=pin_memory)
+            if pin_memory and packed[0].type == "cuda":
+                return offload.unpack(packed)
+            return packed[1].to(packed[0])
 
         super().__init__(pack, unpack)
 
@@ -301,11 +311,11 @@ def allow_mutation_on_saved_tensors() -> Iterator[_AllowMutationOnSavedContext]:
     context = _AllowMutationOnSavedContext()
     with saved_tensors_hooks(context.pack, context.unpack):
         state.saved_observer = context
-        set_flag(OBSERVE, True)
+        had = set_flag(OBSERVE, True)
         try:
             yield context
         finally:
             context.active = False
             context.clear()
             state.saved_observer = None
-            set_flag(OBSERVE, False)
+            set_flag(OBSERVE, had)

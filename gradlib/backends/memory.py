@@ -26,7 +26,9 @@ class Allocator:
     def __init__(self, cuda: Any, pool: Any):
         self.cuda, self.pool = cuda, pool
         self.peak_used: Counter[int] = Counter()  # device -> most bytes in use so far
-        self.peak_held: Counter[int] = Counter()  # device -> most bytes taken from the device so far
+        self.peak_held: Counter[int] = (
+            Counter()
+        )  # device -> most bytes taken from the device so far
 
     def __call__(self, size: int) -> Any:
         try:
@@ -57,8 +59,8 @@ class Allocator:
         limit = self.pool.get_limit()
         lines = [
             f"CUDA out of memory. Tried to allocate {readable(size)}. GPU {device} has a total capacity of "
-            f"{readable(total)} of which {readable(free)} is free. {readable(used)} is in use by this process's arrays, "
-            f"{readable(held - used)} is reserved but unused"
+            f"{readable(total)} of which {readable(free)} is free. {readable(used)} is in use by arrays of this "
+            f"process, {readable(held - used)} is reserved but unused"
             + (f"; the pool's limit is {readable(limit)}." if limit else ".")
         ]
         rows = held_by_line(device)
@@ -89,7 +91,7 @@ def held_by_line(device: int) -> list[tuple[str, int, int]]:
     found: dict[int, tuple[str, int]] = {}  # address of a block -> (line, bytes)
 
     def add(array: Any, line: str) -> None:
-        data = getattr(array, "data", None)
+        data: Any = getattr(array, "data", None)
         if getattr(data, "device_id", None) == device:
             found.setdefault(data.mem.ptr, (line, int(data.mem.size)))
 

@@ -51,12 +51,14 @@ class Streams:
         self._lanes: Any = weakref.WeakValueDictionary()  # (device, stream pointer) -> Lane
         self._retired: deque[tuple[Any, Any]] = deque()  # (values, event after their last use)
         self._guarded: dict[int, set[Lane]] = {}  # id of an array -> the lanes that may read it when it dies
+        # While a graph is captured: what has to live as long as the graph. Its events cannot be asked whether they are
+        # done, and its work is done again.
+        self.held: list[Any] | None = None
 
     def current(self, device: int | None = None) -> Lane:
         """The lane of the current stream of `device`, by default the current device."""
-        if device is None:
-            device = self.cuda.runtime.getDevice()
-        return self.lane(device, self.cuda.get_current_stream(device))
+        index: int = self.cuda.runtime.getDevice() if device is None else device
+        return self.lane(index, self.cuda.get_current_stream(index))
 
     def lane(self, device: int, stream: Any) -> Lane:
         key = (device, stream.ptr)
@@ -77,6 +79,9 @@ class Streams:
 
     def retire(self, values: Any, lane: Lane) -> None:
         """Keep `values` until the work queued on `lane` so far, which may still read them, is done."""
+        if self.held is not None:
+            self.held.append(values)
+            return
         self._retired.append((values, lane.record()))
 
     def guard(self, array: Any, lane: Lane) -> None:
@@ -100,6 +105,8 @@ class Streams:
 
     def sweep(self) -> None:
         """Let go of what is no longer read. Never waits."""
+        if self.held is not None:
+            return
         retired = self._retired
         for _ in range(len(retired)):
             entry = retired.popleft()

@@ -94,7 +94,14 @@ class VmapInfo(NamedTuple):
 
 def levels_of(tensor: Any) -> frozenset[int]:
     """The ids of the vmaps (of all that ever ran) whose batch `tensor` depends on."""
-    return tensor.__dict__.get("_levels", NOWHERE) if isinstance(tensor, Tensor) else NOWHERE
+    if not isinstance(tensor, Tensor):
+        return NOWHERE
+    found = tensor.__dict__.get("_levels", NOWHERE)
+    if shared.batches:
+        from .batched import marks_of
+
+        found |= marks_of(tensor)
+    return found
 
 
 def add_levels(tensor: Tensor, levels: frozenset[int]) -> None:
@@ -117,6 +124,11 @@ def _live() -> set[int]:
 def refuse(tensor: Tensor, message: str) -> None:
     """RuntimeError if `tensor` depends on the batch of a running vmap."""
     found = levels_of(tensor)
+    if found and shared.batches:
+        from .batched import Unbatchable, is_logical
+
+        if is_logical(tensor):
+            raise Unbatchable  # done entry by entry, which raises if it is the function that asks
     if found and not found.isdisjoint(_live()):
         raise RuntimeError(message)
 

@@ -56,6 +56,4 @@ def depend(node: Any, i: int, gradient: Tensor) -> Tensor:
 
 def depend_all(node: Any, gradients: tuple) -> tuple:
     """`depend` for each gradient that there is."""
-    return tuple(
-        g if g is None or g._rg else depend(node, i, g) for i, g in enumerate(gradients)
-    )
+    return tuple(g if g is None or g._rg else depend(node, i, g) for i, g in enumerate(gradients))

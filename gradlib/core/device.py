@@ -55,5 +55,18 @@ class device:
     def __reduce__(self):
         return (device, (self.type, self.index))
 
+    def __enter__(self) -> device:
+        """Tensors made in the block are made on this device, unless another one is named."""
+        global default
+        _outer.append(default)
+        default = self
+        return self
+
+    def __exit__(self, *exc) -> None:
+        global default
+        default = _outer.pop()
+
 
 CPU = device("cpu")
+default = CPU  # where tensors are made when nothing is said
+_outer: list[device] = []  # defaults to go back to

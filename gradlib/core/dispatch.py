@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy._core import _exceptions as ufunc_errors
 
-from . import dtypes, errors, saved, streams, views
+from . import batched, dtypes, errors, saved, streams, views
 from .modes import ANOMALY, FORWARD_AD, INFERENCE, NO_GRAD, PROFILE, SAVED_HOOKS, shared, state
 from .node import edge, next_seq, peek_seq
 from .recording import OP, public_names
@@ -216,6 +216,11 @@ def execute(op, args: tuple, attrs: tuple) -> Any:
     """Kernel, wrapping and recording for prepared arguments."""
     from ..backends import backend_of
 
+    if shared.batches and (level := batched.level_of(args)) is not None:
+        other = batched.replacement(op)
+        if other is not None:
+            return other(*args, *attrs)
+        return record(op, args, attrs, *run_batched(level, op, args, attrs), inside=True)
     first = next(a for a in args if isinstance(a, Tensor))
     if shared.cuda is not None and first._array.__class__ is not ndarray:
         there = shared.cuda.elsewhere(first._array)
@@ -241,6 +246,24 @@ def execute(op, args: tuple, attrs: tuple) -> Any:
     if op.hidden:
         n = len(raw) - len(op.hidden)
         raw, hidden = (raw[0] if n == 1 else raw[:n]), raw[n:]
+    return record(op, args, attrs, raw, hidden)
+
+
+def run_batched(level, op, args: tuple, attrs: tuple) -> tuple[Any, tuple]:
+    """Raw result(s) inside a vmap that runs on all entries at once."""
+    try:
+        return batched.run(level, op, args, attrs), ()
+    except Exception as exc:
+        raise kernel_error(exc, op, args, attrs) from None
+
+
+def record(op, args: tuple, attrs: tuple, raw: Any, hidden: tuple, inside: bool = False) -> Any:
+    """Wrap the raw result(s) of `op` in Tensors with their history.
+
+    inside: of a vmap, where only logical tensors have a history (that of others is recorded with the physical ones).
+    """
+    first = next(a for a in args if isinstance(a, Tensor))
+    kwargs = dict(zip(op.attrs, attrs, strict=True))
     single = op.n_out == 1
     outs = [Tensor._make(raw)] if single else [Tensor._make(r) for r in raw]
     node = None
@@ -251,9 +274,10 @@ def execute(op, args: tuple, attrs: tuple) -> Any:
             if isinstance(a, Tensor)
             and a._rg
             and (op.vjp or op.variadic or op.tensors[i] in op.formulas)
+            and (not inside or batched.is_logical(a))
         ]
         if diff:
-            node = make_node(op, args, attrs, kwargs)
+            node = make_node(op, args, attrs, kwargs, inside)
             finish_node(node, outs, hidden)
             if op.elementwise and len(op.tensors) > 1:
                 set_broadcast(node, args, outs[0]._array.shape)
@@ -276,13 +300,13 @@ def attach_outputs(op, attrs: tuple, source: Tensor, outs: list, node) -> None:
 def _number(xp, number):
     if not isinstance(number, Number):
         return number
-    try:
-        return xp.number(number.value, number.dtype.np)
-    except OverflowError:  # integers wrap around
-        return xp.number(number.value, np.dtype("i8")).astype(number.dtype.np)
+    value, dtype = number.value, number.dtype.np
+    if dtype.kind in "iu" and dtype.itemsize < 8:  # integers wrap around
+        value = int(np.asarray(value, np.int64).astype(dtype))
+    return xp.number(value, dtype)
 
 
-def make_node(op, args: tuple, attrs: tuple, kwargs: dict):
+def make_node(op, args: tuple, attrs: tuple, kwargs: dict, inside: bool = False):
     """A node for `op` with edges, saved arguments and attributes; `finish_node` adds what comes from the outputs."""
     on_cpu = shared.cuda is None or not any(isinstance(a, Tensor) and a.is_cuda for a in args)
     node = object.__new__(op.node_class if on_cpu else op.device_node_class)
@@ -293,6 +317,7 @@ def make_node(op, args: tuple, attrs: tuple, kwargs: dict):
         takes = isinstance(a, Tensor) and (
             op.vjp is not None or op.variadic or op.tensors[i] in op.formulas
         )
+        takes = takes and (not inside or batched.is_logical(a))
         edges.append(edge(a) if takes else (None, 0))
     _set_edges(node, edges)
     if not op.variadic:
@@ -362,7 +387,8 @@ def kernel_error(exc: Exception, op, args: tuple, attrs: tuple) -> Exception:
     if op.check is not None and (refusal := op.check(args)) is not None:
         return refusal
     shapes = [tuple(a.shape) for a in args if isinstance(a, Tensor)]
-    if isinstance(exc, ValueError) and len(shapes) > 1 and (op.elementwise or "broadcast" in str(exc)):
+    broadcasts = op.elementwise or "broadcast together" in str(exc)
+    if isinstance(exc, ValueError) and len(shapes) > 1 and broadcasts:
         for other in shapes[1:]:
             found = errors.broadcast(shapes[0], other)
             if found is not None:

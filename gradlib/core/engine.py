@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from . import errors, modes, recording, streams
-from .modes import ANOMALY, FORWARD_AD, INFERENCE, NO_GRAD, PROFILE, shared, state
+from .modes import ANOMALY, FORWARD_AD, INFERENCE, NO_GRAD, PROFILE, VMAP, shared, state
 from .node import AccumulateGrad, Node, deliver
 from .storage import before_write, bump
 from .tensor import Tensor
@@ -46,7 +46,7 @@ class GraphTask:
     def __init__(self, keep_graph: bool, create_graph: bool, accumulate: bool):
         self.keep_graph, self.create_graph, self.accumulate = keep_graph, create_graph, accumulate
         # formulas run on Tensors when their result is differentiated again, or when somebody watches the ops
-        self.traced = create_graph or bool(state.bits & (FORWARD_AD | PROFILE))
+        self.traced = create_graph or bool(state.bits & (FORWARD_AD | PROFILE | VMAP))
         self.inbox: Any = {}  # Node -> what has arrived there; a StreamInbox between CUDA streams
         self.wanted: dict[tuple[Node, int], list[int]] = {}  # edge -> positions in `captured`
         self.captured: list[Any] = []
@@ -240,7 +240,10 @@ def run(
 
 def run_traced(node: Node, grad, inbox, recorder) -> None:
     """Run one node without hooks on Tensors, as a range of `recorder` if there is one."""
-    grads = tuple(grad) if grad.__class__ is list else (grad,) if grad is not None else (None,) * node.n_out
+    if grad.__class__ is list:
+        grads = tuple(grad)
+    else:
+        grads = (None,) * node.n_out if grad is None else (grad,)
     if recorder is None:
         outs = node.gradients(grads, True)
     else:

@@ -151,14 +151,16 @@ class Values:
 
     def hidden(self, name: str):
         """Kept by forward; on the way to a second derivative computed again, as a function of the inputs."""
-        value = saved.unpack_array(self.node, "h_" + name)
-        if not self.traced:
-            return value
         recompute = self.op.hidden[name]
-        if recompute is None:
+        if not self.traced or recompute is None:
+            value = saved.unpack_array(self.node, "h_" + name)
+            if not self.traced or not hasattr(value, "dtype"):
+                return value
             from .tensor import Tensor
 
-            return Tensor._make(value) if hasattr(value, "dtype") else value
+            return Tensor._make(value)
+        if getattr(self.node, "h_" + name, None) is saved.RELEASED:
+            saved.freed(self.node)
         from .op import parameters
 
         return recompute(*(self.get(w) for w in parameters(recompute)))

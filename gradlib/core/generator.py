@@ -47,6 +47,15 @@ def register_generator(device_type: str, kind: type[Generator]) -> None:
     _kinds[device_type] = kind
 
 
+def _kind_of(device_type: str) -> type[Generator] | None:
+    """The generator of a device that has not been used yet: its backend registers it."""
+    from ..backends import cupy
+
+    if device_type == "cuda" and cupy.why_not() is None:
+        cupy.get_backend()
+    return _kinds.get(device_type)
+
+
 class Generator:
     """A source of random numbers with its own seed and state; any thread may call it.
 
@@ -77,7 +86,7 @@ class Generator:
     def __new__(cls, device: Any = "cpu") -> Generator:
         where = Device(device)
         if cls is Generator and where.type != "cpu":
-            kind = _kinds.get(where.type)
+            kind = _kinds.get(where.type) or _kind_of(where.type)
             if kind is None:
                 raise RuntimeError(
                     f"Cannot get {where.type.upper()} generator: no {where.type.upper()} device is "

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy._core import _exceptions as ufunc_errors
 
-from . import dispatch, dtypes, errors, modes, recording, saved, source, streams, views
+from . import batched, dispatch, dtypes, errors, modes, recording, saved, source, streams, views
 from .modes import FORWARD_AD, INFERENCE, NO_GRAD, OBSERVE, PROFILE, SAVED_HOOKS, shared, state
 from .node import Node, VariadicNode, edge, next_seq
 from .storage import INFERENCE as INFERENCE_STORAGE
@@ -110,7 +110,7 @@ def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor
         finally:
             state.interposers = outer
     check(tensor, op.name, records)
-    if bits & OBSERVE:
+    if bits & OBSERVE and state.saved_observer is not None:
         state.saved_observer.before_write(tensor)
     dual = False
     if state.bits & FORWARD_AD:
@@ -187,6 +187,9 @@ def _compute(op, tensor: Tensor, args: tuple, attrs: tuple, kwargs: dict) -> tup
     from ..backends import backend_of
 
     array = tensor._array
+    if shared.batches and batched.level_of(args) is not None:
+        batched.write(op, tensor, args, attrs)
+        return ()
     if shared.cuda is not None and array.__class__ is not np.ndarray:
         there = shared.cuda.elsewhere(array)
         if there is not None:

@@ -17,7 +17,7 @@ ANOMALY = 16
 PROFILE = 32
 VMAP = 64
 AUTOCAST = 128
-OBSERVE = 256  # allow_mutation_on_saved_tensors and others that look at every op
+OBSERVE = 256  # somebody looks at every op: allow_mutation_on_saved_tensors, interposers of CUDA graphs
 
 _lock = threading.Lock()
 
@@ -25,10 +25,11 @@ _lock = threading.Lock()
 class Shared:
     """State of the whole process, read by every op."""
 
-    __slots__ = ("active", "cuda")
+    __slots__ = ("active", "batches", "cuda")
 
     def __init__(self) -> None:
         self.active = 0
+        self.batches = 0  # vmaps that run on all entries at once
         self.cuda: Any = None  # backends.streams.Streams, once a CUDA device is used
 
 
@@ -43,7 +44,8 @@ class ThreadState(threading.local):
     dual_serial = 0  # which of all levels ever opened is open; 0 for none
     dual_keepers: Any = None  # weak references to the nodes that keep tangents of the open level
     recorder: Any = None  # told of every op and node while PROFILE is set; see core.recording
-    modules: Any = None  # class names of the modules that are being called, while somebody records them
+    modules: Any = None  # class names of the modules being called, while somebody asks
+    batch: Any = None  # the innermost vmap that runs on all entries at once; see core.batched
     interposers: tuple = ()  # objects with call(op, args, attrs, proceed): vmap, autocast...; outermost last
     current_node: Any = None  # the node that backward is running, parent of nodes made meanwhile
     saved_observer: Any = None  # told before a tensor is changed in place, while OBSERVE is set

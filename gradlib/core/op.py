@@ -20,15 +20,15 @@
   strided, complex). Elementwise ops have samples of their own, drawn from `domain`; `complex` says whether complex
   arguments are supported.
 - **arrays**: attributes that hold raw index arrays: freed with the graph, seen by saved-tensor hooks.
-- **numbers**: which arguments of an elementwise op may be Python numbers: "any" (the default of two
-  and more), "one" (not all of them), "second" (all but the first) or "none" (the default of one). **check**: ``check(args)`` gives the exception for arguments that the op refuses
-  although its kernel might take them, or None; asked off the fast path only.
+- **numbers**: which arguments of an elementwise op may be Python numbers: "any" (the default of two and
+  more), "one" (not all of them), "second" (all but the first) or "none" (the default of one). **check**:
+  ``check(args)`` gives the exception for arguments that the op refuses although its kernel might take them, or None;
+  asked off the fast path only.
 - **leaves_device**: the result may lie on another device than the arguments.
 - **dependent**: the arguments that gradients count as functions of although their formulas may be constant.
 - **promote**: "same" (cast arguments to their common type), "float" (and integers to the default float),
-  "number" (and bool to int64),
-  "none" (refuse mixed types), or "free" (arguments are of different kinds); those named in **fixed** (a condition,
-  a mask) keep their dtype.
+  "number" (and bool to int64), "none" (refuse mixed types), or "free" (arguments are of
+  different kinds); those named in **fixed** (a condition, a mask) keep their dtype.
 """
 
 from __future__ import annotations
@@ -138,7 +138,8 @@ class Op:
         self.built_for_device: type | None = None
         self.number_first: Callable | None = None
         self.operators: list = []  # the functions behind Python's operators
-        self.exact_out, self.bool_out = False, ""  # what a tensor given as out= must be (ops/pointwise.py)
+        self.exact_out = False  # a tensor given as out= must have the dtype of the result
+        self.bool_out = ""  # it must be a bool tensor: the name to say so under
         from .codegen import prepare
 
         prepare(self)

@@ -16,6 +16,8 @@ A recorder has two methods, called in properly nested pairs (also when an op rai
     - scope LABEL: a block of the user's (`record_function`); `op` is None and `seq` -1.
 - ``exit(token, result)``: the result is that of the op (a Tensor or a tuple), and None if it raised or is no op.
 
+A recorder may have ``created(tensor)``, too: it is called for a new tensor that no op made (zeros, randn...).
+
 Several recorders nest: the first one added is outermost. They follow a backward pass into the threads that it starts.
 """
 
@@ -143,6 +145,14 @@ def run_root(action: Any, *given: Any) -> Any:
         return action(*given)
     finally:
         span.end()
+
+
+def created(tensor: Any) -> None:
+    """Tell of a new tensor that no op made."""
+    for recorder in recorders():
+        hear = getattr(recorder, "created", None)
+        if hear is not None:
+            hear(tensor)
 
 
 class Span:

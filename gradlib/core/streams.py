@@ -34,7 +34,7 @@ def stamp(node: Node, tensors: Iterable[Any]) -> bool:
     """
     for t in tensors:
         array = getattr(t, "_array", None)
-        if array is not None and array.__class__ is not ndarray:
+        if array is not None and not isinstance(array, ndarray):
             node.stream = shared.cuda.current(array.device.id)
             return True
     return False

@@ -262,19 +262,20 @@ def _conj(tensor: Tensor) -> Tensor:
 def _derived(op, args, attrs, tangents, outs) -> list:
     """jvp from vjp: vjp is linear in g, so its derivative with respect to g, applied to the tangents, is the jvp."""
     from ..autograd import grad
+    from .batched import apart
 
     recording = modes.is_grad_enabled() and any(isinstance(a, Tensor) and a._rg for a in args)
     live = [i for i, t in enumerate(tangents) if t is not None]
     with modes.Flag(modes.NO_GRAD, False):
         # one alias for each argument, so that a tensor that is two arguments counts as two
         fresh = [
-            a if i not in live else traced_ops.alias(a) if a._rg else a.detach().requires_grad_()
+            a if i not in live else traced_ops.alias(a) if a._rg else apart(a).requires_grad_()
             for i, a in enumerate(args)
         ]
         again = op.call(fresh, *attrs) if op.variadic else op.call(*fresh, *attrs)
         again = again if isinstance(again, tuple) else (again,)
         diff = [o for o in again if o._rg]
-        seeds = [zeros_like(o).requires_grad_() for o in diff]
+        seeds = [apart(zeros_like(o)).requires_grad_() for o in diff]
         inputs = [fresh[i] for i in live]
         pulled = grad(diff, inputs, seeds, create_graph=True, allow_unused=True)
         pairs = [

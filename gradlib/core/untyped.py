@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .geometry import owner, pointer
+
 if TYPE_CHECKING:
     from .tensor import Tensor
 
@@ -15,16 +17,11 @@ class UntypedStorage:
 
     def __init__(self, tensor: Tensor):
         self._tensor = tensor
-        root = tensor._array
-        while isinstance(root.base, type(root)):
-            root = root.base
-        self._root = root
+        self._root = owner(tensor._array)
 
     def data_ptr(self) -> int:
         """The address of the first byte: equal for tensors that share memory."""
-        from .tensor import _pointer
-
-        return _pointer(self._root)
+        return pointer(self._root)
 
     def nbytes(self) -> int:
         """The size in bytes."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..autograd import differentiate, forward_ad
-from ..core import batching, modes
+from ..core import batched, batching, modes
 from ..core.modes import FORWARD_AD, NO_GRAD, state
 from ..core.node import AccumulateGrad, edge
 from ..core.pytree import flatten, tree_map, unflatten
@@ -39,7 +39,9 @@ class Recording:
     def _watch_one(self, tensor: Any) -> Tensor:
         if not isinstance(tensor, Tensor):
             raise ValueError(f"Thing passed to transform API must be Tensor, got {type(tensor)}")
-        if tensor._rg and self.outer_grad:
+        if batched.active() is not None and not (batched.is_logical(tensor) and tensor._rg):
+            leaf = _with_tangent(batched.lift(tensor), tensor).requires_grad_()
+        elif tensor._rg and self.outer_grad:
             self.connected = True
             leaf = alias.call(tensor)
         else:
@@ -51,7 +53,7 @@ class Recording:
         """Find out whether `outputs` depend on leaves other than the private ones."""
         if self.outer_grad and not self.connected:
             own = {edge(leaf)[0] for leaf in self.leaves}
-            self.connected = _reaches_others(outputs, own)
+            self.connected = _reaches_others(outputs, own) or batched.connected(outputs)
 
     def release(self, value: Any) -> Any:
         """`value` as the caller gets it: outside the private graph, unless it depends on something outside."""
@@ -79,9 +81,13 @@ class Recording:
 
 def _apart(tensor: Tensor) -> Tensor:
     """The tensor outside any graph, with its tangent."""
-    out = tensor.detach()
+    return _with_tangent(tensor.detach(), tensor)
+
+
+def _with_tangent(out: Tensor, source: Tensor) -> Tensor:
+    """`out` with the tangent of `source`."""
     if state.bits & FORWARD_AD:
-        tangent = tangent_of(tensor)
+        tangent = tangent_of(source)
         if tangent is not None:
             own_tangent(out, tangent)
     return out
@@ -372,7 +378,7 @@ def _by_two_pullbacks(run: Callable, values: list, vectors: list) -> tuple:
         outs, spec, aux = run(watched)
         recording.connect([*outs, *flatten(aux)[0]])
         live = [o for o in outs if o._rg]
-        seeds = [zeros_like(o).requires_grad_() for o in live]
+        seeds = [batched.apart(zeros_like(o)).requires_grad_() for o in live]
         found: dict[int, Tensor] = {}
         if live:
             pulled = differentiate.grad(live, watched, seeds, True, True, allow_unused=True)

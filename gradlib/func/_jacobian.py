@@ -9,8 +9,8 @@ from typing import Any
 
 from ..core.pytree import flatten, unflatten
 from ..core.tensor import Tensor
-from ..ops.create import eye, zeros
-from ..ops.join import stack
+from ..ops.create import zeros
+from ..ops.ranges import eye
 from ._grad import chosen, jvp, positions_of, replaced, vjp
 from ._vmap import vmap
 
@@ -29,7 +29,7 @@ def jacrev(
         func: returns tensors, in any nesting; or (those, aux) with `has_aux`.
         argnums: the position(s) of the argument(s) to differentiate with respect to.
         has_aux: also return what `func` returns beside its result.
-        chunk_size: accepted; rows are computed one at a time in any case.
+        chunk_size: no more rows than this at a time.
 
     Returns:
         A function that returns, in the structure of the output, for each of its leaves the derivatives in the
@@ -57,14 +57,16 @@ def jacrev(
         found = vjp(partial, *(args[i] for i in places), has_aux=has_aux)
         outs, out_spec = flatten(found[0])
         inputs, in_spec = flatten(chosen(args, argnums))
-        rows = [_rows(found[1], outs, k, out_spec, inputs) for k in range(len(outs))]
+        rows = [_rows(found[1], outs, k, out_spec, inputs, chunk_size) for k in range(len(outs))]
         jacobian = unflatten([unflatten(r, in_spec) for r in rows], out_spec)
         return (jacobian, found[2]) if has_aux else jacobian
 
     return wrapper
 
 
-def _rows(vjp_fn: Callable, outs: list, k: int, out_spec, inputs: list) -> list[Tensor]:
+def _rows(
+    vjp_fn: Callable, outs: list, k: int, out_spec, inputs: list, chunk_size: int | None
+) -> list[Tensor]:
     """The derivatives of output `k` with respect to each input."""
     out = outs[k]
     n = out.numel()
@@ -72,14 +74,13 @@ def _rows(vjp_fn: Callable, outs: list, k: int, out_spec, inputs: list) -> list[
         return [x.new_zeros((*out.shape, *x.shape)) for x in inputs]
     basis = _basis(out)
     others = [o.new_zeros(o.shape) for o in outs]
-    pulled = []
-    for row in basis:
+
+    def pull(row: Tensor) -> list[Tensor]:
         seeds = [*others[:k], row.reshape(out.shape), *others[k + 1 :]]
-        pulled.append(flatten(vjp_fn(unflatten(seeds, out_spec)))[0])
-    return [
-        stack(list(column)).reshape((*out.shape, *x.shape))
-        for column, x in zip(zip(*pulled, strict=True), inputs, strict=True)
-    ]
+        return flatten(vjp_fn(unflatten(seeds, out_spec)))[0]
+
+    pulled = vmap(pull, chunk_size=chunk_size)(basis)
+    return [p.reshape((*out.shape, *x.shape)) for p, x in zip(pulled, inputs, strict=True)]
 
 
 def _basis(tensor: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from ..core.batched import BatchLevel, Unbatchable
 from ..core.batching import Level
 from ..core.pytree import TreeSpec, flatten, spread, unflatten
 from ..core.tensor import Tensor, wrap_dim
@@ -63,6 +64,11 @@ def vmap(
         level = Level(size, randomness)
         if not size:
             return _empty(func, dims, leaves, spec, out_dims, randomness, kwargs)
+        if chunk_size is None or chunk_size >= size:
+            try:
+                return _at_once(size, randomness, func, dims, leaves, spec, out_dims, kwargs)
+            except Unbatchable:
+                pass  # then entry by entry
         columns = [level.split(leaf, d) for leaf, d in zip(leaves, dims, strict=True)]
         step = chunk_size or size
         pieces = []
@@ -156,6 +162,19 @@ def _run(level: Level, func, columns: list, spec: TreeSpec, out_dims, kwargs: di
         for values, d in zip(zip(*(r[0] for r in results), strict=True), dims, strict=True)
     ]
     return unflatten(found, out_spec), dims
+
+
+def _at_once(size: int, randomness: str, func, dims, leaves, spec, out_dims, kwargs) -> Any:
+    """The results of one run on all entries; raises Unbatchable if there cannot be one."""
+    level = BatchLevel(size, randomness)
+    entries = [level.entry(leaf, d) for leaf, d in zip(leaves, dims, strict=True)]
+    with level.running():
+        outs, out_spec = flatten(func(*unflatten(entries, spec), **kwargs))
+    found = _out_dims(func, out_dims, outs, out_spec)
+    if not all(isinstance(o, Tensor) for o in outs) or None in found:
+        raise Unbatchable
+    results = [level.result(o, wrap_dim(d, o.dim() + 1)) for o, d in zip(outs, found, strict=True)]
+    return unflatten(results, out_spec)
 
 
 def _out_dims(func, out_dims, outs: list, spec: TreeSpec) -> list:

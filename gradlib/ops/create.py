@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from ..backends import backend_on
-from ..core import dtypes
-from ..core.device import CPU
+from ..core import device as devices
+from ..core import dtypes, recording
+from ..core.batched import is_logical
 from ..core.formulas import formula_function
 from ..core.layout import empty_in, preserve_format
+from ..core.modes import PROFILE, shared, state
 from ..core.tensor import Tensor
 from .cast import check_device
 from .expose import PUBLIC, function, method, write_out
@@ -52,6 +54,8 @@ def sizes(size: tuple, name: str = "empty") -> tuple:
 def finish(array, requires_grad: bool = False, out: Tensor | None = None) -> Any:
     """Wrap a new raw array, check requires_grad, or write it to `out`."""
     result = Tensor._make(array)
+    if shared.active and state.bits & PROFILE:
+        recording.created(result)
     if out is not None:
         return write_out(out, result)
     if requires_grad:
@@ -63,12 +67,21 @@ def finish(array, requires_grad: bool = False, out: Tensor | None = None) -> Any
     return result
 
 
+def pinned_copy(array):
+    """A host array in page-locked memory; RuntimeError without a CUDA device, and for arrays that lie on one."""
+    from ..backends import pinned
+
+    if not isinstance(array, np.ndarray):
+        raise RuntimeError("Only dense CPU tensors can be pinned")
+    return pinned.copy(array)
+
+
 def place(dtype, dev, like: Tensor | None = None):
     """(backend, NumPy dtype, device) for a factory's arguments."""
     target = (
         like.device
         if dev is None and like is not None
-        else CPU
+        else check_device(devices.default)
         if dev is None
         else check_device(dev)
     )
@@ -111,7 +124,7 @@ def _filled(kind: str):
         if out is not None:
             _same_dtype(out, d)
         array = getattr(xp, kind)(shape, d) if order is None else empty_in(xp, shape, d, order)
-        return finish(array, requires_grad, out)
+        return finish(pinned_copy(array) if pin_memory else array, requires_grad, out)
 
     factory.__name__ = factory.__qualname__ = kind
     factory.__doc__ = f"A tensor of the given size, {'uninitialised' if kind == 'empty' else 'filled with ' + kind}."
@@ -175,7 +188,7 @@ def _like(kind: str, input: Tensor, dtype, device, requires_grad: bool, memory_f
         array = empty_in(xp, source.shape, d, memory_format)
         if kind != "empty":
             array[...] = kind == "ones"
-    elif target.type == input.device.type and 0 not in source.strides:
+    elif target.type == input.device.type and 0 not in source.strides and not is_logical(input):
         array = getattr(xp, kind + "_like")(source, d)
     else:
         array = getattr(xp, kind)(source.shape, d)
@@ -232,7 +245,8 @@ def full(
     if out is not None:
         _same_dtype(out, d)
     value = plain_number(value, dtypes.from_np(d))
-    return finish(xp.full(sizes((size,), "full"), value, d), requires_grad, out)
+    array = xp.full(sizes((size,), "full"), value, d)
+    return finish(pinned_copy(array) if pin_memory else array, requires_grad, out)
 
 
 @function("full_like")

@@ -161,10 +161,12 @@ def test_device_times():
         (x * 2).sum().backward()
         end.record()
         gradlib.cat([y, y])
+        y[0].expand(5, 5)
         gradlib.ones(3) + 1
     events = {e.name: e for e in prof.function_events}
     assert [k.name for k in events["mul"].kernels] == ["mul"]
     assert events["cat"].kernels[0].device == 1 and events["mul"].kernels[0].device == 0
+    assert events["expand"].device_memory_usage == 0
     assert events["add"].kernels == [] and events["add"].device_time_total == 0
     node = events["MulBackward0"]
     assert node.kernels == [] and node.device_time_total == sum(
@@ -288,6 +290,20 @@ def test_memory_is_released():
     assert inside.self_cpu_memory_usage == -64
     assert named(prof, "[memory]").cpu_memory_usage == -64
     assert prof.total_average().self_cpu_memory_usage == 0
+
+
+# rows: PROF-10
+def test_memory_of_new_tensors():
+    with profiler.profile(profile_memory=True) as prof:
+        x = gradlib.ones(4, 4)
+        with profiler.record_function("label"):
+            y = gradlib.randn(2, 4)
+            del x
+        y = gradlib.tensor([1.0, 2.0])  # releases the other
+    assert named(prof, "label").cpu_memory_usage == 32 - 64
+    outside = [e.cpu_memory_usage for e in prof.function_events if e.name == "[memory]"]
+    assert outside == [64, 8, -32]
+    assert y.nbytes == 8
 
 
 # rows: PROF-11
@@ -556,6 +572,51 @@ def test_numbers_are_consecutive():
         d = c.cos()
     assert c.grad_fn._sequence_nr() + 1 == d.grad_fn._sequence_nr()
     assert recording.peek_seq() == d.grad_fn._sequence_nr() + 1
+
+
+# rows: SEQ-08
+def test_numbers_of_two_threads_are_told_apart():
+    found, barrier = {}, threading.Barrier(2)
+
+    def work(k):
+        x = gradlib.ones(2, requires_grad=True)
+        with profiler.profile() as prof:
+            barrier.wait()
+            for _ in range(20):
+                y = x.exp()
+            y.sum().backward()
+        found[k] = prof.function_events
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    numbers = [[e.sequence_nr for e in found[k] if e.name == "exp"] for k in range(2)]
+    assert all(mine == sorted(set(mine)) for mine in numbers)
+    assert not set(numbers[0]) & set(numbers[1])
+    for k in range(2):
+        (node,) = [e for e in found[k] if e.name == "ExpBackward0"]
+        assert node.sequence_nr == numbers[k][-1] and node.fwd_thread == node.thread
+
+
+# rows: SEQ-08
+def test_the_thread_of_the_forward_pass():
+    x = gradlib.ones(1, requires_grad=True)
+
+    @gradlib.enable_grad()
+    def nested(depth):
+        if depth == 0:
+            return late.backward()
+        y = gradlib.ones(1, requires_grad=True) * 1
+        y.register_hook(lambda g: nested(depth - 1))
+        return y.backward()
+
+    with profiler.profile() as prof:
+        late = x.exp()
+        nested(60)  # so deep that the engine goes on in another thread
+    node, forward = named(prof, "ExpBackward0"), named(prof, "exp")
+    assert node.thread != forward.thread == node.fwd_thread
 
 
 # rows: SEQ-09

@@ -1,0 +1,329 @@
+"""vmap in one run: the function sees one entry's tensors, and every op acts on the whole batch.
+
+Inside the function a tensor's array is a :class:`Logical`: shape, dtype and strides are those of one entry, and it
+knows the *physical* tensor, which holds all entries, the batch first. `dispatch.execute` hands an op with such an
+array to :func:`run`, which applies the op's batching rule (`ops/batching_rules.py`) to the physical tensors, or, if it
+has none, runs it entry by entry and stacks. Recording happens on both sides of that: a tensor that is watched inside
+(func.grad within vmap) has nodes made of logical tensors, and a physical tensor that requires grad outside has nodes of
+its own. Formulas and tangents run on Tensors there, so they are batched op by op in the same way.
+
+Whatever needs values (code that reads arrays, random numbers, writes into what entries share) raises Unbatchable;
+vmap then runs the function once for each entry instead (`core/batching.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from . import modes
+from .batching import NOWHERE, Level
+from .modes import FORWARD_AD, VMAP, shared, state
+from .tangents import own_tangent, tangent_of
+from .tensor import Tensor
+
+RULES: dict[str, Callable] = {}  # op name -> rule(level, op, args, attrs) giving physical results
+APART: dict[
+    str, Callable
+] = {}  # op name -> the same by other ops, where the op's formula needs values
+DYNAMIC = ("nonzero", "masked_select", "unique", "unique_consecutive")
+
+
+class Unbatchable(BaseException):
+    """The function cannot be run on all entries at once. It is no Exception, so that the function does not catch it."""
+
+
+def _refuse(*args: Any, **kwargs: Any) -> Any:
+    raise Unbatchable
+
+
+class Logical(np.ndarray):
+    """The shape, dtype and strides of one entry of a batch. It has no values: asking for them raises Unbatchable."""
+
+    physical: Tensor
+    level: BatchLevel
+    batched: bool  # whether `physical` has the batch dimension, or all entries share it
+
+    __array_ufunc__ = __array_function__ = _refuse
+
+
+_METADATA = set(
+    "base ctypes data device dtype flags itemsize nbytes ndim shape size strides view T mT".split()
+)
+_OPERATORS = (
+    "add and bool complex contains copy deepcopy divmod eq float floordiv ge getitem gt iadd iand ifloordiv ilshift "
+    "imatmul imod imul index int invert ior ipow irshift isub iter itruediv ixor le lshift lt matmul mod mul ne neg or "
+    "pos pow radd rand rdivmod reduce reduce_ex rfloordiv rlshift rmatmul rmod rmul ror rpow rrshift rshift rsub "
+    "rtruediv rxor setitem str sub truediv xor dlpack"
+)
+for _name in dir(np.ndarray):
+    if not _name.startswith("_") and _name not in _METADATA:
+        setattr(Logical, _name, property(_refuse) if _name in ("flat", "imag", "real") else _refuse)
+for _name in _OPERATORS.split():
+    setattr(Logical, f"__{_name}__", _refuse)
+
+
+def wrap(level: BatchLevel, physical: Tensor, batched: bool = True) -> Logical:
+    """The logical array of a physical tensor (batch first)."""
+    array = physical._array
+    if not isinstance(
+        array, np.ndarray
+    ):  # on a device: something with the same layout stands for it
+        array = as_strided(np.empty(1, array.dtype), array.shape, array.strides)
+    logical = (np.ndarray.__getitem__(array, (0, ...)) if batched else array).view(Logical)
+    logical.physical, logical.level, logical.batched = physical, level, batched
+    return logical
+
+
+def lift(tensor: Tensor) -> Tensor:
+    """`tensor` as a new leaf of the running vmap's inside, outside all graphs that are recorded there."""
+    level = active()
+    array = tensor._array
+    if array.__class__ is Logical and array.level is level:
+        return Tensor._make(wrap(level, array.physical, array.batched))
+    return Tensor._make(wrap(level, tensor, batched=False))
+
+
+def apart(tensor: Tensor) -> Tensor:
+    """`tensor` outside all graphs of this place: detached, or lifted inside a vmap."""
+    return tensor.detach() if active() is None else lift(tensor)
+
+
+def active() -> Any:
+    """The innermost vmap of this thread, if it runs on all entries at once; else None."""
+    return state.batch
+
+
+def is_logical(value: Any) -> bool:
+    return isinstance(value, Tensor) and value._array.__class__ is Logical
+
+
+def connected(values: Iterable[Any]) -> bool:
+    """Whether any of the tensors depends on something outside the vmap that requires grad."""
+    return any(is_logical(v) and _outer_grad(v._array.physical) for v in values)
+
+
+def _outer_grad(tensor: Tensor) -> bool:
+    return tensor._rg or (is_logical(tensor) and _outer_grad(tensor._array.physical))
+
+
+class BatchLevel(Level):
+    """One running vmap whose function runs once."""
+
+    around: Any = None  # the vmap around this one, if that runs once, too
+
+    def call(self, op, args: tuple, attrs: tuple, proceed: Callable) -> Any:
+        return proceed()
+
+    def call_inplace(self, op, tensor, others: tuple, attrs: tuple, proceed: Callable) -> Any:
+        if any(is_logical(o) for o in others) and not is_logical(tensor):
+            raise Unbatchable
+        return proceed()
+
+    def call_function(self, cls, args: tuple) -> Any:
+        """A custom Function: by its own vmap rule; without one, vmap goes on entry by entry and decides there."""
+        from ..autograd.function import Function
+
+        if not any(is_logical(a) for a in args):
+            return self.outside(lambda: cls.apply(*args))
+        if (
+            cls.vmap is Function.vmap
+            or cls.generate_vmap_rule
+            or any(a._rg for a in args if is_logical(a))
+        ):
+            raise Unbatchable
+        return self.ruled(cls, args)
+
+    def ruled(self, cls, args: tuple) -> Any:
+        """The result of a Function's vmap staticmethod."""
+        from .batching import TWO_RETURNS, VmapInfo
+        from .pytree import flatten, spread, unflatten
+
+        leaves, spec = flatten(args)
+        parts = [self.part(v) if isinstance(v, Tensor) else (v, False) for v in leaves]
+        in_dims = unflatten([0 if batched else None for _, batched in parts], spec)
+        values = unflatten([value for value, _ in parts], spec)
+        info = VmapInfo(self.size, self.randomness)
+        returned = self.outside(lambda: cls.vmap(info, in_dims, *values))
+        if not isinstance(returned, tuple) or len(returned) != 2:
+            given = (
+                f"{len(returned)} returns" if isinstance(returned, tuple) else f"a {type(returned)}"
+            )
+            raise RuntimeError(TWO_RETURNS.format(given))
+        outs, out_spec = flatten(returned[0])
+        dims = spread(returned[1], out_spec)
+        if dims is None:
+            raise Unbatchable  # the loop has the message
+        return unflatten([self.entry(o, d) for o, d in zip(outs, dims, strict=True)], out_spec)
+
+    def before_draw(self, generator: Any) -> None:
+        raise Unbatchable
+
+    def outside(self, run: Callable) -> Any:
+        inner, state.batch = state.batch, self.around
+        try:
+            return super().outside(run)
+        finally:
+            state.batch = inner
+
+    # -- logical and physical ------------------------------------------------------------------------------------------
+
+    def part(self, value: Any) -> tuple[Any, bool]:
+        """The physical tensor of an argument, and whether it has the batch dimension (first)."""
+        if isinstance(value, Tensor):
+            array = value._array
+            if array.__class__ is Logical and array.level is self:
+                return array.physical, array.batched
+        return value, False
+
+    def full(self, value: Tensor) -> Tensor:
+        """The physical tensor of an argument with the batch dimension, repeated without a copy if it had none."""
+        physical, batched = self.part(value)
+        return physical if batched else physical.unsqueeze(0).expand(self.size, *physical.shape)
+
+    def entry(self, value: Any, dim: int | None) -> Any:
+        """The logical tensor of a batched value."""
+        if dim is None or not isinstance(value, Tensor):
+            return value
+        moved = self.outside(lambda: value.movedim(dim, 0)) if dim else value
+        logical = Tensor._make(wrap(self, moved))
+        if state.bits & FORWARD_AD and (tangent := tangent_of(value)) is not None:
+            own_tangent(logical, self.entry(tangent, dim))
+        return logical
+
+    def result(self, value: Any, dim: int) -> Tensor:
+        """What the caller of vmap gets for a result of the function."""
+        out = self.full(value)
+        out = out.movedim(0, dim) if dim else out
+        if state.bits & FORWARD_AD and (tangent := tangent_of(value)) is not None:
+            out = out.view_as(out)
+            own_tangent(out, self.result(tangent, dim))
+        return out
+
+    @contextmanager
+    def running(self):
+        """The function runs: its ops take the general path."""
+        outer, had = state.interposers, modes.set_flag(VMAP, True)
+        self.around, state.batch = state.batch, self
+        state.interposers = (*outer, self)
+        with modes._lock:
+            shared.batches += 1
+        try:
+            yield
+        finally:
+            with modes._lock:
+                shared.batches -= 1
+            state.interposers, state.batch = outer, self.around
+            modes.set_flag(VMAP, had)
+
+    @contextmanager
+    def physically(self):
+        """Ops act on physical tensors, outside of this vmap."""
+        before = state.bits, state.interposers, state.batch
+        state.bits, state.interposers, state.batch = before[0] & ~VMAP, (), self.around
+        try:
+            yield
+        finally:
+            state.bits, state.interposers, state.batch = before
+
+
+def level_of(args: tuple) -> Any:
+    """The innermost level among logical arguments; None if there are none."""
+    found = None
+    for a in args:
+        if isinstance(a, Tensor):
+            array = a._array
+            if array.__class__ is Logical and (found is None or array.level.id > found.id):
+                found = array.level
+    return found
+
+
+def replacement(op) -> Callable | None:
+    """What replaces an op on logical arguments before anything is recorded."""
+    load_rules()
+    return APART.get(op.name)
+
+
+def load_rules() -> None:
+    """Fill RULES and APART."""
+    if not RULES:
+        from ..ops import batching_layers  # noqa: F401  # and those that it builds on
+
+
+def run(level: BatchLevel, op, args: tuple, attrs: tuple) -> Any:
+    """The raw results (Logical) of an op on logical arguments: what its forward is for others."""
+    if op.name in DYNAMIC:
+        raise Unbatchable
+    given = tuple(a.value if hasattr(a, "value") else a for a in args)
+    parts = [level.part(a) for a in given]
+    differs = any(has_batch for _, has_batch in parts)
+    rule = _rule_of(op) if differs else None
+    if differs and rule is None and (op.view or op.arrays):
+        raise Unbatchable
+    with level.physically():
+        if differs:
+            outs = (rule or one_by_one)(level, op, given, attrs)
+        else:  # all entries share the arguments
+            same = [p for p, _ in parts]
+            outs = op.call(same, *attrs) if op.variadic else op.call(*same, *attrs)
+    if isinstance(outs, tuple):
+        return [wrap(level, out, differs) for out in outs]
+    return wrap(level, outs, differs)
+
+
+def _rule_of(op) -> Callable | None:
+    load_rules()
+    found = RULES.get(op.name)
+    return RULES["elementwise"] if found is None and op.elementwise else found
+
+
+def one_by_one(level: BatchLevel, op, args: tuple, attrs: tuple) -> Any:
+    """The op for each entry, stacked: what ops without a rule do."""
+    from ..ops.join import stack
+
+    parts = [level.part(a) for a in args]
+    rows = []
+    for k in range(level.size):
+        entry = [p[k] if batched else p for p, batched in parts]
+        rows.append(op.call(entry, *attrs) if op.variadic else op.call(*entry, *attrs))
+    if isinstance(rows[0], tuple):
+        return tuple(stack(list(column)) for column in zip(*rows, strict=True))
+    return stack(rows)
+
+
+def write(op, tensor: Tensor, args: tuple, attrs: tuple) -> None:
+    """The in-place form of an elementwise op on the physical tensor of `tensor`, whose array is logical."""
+    from .inplace import inplace
+
+    array = tensor._array
+    level = array.level
+    physical, batched = level.part(tensor)
+    if (
+        not batched
+        or not op.elementwise
+        or any(is_logical(a) and a._array.level is not level for a in args)
+    ):
+        raise Unbatchable
+    aligned = []
+    for a in args[1:]:
+        a = a.value if hasattr(a, "value") else a
+        other, has_batch = level.part(a)
+        if has_batch:
+            for _ in range(tensor.ndim - a.ndim):
+                other = other.unsqueeze(1)
+        aligned.append(other)
+    with level.physically():
+        inplace(op, physical, tuple(aligned), attrs)
+
+
+def marks_of(tensor: Tensor) -> frozenset[int]:
+    """The ids of the levels that a logical tensor belongs to."""
+    array, found = tensor._array, NOWHERE
+    while array.__class__ is Logical:
+        found |= array.level.mark
+        array = array.physical._array
+    return found

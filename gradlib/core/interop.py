@@ -1,0 +1,148 @@
+"""Interop: the values of a tensor as Python numbers, NumPy arrays, DLPack capsules and pickles."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy import ndarray
+
+from .modes import NO_GRAD, VMAP, shared, state
+
+
+def to_host(array) -> np.ndarray:
+    """A NumPy array with the values of a raw array (copied from the device if need be)."""
+    return array if array.__class__ is ndarray else array.get()
+
+
+def _batching() -> Any:
+    """The mechanism of vmap, for tensors that belong to a batch."""
+    from . import batching
+
+    return batching
+
+
+class Interop:
+    """The part of Tensor that hands values over to others."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+        _array: Any
+        _rg: bool
+        is_cuda: bool
+        device: Any
+        dtype: Any
+        conj: Any
+
+    def __bool__(self) -> bool:
+        if self._array.size != 1:
+            if self._array.size == 0:
+                raise RuntimeError("Boolean value of Tensor with no values is ambiguous")
+            raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
+        if shared.active and state.bits & VMAP:
+            _batching().refuse(self, _batching().BRANCH)
+        return bool(self.item())
+
+    def item(self):
+        """The value of a tensor with one element as a Python number."""
+        if self._array.size != 1:
+            raise RuntimeError(
+                f"a Tensor with {self._array.size} elements cannot be converted to Scalar"
+            )
+        if shared.active and state.bits & VMAP:
+            _batching().refuse(self, _batching().ITEM)
+        value = self._array.item()
+        return float(value) if self._array.dtype.kind == "V" else value
+
+    def tolist(self):
+        """The values as nested lists of Python numbers."""
+        if shared.active and state.bits & VMAP:
+            _batching().refuse(self, _batching().DATA)
+        array = to_host(self._array)
+        return (array.astype(np.float32) if array.dtype.kind == "V" else array).tolist()
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __index__(self) -> int:
+        if self._array.dtype.kind not in "iub" or self._array.size != 1:
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        if shared.active and state.bits & VMAP:
+            _batching().refuse(self, _batching().ITEM)
+        return int(self._array.item())
+
+    def conjugate(self) -> Any:
+        """The complex conjugate; NumPy's spelling, shared by arrays, numbers and tensors, for gradient formulas."""
+        return self.conj() if self._array.dtype.kind == "c" else self
+
+    def numpy(self, *, force: bool = False) -> np.ndarray:
+        """The values as a NumPy array that shares memory with a CPU tensor.
+
+        Raises RuntimeError if the tensor requires grad and TypeError if it is on a CUDA device, unless `force`.
+        """
+        if shared.active and state.bits & VMAP:
+            _batching().refuse(self, _batching().DATA)
+        if force:
+            return to_host(self._array)
+        if self._rg and not state.bits & NO_GRAD:
+            raise RuntimeError(
+                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+            )
+        if self._array.__class__ is not ndarray and self.is_cuda:
+            raise TypeError(
+                f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to "
+                "host memory first."
+            )
+        return self._array
+
+    def __array__(self, dtype=None, copy=None):
+        array = self.numpy()
+        if dtype is not None and array.dtype != dtype:
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def __dlpack__(self, *, stream=None, **kwargs):
+        if self._rg:
+            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        if self._array.__class__ is ndarray:
+            return self._array.__dlpack__(**kwargs)
+        return self._array.__dlpack__(stream=stream, **kwargs)
+
+    def __dlpack_device__(self):
+        return self._array.__dlpack_device__()
+
+    @property
+    def __cuda_array_interface__(self):
+        if not self.is_cuda:
+            raise AttributeError(
+                "Can't get __cuda_array_interface__ on non-CUDA tensor type: torch."
+                f"{self.dtype.tensor_type} Use tensor.cuda() to copy the tensor to device memory."
+            )
+        if self._rg:
+            raise RuntimeError(
+                "Can't get __cuda_array_interface__ on Variable that requires grad. If gradients aren't required, "
+                "use var.detach() to get Variable that doesn't require grad."
+            )
+        return self._array.__cuda_array_interface__
+
+    def __reduce_ex__(self, protocol):
+        from ..serialization import reduce_tensor
+
+        return reduce_tensor(self, protocol)  # type: ignore[arg-type]
+
+    def __deepcopy__(self, memo):
+        from ..serialization import deepcopy_tensor
+
+        return deepcopy_tensor(self, memo)  # type: ignore[arg-type]
+
+    def __format__(self, spec: str) -> str:
+        if self._array.ndim == 0:
+            return self.item().__format__(spec)
+        return object.__format__(self, spec)

@@ -1,0 +1,110 @@
+"""Settings of the process: determinism, threads, warnings, the default device."""
+
+from __future__ import annotations
+
+from ..backends.kernels import settings as kernels
+from ..backends.threads import count, limit
+from . import device as devices
+from .device import device
+
+_state = {"warn_only": False, "warn_always": False, "interop": 1}
+
+# -- determinism -------------------------------------------------------------------------------------------------
+
+
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    """Only CUDA kernels whose results are the same bits in every run; on a CPU all are.
+
+    warn_only: accepted for compatibility: there is no operation without a deterministic form, so none warns or fails.
+    """
+    kernels.deterministic, _state["warn_only"] = bool(mode), bool(mode and warn_only)
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    """Whether ``use_deterministic_algorithms(True)`` was called."""
+    return kernels.deterministic
+
+
+def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    """Whether ``use_deterministic_algorithms(True, warn_only=True)`` was called."""
+    return bool(_state["warn_only"])
+
+
+def set_deterministic_debug_mode(debug_mode: int | str) -> None:
+    """0 or "default", 1 or "warn", 2 or "error": the same setting by one number."""
+    names = {"default": 0, "warn": 1, "error": 2}
+    if isinstance(debug_mode, str):
+        if debug_mode not in names:
+            raise RuntimeError(
+                "invalid value of debug_mode, expected one of `default`, `warn`, `error`, but got "
+                + debug_mode
+            )
+        debug_mode = names[debug_mode]
+    if debug_mode not in (0, 1, 2):
+        raise RuntimeError(
+            f"invalid value of debug_mode, expected 0, 1, or 2, but got {debug_mode}"
+        )
+    use_deterministic_algorithms(debug_mode > 0, warn_only=debug_mode == 1)
+
+
+def get_deterministic_debug_mode() -> int:
+    """0, 1 or 2; see `set_deterministic_debug_mode`."""
+    return 0 if not kernels.deterministic else 1 if _state["warn_only"] else 2
+
+
+# -- warnings, rounding ------------------------------------------------------------------------------------------
+
+
+def set_warn_always(b: bool, /) -> None:
+    """Whether warnings that are given once are to be given every time; Python's warning filters decide that here."""
+    _state["warn_always"] = bool(b)
+
+
+def is_warn_always_enabled() -> bool:
+    """What `set_warn_always` was given last."""
+    return bool(_state["warn_always"])
+
+
+def set_flush_denormal(mode: bool) -> bool:
+    """False: whether tiny numbers are flushed to zero cannot be set from Python."""
+    return False
+
+
+# -- threads -----------------------------------------------------------------------------------------------------
+
+
+def set_num_threads(int: int) -> None:
+    """The number of threads of the CPU's linear algebra."""
+    if int <= 0:
+        raise RuntimeError("set_num_threads expects a positive integer")
+    limit(int)
+
+
+def get_num_threads() -> int:
+    """The number of threads of the CPU's linear algebra."""
+    return count()
+
+
+def set_num_interop_threads(int: int) -> None:
+    """Remembered, without effect: operations run one after the other."""
+    if int <= 0:
+        raise RuntimeError("set_num_interop_threads expects a positive integer")
+    _state["interop"] = int
+
+
+def get_num_interop_threads() -> int:
+    """What `set_num_interop_threads` was given last; 1 at first."""
+    return int(_state["interop"])
+
+
+# -- device ------------------------------------------------------------------------------------------------------
+
+
+def set_default_device(device: device | str | int | None) -> None:
+    """Where tensors are made when nothing is said: "cpu" at first. Also ``with gradlib.device("cuda"):``."""
+    devices.default = devices.CPU if device is None else devices.device(device)
+
+
+def get_default_device() -> device:
+    """Where tensors are made when nothing is said."""
+    return devices.default

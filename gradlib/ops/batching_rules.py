@@ -1,0 +1,370 @@
+"""Batching rules: what an op on one entry is for a whole batch, for vmap (`core/batched.py`).
+
+A rule is ``rule(level, op, args, attrs)``: `args` are the op's tensor arguments as the function sees them (numbers and
+None among them), `level.part(a)` gives a physical tensor and whether it has the batch as its first dimension. It
+returns the physical result, or a tuple of results, with the batch first. Ops without a rule run entry by entry.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Callable
+from typing import Any
+
+from ..core.batched import RULES, Unbatchable, one_by_one
+from ..core.op import REGISTRY
+from ..core.tensor import Tensor
+from . import shape as _shape  # noqa: F401  # declares reshape
+
+
+def rule(names: str) -> Callable[[Callable], Callable]:
+    """Make a function the rule of the ops `names`."""
+
+    def publish(function: Callable) -> Callable:
+        for name in names.split():
+            RULES[name] = function
+        return function
+
+    return publish
+
+
+def call(name: str, *args: Any) -> Any:
+    return REGISTRY[name].call(*args)
+
+
+def _tensors(args: tuple) -> list[Tensor]:
+    return [a for a in args if isinstance(a, Tensor)]
+
+
+# -- elementwise -------------------------------------------------------------------------------------------------------
+
+
+def aligned(level, args: tuple) -> list:
+    """Physical arguments whose dimensions line up when they broadcast: the batch in front of the longest."""
+    longest = max(a.ndim for a in _tensors(args))
+    out = []
+    for a in args:
+        physical, batched = level.part(a)
+        if batched:
+            for _ in range(longest - a.ndim):
+                physical = physical.unsqueeze(1)
+        out.append(physical)
+    return out
+
+
+def alike(level, args: tuple) -> list:
+    """The same for kernels that do not broadcast: arguments of one shape have one shape physically, too."""
+    shapes = {a.shape for a in _tensors(args)}
+    return (
+        [level.full(a) if isinstance(a, Tensor) else a for a in args]
+        if len(shapes) == 1
+        else aligned(level, args)
+    )
+
+
+@rule(
+    "elementwise cast clone alias alias_copy clamp clamp_number pow_number round angle masked_fill masked_fill_tensor "
+    "select_where masked_scale polar view_as_real view_as_complex view_as_real_copy view_as_complex_copy"
+)
+def elementwise(level, op, args, attrs):
+    return op.call(*(aligned if op.ufunc else alike)(level, args), *attrs)
+
+
+@rule("fill zero")
+def fill(level, op, args, attrs):
+    return op.call(level.full(args[0]), *attrs)
+
+
+# -- dimensions --------------------------------------------------------------------------------------------------------
+
+_DIMS = {"dim", "dims", "dim0", "dim1", "dim2"}
+_SIZES = {"shape", "size"}
+
+
+def shifted(level, op, attrs: tuple, ndim: int) -> list:
+    """Attributes of an op on tensors with `ndim` dimensions, for tensors with the batch in front."""
+    out = []
+    for name, value in zip(op.attrs, attrs, strict=True):
+        if name in _DIMS and isinstance(value, int):
+            value = value % ndim + 1
+        elif name in _DIMS and isinstance(value, (tuple, list)):
+            value = tuple(d % ndim + 1 for d in value)
+        elif name in _SIZES and isinstance(value, tuple):
+            value = (level.size, *value)
+        out.append(value)
+    return out
+
+
+_SAME_RANK = (
+    "sum mean amax amin all any prod std var std_mean var_mean logsumexp nansum vector_norm count_nonzero "
+    "aminmax argmax argmin cumsum cumsum_back cumprod logcumsumexp softmax log_softmax softmax_grad "
+    "log_softmax_grad flip glu squeeze squeeze_dim squeeze_all squeeze_copy transpose transpose_copy select "
+    "select_copy slice slice_copy unfold unbind split split_with_sizes diagonal diagonal_copy select_backward "
+    "slice_backward diagonal_backward unfold_backward argsort topk_index kth_index median_index "
+    "nanmedian_index mode_index cummax_index cummin_index cummax cummin gather gather_backward scatter "
+    "scatter_add scatter_value scatter_reduce take_same add_same sort topk kthvalue fft_c2c fft_c2r fft_r2c "
+    "roll select_scatter slice_scatter"
+)
+
+
+@rule(_SAME_RANK)
+def along_dimensions(level, op, args, attrs):
+    """Ops that name dimensions: these move by one. All arguments have the rank of the first."""
+    ndim = len(attrs[0]) if op.name.endswith("_backward") else args[0].ndim
+    if not ndim or any(
+        value is None or (value == () and not op.name.startswith("squeeze"))
+        for name, value in zip(op.attrs, attrs, strict=True)
+        if name in _DIMS
+    ):
+        return one_by_one(level, op, args, attrs) if not op.view else _only_view(level, op, args)
+    return op.call(*(level.full(a) for a in args), *shifted(level, op, attrs, ndim))
+
+
+def _only_view(level, op, args):
+    """A view op on a tensor without dimensions, which leaves it as it is."""
+    if not op.name.startswith(("squeeze", "transpose")):
+        raise Unbatchable
+    return call("alias", level.full(args[0]))
+
+
+@rule("max min median nanmedian mode put_one take_one")
+def with_positions(level, op, args, attrs):
+    """Reductions along one dimension whose positions are given: (self, positions; ..., dim, keepdim)."""
+    ndim = len(attrs[0]) if op.name == "put_one" else args[0].ndim
+    if not ndim:
+        return one_by_one(level, op, args, attrs)
+    return op.call(*(level.full(a) for a in args), *shifted(level, op, attrs, ndim))
+
+
+@rule("permute permute_copy")
+def permute(level, op, args, attrs):
+    ndim = args[0].ndim
+    return op.call(level.full(args[0]), (0, *(d % ndim + 1 for d in attrs[0])))
+
+
+@rule("unsqueeze unsqueeze_copy")
+def unsqueeze(level, op, args, attrs):
+    return op.call(level.full(args[0]), attrs[0] % (args[0].ndim + 1) + 1)
+
+
+@rule("t t_copy")
+def t(level, op, args, attrs):
+    if args[0].ndim < 2:
+        return call("alias", level.full(args[0]))
+    return call("transpose", level.full(args[0]), 1, 2)
+
+
+@rule("view unsafe_view")
+def view(level, op, args, attrs):
+    try:
+        return op.call(level.full(args[0]), (level.size, *attrs[0]))
+    except RuntimeError:  # one entry can be viewed so, the batch cannot
+        raise Unbatchable from None
+
+
+@rule("expand expand_copy")
+def expand(level, op, args, attrs):
+    (size,) = attrs
+    physical = level.full(args[0])
+    for _ in range(len(size) - args[0].ndim):
+        physical = physical.unsqueeze(1)
+    return op.call(physical, (level.size, *size))
+
+
+@rule("repeat")
+def repeat(level, op, args, attrs):
+    physical = level.full(args[0])
+    for _ in range(len(attrs[0]) - args[0].ndim):
+        physical = physical.unsqueeze(1)
+    return op.call(physical, (1, *attrs[0]))
+
+
+@rule("pad_constant")
+def pad(level, op, args, attrs):
+    pads, value = attrs
+    return op.call(level.full(args[0]), ((0, 0), *pads), value)
+
+
+@rule("cat")
+def cat(level, op, args, attrs):
+    ndim = max(a.ndim for a in args)
+    return op.call([level.full(a) for a in args if a.ndim == ndim], attrs[0] % ndim + 1)
+
+
+@rule("stack")
+def stack(level, op, args, attrs):
+    return op.call([level.full(a) for a in args], attrs[0] % (args[0].ndim + 1) + 1)
+
+
+@rule("index")
+def index(level, op, args, attrs):
+    """Index arrays that follow each other; apart, they would move in front of the batch."""
+    (indices,) = attrs
+    given = [i for i, part in enumerate(indices) if part is not None]
+    if given[-1] - given[0] + 1 != len(given):
+        raise Unbatchable
+    return op.call(level.full(args[0]), (None, *indices))
+
+
+@rule("index_backward")
+def index_backward(level, op, args, attrs):
+    shape, indices = attrs
+    given = [i for i, part in enumerate(indices) if part is not None]
+    if given[-1] - given[0] + 1 != len(given):
+        raise Unbatchable
+    return op.call(level.full(args[0]), (level.size, *shape), (None, *indices))
+
+
+@rule("index_select")
+def index_select(level, op, args, attrs):
+    index, batched = level.part(args[1])
+    if batched or not args[0].ndim:
+        return one_by_one(level, op, args, attrs)
+    return op.call(level.full(args[0]), index, attrs[0] % args[0].ndim + 1)
+
+
+@rule("index_select_backward")
+def index_select_backward(level, op, args, attrs):
+    index, batched = level.part(args[1])
+    shape, dim = attrs
+    if batched or not shape:
+        return one_by_one(level, op, args, attrs)
+    return op.call(level.full(args[0]), index, (level.size, *shape), dim % len(shape) + 1)
+
+
+# -- over all elements -------------------------------------------------------------------------------------------------
+
+
+@rule("sum_all mean_all")
+def over_all(level, op, args, attrs):
+    physical = level.full(args[0])
+    dims = tuple(range(1, physical.ndim))
+    return call(op.name.removesuffix("_all"), physical, dims, False) if dims else physical.clone()
+
+
+@rule("max_all min_all prod_all")
+def over_all_flat(level, op, args, attrs):
+    physical = level.full(args[0])
+    flat = physical.reshape(level.size, -1)
+    name = {"max_all": "amax", "min_all": "amin", "prod_all": "prod"}[op.name]
+    return call(name, flat, (1,), False)
+
+
+# -- products ----------------------------------------------------------------------------------------------------------
+
+
+def _matrices(level, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """Physical factors with the same number of batch dimensions in front of their matrices."""
+    (pa, batched_a), (pb, batched_b) = level.part(a), level.part(b)
+    pa = pa.unsqueeze(-2) if a.ndim == 1 else pa
+    pb = pb.unsqueeze(-1) if b.ndim == 1 else pb
+    longest = max(a.ndim, b.ndim, 2)
+    if batched_a:
+        for _ in range(longest - max(a.ndim, 2)):
+            pa = pa.unsqueeze(1)
+    if batched_b:
+        for _ in range(longest - max(b.ndim, 2)):
+            pb = pb.unsqueeze(1)
+    return pa, pb
+
+
+@rule("matmul mm mv bmm dot")
+def matmul(level, op, args, attrs):
+    a, b = args
+    (pa, batched_a), (pb, batched_b) = level.part(a), level.part(b)
+    if batched_a and not batched_b and b.ndim <= 2 and a.ndim >= 2:
+        return pa.matmul(pb)  # one product of all rows
+    if batched_b and not batched_a and a.ndim == 2 and b.ndim == 1:
+        return pb.matmul(pa.t())
+    out = call("matmul", *_matrices(level, a, b))
+    out = out.squeeze(-2) if a.ndim == 1 else out
+    return out.squeeze(-1) if b.ndim == 1 else out
+
+
+@rule("vdot")
+def vdot(level, op, args, attrs):
+    return matmul(level, op, (args[0].conj(), args[1]), attrs)
+
+
+@rule("linear")
+def linear(level, op, args, attrs):
+    x, _, bias = args
+    (px, _), (pw, batched_w), (pb, batched_b) = (level.part(a) for a in args)
+    if not batched_w and not batched_b:
+        return op.call(px, pw, pb)
+    if batched_w:
+        px = level.full(x)
+        rows = px.reshape(level.size, -1, px.shape[-1])
+        out = rows.bmm(pw.transpose(1, 2)).reshape(*px.shape[:-1], pw.shape[1])
+    else:
+        out = op.call(level.full(x), pw, None)
+    if bias is None:
+        return out
+    if batched_b:
+        pb = pb.reshape(level.size, *(1,) * (out.ndim - 2), -1)
+    return out + pb
+
+
+def _scaled(level, product: Tensor, added: Tensor, beta, alpha) -> Tensor:
+    """``beta * added + alpha * product``; `product` is physical, `added` logical."""
+    physical, batched = level.part(added)
+    if batched:
+        for _ in range(product.ndim - physical.ndim):
+            physical = physical.unsqueeze(1)
+    if alpha != 1:
+        product = product * alpha
+    if beta == 0:
+        return product
+    return physical * beta + product if beta != 1 else physical + product
+
+
+@rule("addmm addmv baddbmm")
+def addmm(level, op, args, attrs):
+    return _scaled(level, matmul(level, op, args[1:], ()), args[0], *attrs)
+
+
+@rule("addr")
+def addr(level, op, args, attrs):
+    (a, batched_a), (b, batched_b) = level.part(args[1]), level.part(args[2])
+    product = a.unsqueeze(-1) * (b.unsqueeze(-2))
+    if not (batched_a or batched_b):
+        product = product.expand(level.size, *product.shape)
+    return _scaled(level, product, args[0], *attrs)
+
+
+@rule("einsum")
+def einsum(level, op, args, attrs):
+    a, b, out = attrs
+    used = {*a, *b, *out}
+    names = (
+        string.ascii_letters
+        if any(isinstance(label, str) for label in used)
+        else range(len(used) + 1)
+    )
+    batch = next(name for name in names if name not in used)
+    (pa, batched_a), (pb, batched_b) = (level.part(x) for x in args)
+    a = (batch, *a) if batched_a else a
+    b = (batch, *b) if batched_b else b
+    return op.call(pa, pb, tuple(a), tuple(b), (batch, *out))
+
+
+_LEADING = (
+    "triu tril triangle linalg_cholesky linalg_det linalg_inv linalg_slogdet linalg_matrix_exp linalg_eigh linalg_qr "
+    "linalg_svd linalg_eig cholesky_inverse gather_plane scatter_plane pixel_shuffle pixel_unshuffle"
+)
+
+
+@rule(_LEADING)
+def leading(level, op, args, attrs):
+    """Ops on the last dimensions that take any number of others in front."""
+    return op.call(*(level.full(a) for a in args), *attrs)
+
+
+@rule("native_layer_norm fused_rms_norm")
+def layer_norm(level, op, args, attrs):
+    x, *rest = args
+    parts = [level.part(r) for r in rest]
+    if any(batched for _, batched in parts):
+        return one_by_one(level, op, args, attrs)
+    out = op.call(level.full(x), *(p for p, _ in parts), *attrs)
+    return out[0] if isinstance(out, tuple) else out
