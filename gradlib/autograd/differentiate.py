@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core import engine, errors
+from ..core.accumulation import keep_gradient
 from ..core.batched import BatchLevel, Unbatchable
 from ..core.modes import state
 from ..core.node import AccumulateGrad, Node, edge
@@ -79,7 +80,7 @@ def backward(
             and not isinstance(node, AccumulateGrad)
             and value is not None
         ):
-            engine.keep_gradient(tensor, value, create_graph)
+            keep_gradient(tensor, value, create_graph)
             tensor._retain = tensor._retain or False
 
 

@@ -220,15 +220,22 @@ class BatchLevel(Level):
             state.interposers, state.batch = outer, self.around
             modes.set_flag(VMAP, had)
 
-    @contextmanager
-    def physically(self):
-        """Ops act on physical tensors, outside of this vmap."""
-        before = state.bits, state.interposers, state.batch
-        state.bits, state.interposers, state.batch = before[0] & ~VMAP, (), self.around
-        try:
-            yield
-        finally:
-            state.bits, state.interposers, state.batch = before
+
+class Physically:
+    """Ops act on physical tensors, outside of `level`, for a block."""
+
+    __slots__ = ("before", "level")
+
+    def __init__(self, level: BatchLevel):
+        self.level = level
+
+    def __enter__(self) -> None:
+        bits = state.bits
+        self.before = bits, state.interposers, state.batch
+        state.bits, state.interposers, state.batch = bits & ~VMAP, (), self.level.around
+
+    def __exit__(self, *exc: Any) -> None:
+        state.bits, state.interposers, state.batch = self.before
 
 
 def level_of(args: tuple) -> Any:
@@ -264,7 +271,7 @@ def run(level: BatchLevel, op, args: tuple, attrs: tuple) -> Any:
     rule = _rule_of(op) if differs else None
     if differs and rule is None and (op.view or op.arrays):
         raise Unbatchable
-    with level.physically():
+    with Physically(level):
         if differs:
             outs = (rule or one_by_one)(level, op, given, attrs)
         else:  # all entries share the arguments
@@ -316,7 +323,7 @@ def write(op, tensor: Tensor, args: tuple, attrs: tuple) -> None:
             for _ in range(tensor.ndim - a.ndim):
                 other = other.unsqueeze(1)
         aligned.append(other)
-    with level.physically():
+    with Physically(level):
         inplace(op, physical, tuple(aligned), attrs)
 
 

@@ -394,7 +394,8 @@ def kernel_error(exc: Exception, op, args: tuple, attrs: tuple) -> Exception:
             if found is not None:
                 return found
     if isinstance(exc, ufunc_errors._UFuncNoLoopError) or (
-        isinstance(exc, TypeError) and "not supported for the input types" in str(exc)
+        isinstance(exc, TypeError)
+        and ("not supported for the input types" in str(exc) or "Wrong type (" in str(exc))
     ):
         first = next((a for a in args if isinstance(a, Tensor)), None)
         kind = first.dtype.tensor_type.removesuffix("Tensor") if first is not None else "?"

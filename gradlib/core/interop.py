@@ -62,14 +62,25 @@ class Interop:
         array = to_host(self._array)
         return (array.astype(np.float32) if array.dtype.kind == "V" else array).tolist()
 
+    def _number(self):
+        """The value of the only element; ValueError if there are more."""
+        if self._array.size != 1:
+            raise ValueError("only one element tensors can be converted to Python scalars")
+        return self.item()
+
     def __float__(self) -> float:
-        return float(self.item())
+        value = self._number()
+        if value.__class__ is complex:
+            if value.imag:
+                raise RuntimeError("value cannot be converted to type double without overflow")
+            value = value.real
+        return float(value)
 
     def __int__(self) -> int:
-        return int(self.item())
+        return int(self._number())
 
     def __complex__(self) -> complex:
-        return complex(self.item())
+        return complex(self._number())
 
     def __index__(self) -> int:
         if self._array.dtype.kind not in "iub" or self._array.size != 1:

@@ -1,0 +1,114 @@
+"""Adding what arrives at a leaf into its ``.grad``, by the gradient layout contract."""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+import numpy as np
+
+from .storage import before_write, bump
+from .tensor import Tensor
+
+_accumulating = threading.RLock()
+
+
+def accumulate(leaf: Tensor, grads: list, traced: bool, create_graph: bool) -> None:
+    """Add the one gradient in `grads` into ``leaf.grad`` by the gradient layout contract."""
+    with _accumulating:  # the one place where passes of several threads meet
+        have = leaf._grad
+        if traced:
+            grad = grads.pop()
+            if have is None:
+                leaf._grad = stored(leaf, grad, create_graph)
+            elif create_graph:
+                leaf._grad = have + grad
+            else:
+                before_write(have)
+                have._array += grad._array
+                bump(have)
+        elif have is None:
+            leaf._grad = first_gradient(leaf, grads)
+        elif have._rg:
+            leaf._grad = have.detach() + Tensor._make(grads.pop())
+        else:
+            before_write(have)
+            have._array += grads.pop()
+            bump(have)
+
+
+def stored(leaf: Tensor, grad: Tensor, create_graph: bool) -> Tensor:
+    """A Tensor gradient in the leaf's layout that aliases nothing the user can reach."""
+    if create_graph:
+        return grad.clone()
+    return Tensor._make(laid_out(leaf._array, grad._array))
+
+
+def first_gradient(leaf: Tensor, grads: list) -> Tensor:
+    """Take the raw gradient itself if nobody else holds its memory and its layout fits; else copy it."""
+    grad = grads.pop()
+    array = leaf._array
+    if (
+        grad.__class__ is array.__class__
+        and grad.strides == array.strides
+        and grad.shape == array.shape
+        and grad.dtype is array.dtype
+        and sys.getrefcount(grad) <= STEALABLE
+        and (
+            grad.base is None
+            or (
+                sys.getrefcount(grad.base) <= 2
+                and grad.base.__class__ is grad.__class__
+                and grad.base.base is None
+            )
+        )
+        and (grad.__class__ is not np.ndarray or grad.flags.writeable)
+    ):
+        return Tensor._make(grad)
+    return Tensor._make(laid_out(array, grad))
+
+
+def _probe(values: list) -> int:
+    value = values.pop()
+    return sys.getrefcount(value)
+
+
+STEALABLE = _probe([object()])
+
+
+def laid_out(array, grad):
+    """A copy of `grad` with the dtype of `array`, and its strides if they are dense, else row-major."""
+    if array.size and is_dense(array):
+        out = (
+            np.empty_like(array, order="K")
+            if array.__class__ is np.ndarray
+            else array.__class__(array.shape, array.dtype, strides=array.strides)
+        )
+        if out.strides != array.strides:
+            out = np.lib.stride_tricks.as_strided(out, array.shape, array.strides)
+    else:
+        out = (np.empty if array.__class__ is np.ndarray else array.__class__)(
+            array.shape, array.dtype
+        )
+    out[...] = grad
+    return out
+
+
+def is_dense(array) -> bool:
+    """Whether the elements fill one block of memory without overlap, in whatever order."""
+    expected = array.dtype.itemsize
+    for stride, length in sorted(zip(array.strides, array.shape, strict=True)):
+        if length != 1:
+            if stride != expected:
+                return False
+            expected *= length
+    return True
+
+
+def keep_gradient(tensor: Tensor, grad: Tensor | None, create_graph: bool) -> None:
+    """retain_grad: add into the .grad of a non-leaf."""
+    have = tensor._grad
+    if have is None:
+        tensor._grad = grad if create_graph or grad is None else Tensor._make(grad._array.copy())
+    else:
+        tensor._grad = have + grad
