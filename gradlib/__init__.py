@@ -57,44 +57,95 @@ from .core.dtypes import (
 from .core.dtypes import can_cast as can_cast
 from .core.dtypes import promote as promote_types
 from .core.generator import Generator, default_generator
+from .core.layout import (
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    layout,
+    memory_format,
+    preserve_format,
+    strided,
+)
 from .core.modes import is_grad_enabled
 from .core.printing import printoptions, set_printoptions
+from .core.settings import (
+    are_deterministic_algorithms_enabled,
+    get_default_device,
+    get_deterministic_debug_mode,
+    get_num_interop_threads,
+    get_num_threads,
+    is_deterministic_algorithms_warn_only_enabled,
+    is_warn_always_enabled,
+    set_default_device,
+    set_deterministic_debug_mode,
+    set_flush_denormal,
+    set_num_interop_threads,
+    set_num_threads,
+    set_warn_always,
+    use_deterministic_algorithms,
+)
 from .core.tensor import Size, Tensor
 from .ops.expose import PUBLIC as _PUBLIC
 from .random import get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 
 if TYPE_CHECKING:
-    from . import cuda, func, linalg, nn, optim, random, return_types, special, testing, utils
+    from . import (
+        amp,
+        backends,
+        cuda,
+        fft,
+        func,
+        linalg,
+        nn,
+        optim,
+        profiler,
+        random,
+        return_types,
+        signal,
+        special,
+        testing,
+        utils,
+    )
 
 globals().update(_PUBLIC)
 globals().update(_ALIASES)  # half, float, double, int, long...
 globals()["bool"] = bool_
 
 e, pi, inf, nan, newaxis = _math.e, _math.pi, _math.inf, _math.nan, None
-strided, contiguous_format = "torch.strided", "torch.contiguous_format"
-preserve_format, channels_last = "torch.preserve_format", "torch.channels_last"
 __version__ = "0.1.0"
 
 _SUBPACKAGES = frozenset(
-    "cuda func linalg nn optim random return_types safetensors serialization special testing utils".split()
+    (
+        "amp backends cuda fft func linalg nn optim profiler random return_types safetensors serialization signal "
+        "special testing utils"
+    ).split()
 )
-_FROM_SERIALIZATION = frozenset(("load", "save"))
+_AUTOCAST = (
+    "autocast autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache get_autocast_cpu_dtype "
+    "get_autocast_dtype get_autocast_gpu_dtype is_autocast_cache_enabled is_autocast_cpu_enabled is_autocast_enabled "
+    "set_autocast_cache_enabled set_autocast_cpu_dtype set_autocast_cpu_enabled set_autocast_dtype "
+    "set_autocast_enabled set_autocast_gpu_dtype"
+)
+_LAZY = {  # names that are imported when they are first asked for: name -> module
+    "load": "serialization",
+    "save": "serialization",
+    "vmap": "func",
+    "get_float32_matmul_precision": "backends.precision",
+    "set_float32_matmul_precision": "backends.precision",
+    **dict.fromkeys(_AUTOCAST.split(), "amp.autocast_mode"),
+}
 
 
 def __getattr__(name: str) -> Any:
     """Import a subpackage when it is first asked for."""
     if name in _SUBPACKAGES:
         return _importlib.import_module(f"{__name__}.{name}")
-    if name == "vmap":
-        value = globals()[name] = _importlib.import_module(f"{__name__}.func").vmap
-        return value
-    if name in _FROM_SERIALIZATION:
-        from . import serialization
-
-        value = globals()[name] = getattr(serialization, name)
+    if name in _LAZY:
+        module = _importlib.import_module(f"{__name__}.{_LAZY[name]}")
+        value = globals()[name] = getattr(module, name)
         return value
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_SUBPACKAGES, *_FROM_SERIALIZATION, "vmap"})
+    return sorted({*globals(), *_SUBPACKAGES, *_LAZY} - {"Any", "TYPE_CHECKING", "annotations"})

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from .ops.linalg_solve import LINALG as _LINALG
-from .ops.linalg_solve import LinAlgError
+from .ops.linalg_base import LINALG as _LINALG
+from .ops.linalg_base import LinAlgError
 
 if TYPE_CHECKING:  # the functions come from the declarations in gradlib/ops
 

@@ -44,6 +44,7 @@ for _name, _fields in {
     "linalg_ldl_factor": "LD pivots",
     "linalg_ldl_factor_ex": "LD pivots info",
     "linalg_lstsq": "solution residuals rank singular_values",
+    "_lu_with_info": "LU pivots info",
     "linalg_lu": "P L U",
     "linalg_lu_factor": "LU pivots",
     "linalg_lu_factor_ex": "LU pivots info",

@@ -163,9 +163,26 @@ def test_nsys_profile_reports_by_op_and_line(tmp_path):
     assert rows["mul"] == rows["train.py:41"] == ["1", "0.000us", "8.000us", "2.000us", "4.000us"]
 
 
+@pytest.mark.parametrize("options", [[], ["--offload"]])
+def test_streams_does_the_same_on_the_cpu(options):
+    printed = output("streams.py", "--steps", 3, "--width", 8, *options)
+    assert printed.startswith("streams need a CUDA device")
+    losses = [float(x) for x in re.findall(r"loss ([\d.]+)", printed)]
+    assert len(losses) == 3 and losses[2] < losses[0]
+
+
+def test_cuda_graph_does_the_same_on_the_cpu():
+    printed = output("cuda_graph.py", "--steps", 2, "--width", 8)
+    assert printed.startswith("CUDA graphs need a CUDA device")
+    assert "the step could be captured" in printed
+    assert re.search(r"^plain: loss [\d.]+, [\d.]+ ms a step$", printed, re.MULTILINE)
+
+
 @pytest.mark.parametrize(
     ("program", "options", "words"),
     [
+        ("streams.py", ["--steps", "0"], ["--steps", "'0'"]),
+        ("cuda_graph.py", ["--device", "abacus"], ["--device abacus"]),
         ("train_digits.py", ["--epochs", "0"], ["--epochs", "'0'"]),
         ("train_digits.py", ["--batch-size", "many"], ["--batch-size", "'many'"]),
         ("train_digits.py", ["--lr", "nan"], ["--lr", "'nan'"]),

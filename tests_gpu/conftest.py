@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from gradlib.backends.cupy import why_not
+from tests.simulated_cuda.fixtures import pytest_addoption, pytest_configure
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "ops"))  # samples.py
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "kernels"))  # overlay_checks.py
 
 
 def pytest_collection_modifyitems(items):

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
-import sys
-import weakref
-from collections.abc import Iterable
+import threading
 from threading import get_ident
 from time import perf_counter_ns, time_ns
 from typing import Any
 
-import numpy as np
-
 from ..core.modes import state
 from ..core.node import LEAF_SEQ
 from ..core.recording import LABEL, OP
-from ..core.source import is_library
 from ..core.tensor import Tensor
 from . import _flops
-from .profiler_util import MEMORY_EVENT_NAME, EventList, FunctionEvent
+from ._blocks import Memory, user_stack
+from ._profiler_exports import stack_entry
+from .profiler_util import MEMORY_EVENT_NAME, DeviceSlice, EventList, FunctionEvent
 
 # A token is (name, seq, scope, details or None, start_ns). Records are kept in one flat list, field after field: a
 # tuple for each would be a burden to the garbage collector, which looks at all that exist again and again.
@@ -64,8 +60,8 @@ class Collector:
         """The number of records."""
         return len(self.records) // FIELDS
 
-    def device_times(self) -> dict[int, tuple[int, float]]:
-        """(device, microseconds) by record number."""
+    def device_times(self) -> dict[int, tuple]:
+        """(device, stream, ns at which it started on the host's clock, microseconds) by record number."""
         return {}
 
 
@@ -76,6 +72,7 @@ class Details:
         "allocated",
         "args",
         "device_allocated",
+        "event",
         "flops",
         "modules",
         "shapes",
@@ -84,32 +81,36 @@ class Details:
     )
 
     def __init__(self) -> None:
-        self.args: Any = None  # of an op, while it runs and if its memory is counted
+        self.args: Any = None  # while an op or node runs whose memory is counted
         self.shapes: list | None = None
         self.stack: list | None = None
         self.modules: tuple = ()
         self.timer: Any = None
+        self.event: Any = None  # in the end, what was made of the record
         self.flops = self.allocated = self.device_allocated = 0
 
 
 class DetailedCollector(Collector):
     """A recorder that notes what the options of `profile` ask for.
 
-    Memory: an op allocates the bytes of its results that lie in memory of their own, not in that of an argument;
-    functions that make tensors from nothing (zeros, randn, tensor...) allocate theirs in the event around them. Memory
-    is released when the last array on it is gone. What a kernel needs for itself and frees again is not counted, nor
-    are gradients that backward copies into place, nor memory that was there before the profile.
+    Memory: an op allocates the bytes of its results, and of what its node keeps for backward, that lie in memory of
+    their own, not in that of an argument; functions that make tensors from nothing (zeros, randn, tensor...) allocate
+    theirs in the event around them. Memory is released when the last array on it is gone. What a kernel needs for
+    itself and frees again is not counted, nor is memory that was there before the profile.
     """
 
     def __init__(self, limit: int, options: Any):
         super().__init__(limit, options)
-        self.live: dict[int, tuple] = {}  # id of a weak reference -> (it, bytes, on a device)
-        self.changes: list[tuple] = []  # outside of ops: (time_ns, thread, bytes, on a device)
+        self.memory = Memory(options.with_stack) if options.profile_memory else None
         self.timers: Any = None
+        self.sampler: Any = None
         if options.use_device == "cuda":
+            from ..profiler._throttling import Sampler
             from ._device_times import Timers
 
             self.timers = Timers()
+            self.sampler = Sampler()
+            self.sampler.start()
 
     def enter(
         self, name: str, op: Any, args: Any, attrs: tuple, seq: int, scope: int
@@ -121,11 +122,10 @@ class DetailedCollector(Collector):
             details.stack = user_stack()
         if options.with_modules:
             details.modules = state.modules or ()
-        if scope == OP and op is not None:
-            if options.with_flops:
-                details.flops = _flops.estimate(op, args, attrs)
-            if options.profile_memory:
-                details.args = args
+        if scope == OP and op is not None and options.with_flops:
+            details.flops = _flops.estimate(op, args, attrs)
+        if self.memory is not None and scope != LABEL and op is not None:
+            details.args = args
         if self.timers is not None and ((scope == OP and op is not None) or seq == LEAF_SEQ):
             details.timer = self.timers.start(args)
         return name, seq, scope, details, perf_counter_ns()
@@ -136,91 +136,45 @@ class DetailedCollector(Collector):
             self.timers.stop(details.timer)
         super().exit(token, result)
         if details.args is not None:
-            if result is not None:
-                self.count_memory(details, result)
+            self.count_memory(token, result)
             details.args = None
 
-    def finish(self) -> None:
-        super().finish()
-        self.live.clear()
-
-    def count_memory(self, details: Details, result: Any) -> None:
-        """Note the memory that the results of an op own, and when it is released."""
-        known = {memory_id(a._array) for a in flat(details.args) if isinstance(a, Tensor)}
-        for out in result if isinstance(result, tuple) else (result,):
-            if not isinstance(out, Tensor) or memory_id(out._array) in known:
-                continue
-            array = owner(out._array)
-            known.add(memory_id(array))
-            if self.watch(array):
-                details.device_allocated += array.nbytes
-            else:
-                details.allocated += array.nbytes
+    def count_memory(self, token: tuple, result: Any) -> None:
+        """Note what an op or a node allocated, and what a node that has run need not keep any longer."""
+        _, seq, scope, details, _ = token
+        memory: Any = self.memory
+        if scope == OP:
+            if result is not None:
+                memory.results(details, details.args, result)
+        elif seq == LEAF_SEQ:
+            memory.accumulated(details, details.args[0])
+        elif state.current_task is None or not state.current_task.keep_graph:
+            memory.freed(seq)
 
     def created(self, tensor: Tensor) -> None:
         """Note the memory of a new tensor that no op made."""
-        if self.options.profile_memory:
-            array = owner(tensor._array)
-            self.changes.append((perf_counter_ns(), get_ident(), array.nbytes, self.watch(array)))
+        if self.memory is not None:
+            self.memory.created(tensor)
 
-    def watch(self, array: Any) -> bool:
-        """Note the release of `array` when it comes; returns whether it is on a device."""
-        on_device = not isinstance(array, np.ndarray)
-        with contextlib.suppress(TypeError):  # some array classes cannot be watched
-            reference = weakref.ref(array, self.released)
-            self.live[id(reference)] = (reference, array.nbytes, on_device)
-        return on_device
+    def finish(self) -> None:
+        super().finish()
+        if self.memory is not None:
+            self.memory.stop()
+        if self.sampler is not None:
+            self.sampler.stop()
 
-    def released(self, reference: Any) -> None:
-        entry = self.live.pop(id(reference), None)
-        if entry is not None:
-            self.changes.append((perf_counter_ns(), get_ident(), -entry[1], entry[2]))
-
-    def device_times(self) -> dict[int, tuple[int, float]]:
+    def device_times(self) -> dict[int, tuple]:
         if self.timers is None:
             return {}
         noted = enumerate(self.records[3::FIELDS])
         timed = {i: details.timer for i, details in noted if details.timer is not None}
-        return self.timers.elapsed_us(timed)
-
-
-def flat(args: Any) -> Iterable[Any]:
-    """Arguments, those in a list one by one."""
-    for a in args:
-        if isinstance(a, (list, tuple)):
-            yield from a
-        else:
-            yield a
-
-
-def owner(array: Any) -> Any:
-    """The array that holds the memory of `array`."""
-    while isinstance(array.base, array.__class__):
-        array = array.base
-    return array
-
-
-def memory_id(array: Any) -> int:
-    """What arrays on the same memory have in common. Not all views of a device array have a base."""
-    array = owner(array)
-    return id(array) if isinstance(array, np.ndarray) else id(array.data.mem)
+        return self.timers.elapsed(timed)
 
 
 def shapes_of(args: Any, attrs: tuple) -> list:
     """The shapes of tensors, [] for anything else."""
     shapes = [list(a.shape) if isinstance(a, Tensor) else [] for a in args]
     return shapes + [[] for _ in attrs]
-
-
-def user_stack() -> list[tuple]:
-    """(code, line) of the user's calls, innermost first."""
-    frame, stack = sys._getframe(2), []
-    while frame is not None:
-        code = frame.f_code
-        if not is_library(code.co_filename):
-            stack.append((code, frame.f_lineno))
-        frame = frame.f_back
-    return stack
 
 
 # -- events ------------------------------------------------------------------------------------------------------------
@@ -264,16 +218,32 @@ def _make_events(collector: Collector, options: Any) -> EventList:
         if details is not None:
             fill_in(event, details, texts)
         if i in device:
-            event.append_kernel(name, *device[i])
+            index, stream, began_ns, duration = device[i]
+            event.append_kernel(name, index, duration)
+            at = (began_ns - origin) / 1e3
+            events._device_slices.append(DeviceSlice(event, index, stream, at, duration))
         events.append(event)
     events._build_tree()
-    if options.profile_memory:
-        account_memory(events, collector, threads)
+    add_extras(events, collector, threads)
     return events
+
+
+def add_extras(events: EventList, collector: Any, threads: dict[int, int]) -> None:
+    """What is no event of its own: names of threads, blocks of memory, clocks of devices."""
+    names = {t.ident: t.name for t in threading.enumerate()}
+    events._threads = {number: names.get(ident, "") for ident, number in threads.items()}
+    if getattr(collector, "memory", None) is not None:
+        from ..profiler._memory import blocks_of
+
+        account_memory(events, collector, threads)
+        events._blocks = blocks_of(collector.memory.blocks, collector.began_ns)
+    if getattr(collector, "sampler", None) is not None:
+        events._samples = collector.sampler.since(collector.began_ns)
 
 
 def fill_in(event: FunctionEvent, details: Details, texts: dict[tuple, str]) -> None:
     """Copy what was noted into an event."""
+    details.event = event
     event.input_shapes = details.shapes or []
     event.flops = details.flops
     event.cpu_memory_usage = details.allocated
@@ -282,8 +252,7 @@ def fill_in(event: FunctionEvent, details: Details, texts: dict[tuple, str]) -> 
     for place in details.stack or ():
         text = texts.get(place)
         if text is None:
-            code, line = place
-            text = texts[place] = f"{code.co_filename}({line}): {code.co_name}"
+            text = texts[place] = stack_entry(place)
         event.stack.append(text)
 
 
@@ -297,7 +266,7 @@ def account_memory(events: EventList, collector: Any, threads: dict[int, int]) -
         by_thread.setdefault(event.thread, []).append(event)
     outside = []
     cursors = {thread: Sweep(mine) for thread, mine in by_thread.items()}
-    for time, ident, nbytes, on_device in sorted(collector.changes, key=lambda change: change[0]):
+    for time, ident, nbytes, on_device in collector.memory.changes():
         thread = threads.setdefault(ident, len(threads) + 1)
         at = (time - collector.began_ns) / 1e3
         event = cursors[thread].innermost(at) if thread in cursors else None

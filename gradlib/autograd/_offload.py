@@ -34,7 +34,7 @@ class Packed:
 
     __slots__ = ("__weakref__", "before", "device", "fetched", "host", "order")
 
-    def __init__(self, device: Any, host: Tensor, order: str, before: Any):
+    def __init__(self, device: Any, host: Tensor, order: Any, before: Any):
         self.device, self.host, self.order, self.before = device, host, order, before
         self.fetched: Any = (
             None  # (array on the device, event: it is filled), between the copy and its use

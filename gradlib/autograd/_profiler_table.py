@@ -154,6 +154,10 @@ def footer(events: Any) -> list[str]:
     if events._use_device:
         total = sum([e.self_device_time_total for e in events])
         lines.append(f"Self {events._use_device.upper()} time total: {format_time(total)}")
+    if events._samples:
+        from ..profiler._throttling import summary
+
+        lines += filter(None, [summary(events._samples)])
     return lines
 
 

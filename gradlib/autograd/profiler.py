@@ -22,6 +22,7 @@ from .. import cuda
 from ..core import recording
 from ..core.modes import PROFILE, state
 from ._collector import Collector, DetailedCollector, make_events
+from ._profiler_exports import Exports
 from .profiler_util import (
     EventList,
     FormattedTimesMixin,
@@ -81,7 +82,7 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
 
-class profile:
+class profile(Exports):
     """Context manager that records the operations, backward nodes and labels of this thread.
 
     It follows a backward pass into the threads that the pass starts; other threads are not recorded. The events are
@@ -240,9 +241,8 @@ class profile:
             sort_by, row_limit, header, top_level_events_only, **widths
         )
 
-    def export_chrome_trace(self, path: str) -> None:
-        """Write a file for chrome://tracing or ui.perfetto.dev; see `EventList.export_chrome_trace`."""
-        self.function_events.export_chrome_trace(path)
+    def _recorded_events(self) -> EventList:
+        return self.function_events
 
     def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
         """Write stacks for flame graph tools; see `EventList.export_stacks`.

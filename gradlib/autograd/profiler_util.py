@@ -7,9 +7,11 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict, namedtuple
 from collections.abc import Iterable, Iterator
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from ._demangle import demangle
+from ._event_tree import forward_of, inherit, nest
+from ._profiler_exports import Exports
 from ._profiler_table import format_time, render
 
 __all__ = [
@@ -339,12 +341,17 @@ class FunctionEventAvg(FormattedTimesMixin):
         )
 
 
-def _nesting(event: FunctionEvent) -> tuple:
-    """A sorting key that puts an event before those inside it."""
-    return event.time_range.start, -event.time_range.end, event.id
+class DeviceSlice(NamedTuple):
+    """The work of an event on a CUDA stream; times as those of events."""
+
+    event: FunctionEvent
+    device: int
+    stream: int  # its address; 0 is the default stream
+    start_us: float
+    duration_us: float
 
 
-class EventList(list):
+class EventList(Exports, list):
     """A list of events, or of their averages, with tables and exports.
 
     Args:
@@ -363,53 +370,38 @@ class EventList(list):
         self._began_at_ns: int = kwargs.pop("began_at_ns", 0)
         super().__init__(*args, **kwargs)
         self._metadata: dict[str, Any] = {}  # for trace files
+        self._threads: dict[int, str] = {}  # names by number
+        self._device_slices: list[DeviceSlice] = []
+        self._blocks: list[Any] | None = None  # MemoryBlock; None if memory was not recorded
+        self._samples: list[Any] = []  # ClockSample
         self._tree_built = False
 
     def _build_tree(self) -> None:
         """Fill in cpu_parent, cpu_children and what backward events have from their forward ones."""
-        self._populate_cpu_children()
-        self._inherit_from_forward()
+        nest([e for e in self if not e.is_async and e.device_type is DeviceType.CPU])
+        inherit(self)
         self._tree_built = True
 
-    def _populate_cpu_children(self) -> None:
-        """The parent of an event is the innermost of its thread that contains it: one sweep over the sorted events."""
-        threads: dict[tuple, list[FunctionEvent]] = defaultdict(list)
-        for event in self:
-            if not event.is_async and event.device_type is DeviceType.CPU:
-                threads[event.thread, event.node_id].append(event)
-        for events in threads.values():
-            events.sort(key=_nesting)
-            open_events: list[FunctionEvent] = []
-            for event in events:
-                while open_events and (
-                    event.time_range.start >= open_events[-1].time_range.end
-                    or event.time_range.end > open_events[-1].time_range.end
-                ):
-                    open_events.pop()
-                if open_events and event.cpu_parent is None:
-                    open_events[-1].append_cpu_child(event)
-                    event.set_cpu_parent(open_events[-1])
-                open_events.append(event)
+    def _forward_of(self) -> dict[int, FunctionEvent]:
+        """The forward operation of each backward node that has one, by the node's id."""
+        return forward_of(self)
 
-    def _inherit_from_forward(self) -> None:
-        """Backward nodes, and all in them, get the stack, module and thread of the forward operation."""
-        forward: dict[int, FunctionEvent] = {}
-        for event in self:
-            if event.scope == 0 and event.sequence_nr >= 0:
-                forward[event.sequence_nr] = (
-                    event  # the innermost, the last one to start, made the node
-                )
-        for event in sorted(self, key=_nesting):  # parents first
-            parent = event.cpu_parent
-            source = parent if parent is not None and parent.in_backward else None
-            if event.scope == 1:
-                source = forward.get(event.sequence_nr, source)
-                if source is not None and event.fwd_thread is None:
-                    event.fwd_thread = source.thread
-            if source is not None:
-                event.in_backward = True
-                event.stack = source.stack or event.stack
-                event.module_hierarchy = source.module_hierarchy or event.module_hierarchy
+    def _append_cycle(self, later: EventList) -> None:
+        """Add what was recorded in a later cycle, with its times since the beginning of this one."""
+        shift = (later._began_at_ns - self._began_at_ns) / 1e3
+        for event in later:
+            event.id += len(self)
+            event.time_range = Interval(
+                event.time_range.start + shift, event.time_range.end + shift
+            )
+        self.extend(later)
+        self._threads.update(later._threads)
+        self._device_slices += [
+            s._replace(start_us=s.start_us + shift) for s in later._device_slices
+        ]
+        if self._blocks is not None:
+            self._blocks += [block.shifted(shift) for block in later._blocks or ()]
+        self._samples += [s._replace(time_us=s.time_us + shift) for s in later._samples]
 
     @property
     def self_cpu_time_total(self) -> float:
@@ -454,11 +446,13 @@ class EventList(list):
     def __str__(self) -> str:
         return self.table()
 
-    def export_chrome_trace(self, path: str) -> None:
-        """Write the events for chrome://tracing or ui.perfetto.dev, with arrows from forward to backward."""
-        from ..profiler import _chrome
-
-        _chrome.write(self, path)
+    def _recorded_events(self) -> EventList:
+        if self and isinstance(self[0], FunctionEventAvg):
+            raise RuntimeError(
+                "this list holds averages, which have no times of their own; export the events that they were made "
+                "of: prof.function_events"
+            )
+        return self
 
     def supported_export_stacks_metrics(self) -> list[str]:
         """The metrics that `export_stacks` takes."""
@@ -512,12 +506,14 @@ class EventList(list):
         return averages
 
     def _like(self) -> EventList:
-        return EventList(
+        like = EventList(
             use_device=self._use_device,
             profile_memory=self._profile_memory,
             with_flops=self._with_flops,
             with_stack=self._with_stack,
         )
+        like._samples = self._samples
+        return like
 
     def total_average(self) -> FunctionEventAvg:
         """The sums over all events, with the key "Total"."""

@@ -1,14 +1,20 @@
 """Where kernels come from: NumPy for CPU tensors, CuPy for CUDA tensors.
 
 `backend_of(array)` is the only place that asks what kind an array is; nothing outside this package imports CuPy.
+PyTorch's switches are here too: ``backends.cuda.matmul.allow_tf32``, ``backends.cudnn.benchmark``...
 """
 
 from __future__ import annotations
 
+import importlib
+from typing import Any
+
 import numpy as np
 
+from . import _switches
 from .numpy import backend as numpy_backend
 
+globals().update(_switches.register(__name__))  # cudnn, mkldnn, mps, ...
 _BY_TYPE: dict = {np.ndarray: numpy_backend}
 
 
@@ -39,6 +45,12 @@ def backend_on(device):
     if device.type == "cpu":
         return numpy_backend
     return backend_for("cuda").on(device.index)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "cuda":
+        return importlib.import_module(f"{__name__}.cuda")
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
 
 __all__ = ["backend_for", "backend_on", "backend_of", "numpy_backend"]

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 _REDUCTIONS = {"maximum": "max", "minimum": "min", "logical_or": "any", "logical_and": "all"}
-ATOMIC = frozenset(np.dtype(c) for c in "iIQfdFD")  # dtypes that CuPy's scatter_add takes, half apart
+ATOMIC = frozenset(
+    np.dtype(c) for c in "iIQfdFD"
+)  # dtypes that CuPy's scatter_add takes, half apart
 _VIEWED = {np.dtype(np.int64): np.dtype(np.uint64)}  # two's complement: the same additions
 
 
@@ -125,6 +127,8 @@ def combine_at(xp: Any, ufunc: Any, out: Any, key: Any, values: Any) -> None:
         values[step:] = xp.where(same, ufunc(values[:-step], values[step:]), values[step:])
         step *= 2
     last = xp.concatenate([places[1:] != places[:-1], xp.ones(1, bool)])
-    flat = xp.concatenate([out.reshape(-1), out.reshape(-1)[:1]])  # the slot behind the end takes the rest
+    flat = xp.concatenate(
+        [out.reshape(-1), out.reshape(-1)[:1]]
+    )  # the slot behind the end takes the rest
     flat[xp.where(last, places, out.size)] = ufunc(flat[places], values)
     out[...] = flat[:-1].reshape(out.shape)

@@ -10,12 +10,15 @@ import importlib
 import importlib.util
 from typing import Any
 
+import numpy as np
+
 from ..core.modes import shared
-from . import overlays
+from . import gemm, overlays
 from ._gaps import Ufunc, add_at
 from .memory import Allocator
 from .streams import Streams
 
+TABLES = 4096  # constant arrays that are kept in device memory
 _backend: Any = None
 
 
@@ -47,6 +50,9 @@ def get_backend():
             raise RuntimeError(reason)
         _backend = CupyBackend()
         shared.cuda = Streams(_backend.xp.cuda)
+        from ..cuda import random
+
+        random.register()
     return _backend
 
 
@@ -76,9 +82,13 @@ class CupyBackend:
 
     def __init__(self) -> None:
         self.xp = _cupy()
+        self.tables: dict[tuple, Any] = {}
+        self.gemm = gemm.Gemm(self.xp)
         pool = self.xp.get_default_memory_pool()
         self.allocator = Allocator(self.xp.cuda, pool)
-        if self.xp.cuda.get_allocator() == pool.malloc:  # not if the program has chosen one of its own
+        if (
+            self.xp.cuda.get_allocator() == pool.malloc
+        ):  # not if the program has chosen one of its own
             self.xp.cuda.set_allocator(self.allocator)
 
     def __getattr__(self, name: str) -> Any:
@@ -106,7 +116,10 @@ class CupyBackend:
 
     def number(self, value, dtype):
         """A Python number as a 0-dim array; without a copy from the host, which a stream capture refuses."""
-        return self.xp.full((), value, dtype)
+        try:
+            return self.xp.full((), value, dtype)
+        except OverflowError:  # an unsigned number of more than 63 bits
+            return self.xp.full((), np.asarray(value, dtype)[()], dtype)
 
     def to_backend(self, array, device=None):
         """A raw array of any backend on the device of that index, or on the current one."""
@@ -121,19 +134,14 @@ class CupyBackend:
 
     def _across(self, array, index: int):
         """A copy on another device: the streams current on the two devices wait for each other."""
-        cuda = self.xp.cuda
-        source = array.device
-        with source:
+        streams = shared.cuda
+        here, there = streams.current(array.device.id), streams.current(index)
+        with array.device:
             array = self.xp.ascontiguousarray(array).reshape(array.shape)
-            here = cuda.get_current_stream()
-            ready = here.record(cuda.Event(disable_timing=True))
-        with cuda.Device(index):
-            there = cuda.get_current_stream()
-            there.wait_event(ready)
+        there.wait(here.record())
+        with self.xp.cuda.Device(index):
             out = array.copy()
-            done = there.record(cuda.Event(disable_timing=True))
-        with source:
-            here.wait_event(done)
+        here.wait(there.record())
         return out
 
     def wide(self, array):
@@ -170,15 +178,10 @@ class CupyBackend:
         return self.xp.array(array, dtype, order=order)
 
     def clip(self, array, low=None, high=None, out=None):
-        """NumPy's clip; Python numbers take the dtype of the array, as they do in NumPy (bfloat16 too)."""
-        if array.dtype.kind == "V":
-            low, high = (
-                self.number(m, array.dtype) if isinstance(m, (int, float)) else m
-                for m in (low, high)
-            )
-        return self.xp.clip(array, low, high, out)
+        """NumPy's clip; bfloat16, which CuPy computes in float32, stays bfloat16."""
+        return self.xp.clip(array, low, high, out).astype(array.dtype, copy=False)
 
-    # -- sorting: CuPy knows only stable sorts, and no bfloat16 -----------------------------------------------------------
+    # -- sorting: CuPy knows only stable sorts, and no bfloat16 --------------------------------------------------------
 
     def argsort(self, array, axis=-1, kind=None):
         return self.xp.argsort(_sortable(array), axis)
@@ -189,13 +192,50 @@ class CupyBackend:
     def sort(self, array, axis=-1, kind=None):
         return self.xp.sort(_sortable(array), axis).astype(array.dtype, copy=False)
 
-    # -- products --------------------------------------------------------------------------------------------------------
+    # -- products ------------------------------------------------------------------------------------------------------
 
     def matmul(self, a, b):
-        """NumPy's matmul; CuPy 14 has no batched product of bfloat16 (cupy#10317): that goes through float32."""
+        """NumPy's matmul, by cuBLAS itself where it can be; see `gemm`.
+
+        CuPy 14 has no batched product of bfloat16 (cupy#10317): without cuBLAS that goes through float32.
+        """
+        if self.gemm.takes(a, b):
+            return self.gemm.matmul(a, b)
         if a.dtype.kind == "V" == b.dtype.kind and (a.ndim > 2 or b.ndim > 2):
             return self.xp.matmul(a.astype("f4"), b.astype("f4")).astype(a.dtype)
         return self.xp.matmul(a, b)
+
+    def dot(self, a, b, out=None):
+        """NumPy's dot of arrays of at most two dimensions."""
+        result = self.matmul(a, b)
+        if out is None:
+            return result
+        out[...] = result
+        return out
+
+    def may(self, condition) -> bool:
+        """Whether any element holds, or could: looking would mean waiting for the device."""
+        return True
+
+    def surely(self, condition) -> bool:
+        """Whether any element is known to hold: looking would mean waiting for the device."""
+        return False
+
+    def table(self, array, dtype=None):
+        """A constant NumPy array on the current device; the copy is kept: made once, and not during captures."""
+        if isinstance(array, self.xp.ndarray):
+            return array if dtype is None else array.astype(dtype, copy=False)
+        array = np.asarray(array, dtype)
+        key = (
+            self.xp.cuda.runtime.getDevice(), array.dtype.num, array.shape, array.tobytes()
+        )  # fmt: skip
+        found = self.tables.get(key)
+        if found is None:
+            # waited for: whatever stream uses it later comes after
+            found = self.xp.asarray(array, blocking=True)
+            if len(self.tables) < TABLES:
+                self.tables[key] = found
+        return found
 
     # -- adding to positions that may repeat ---------------------------------------------------------------------------
 

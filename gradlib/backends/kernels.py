@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import product
 from pathlib import Path
 from typing import Any, Protocol
@@ -232,6 +232,7 @@ def rows_launch(rows: int, width: int) -> tuple[int, tuple[int, int]]:
     return rows, (threads, 1)
 
 
+@lru_cache(4096)
 def lines_launch(shape: tuple, dim: int) -> tuple[int, tuple[int, int], tuple]:
     """(grid, block, sizes) for kernels over lines along a dimension; sizes are (outer, n, inner) as kernel arguments.
 

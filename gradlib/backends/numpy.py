@@ -77,6 +77,18 @@ class NumpyBackend:
             )  # foreign memory with gaps
         return _NDARRAY(shape, array.dtype, memory, start, strides)
 
+    def may(self, condition) -> bool:
+        """Whether any element holds, or could: a device, where looking means waiting, answers True."""
+        return bool(condition.any())
+
+    def surely(self, condition) -> bool:
+        """Whether any element is known to hold: a device, where looking means waiting, answers False."""
+        return bool(condition.any())
+
+    def table(self, array, dtype=None):
+        """A constant NumPy array (indices, weights of a geometry) as an array here, kept on devices for the next time."""
+        return np.asarray(array, dtype)
+
     def add_at(self, out, key, values) -> None:
         """``out[key] += values`` where entries that `key` names several times are added every time."""
         accumulate.add_at(out, key, values)

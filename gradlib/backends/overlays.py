@@ -21,7 +21,6 @@ same numbers on CUDA arrays; dispatch tries it first and falls back when there i
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from ..core.op import Op, parameters
 
@@ -95,11 +94,3 @@ def names() -> dict[str, list[str]]:
 
     fused.load()
     return {"forward": sorted(FORWARD), "vjp": sorted(VJP)}
-
-
-def run_vjp(op: Op, values: dict[str, Any]) -> Any:
-    """Run the vjp overlay of `op` on values by name; NotImplemented when there is none."""
-    function = vjp_of(op)
-    if function is None:
-        return NotImplemented
-    return function(*(values[name] for name in parameters(function)))

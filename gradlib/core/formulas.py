@@ -69,8 +69,8 @@ def _kernel(op, backend):
     parameters = ", ".join((*(op.tensors if op.attrs else tensors), *op.attrs))
     given = ", ".join((*op.tensors, *(f"{a}={a}" for a in op.attrs)))
     first = "[0]" if op.n_out == 1 and op.hidden else ""
-    names = {"forward": op.forward, "backend": backend}
-    exec(f"def kernel({parameters}):\n    return forward(backend, {given}){first}", names)
+    names = {"forward_": op.forward, "backend_": backend}  # attributes may have any other name
+    exec(f"def kernel({parameters}):\n    return forward_(backend_, {given}){first}", names)
     return names["kernel"]
 
 

@@ -35,18 +35,20 @@ from .streams import (
 )
 
 
-def manual_seed_all(seed: int) -> None:
-    """Seed the generators of all devices; nothing to do without one."""
-
-
-manual_seed = manual_seed_all
-
 # Names that are looked up on first use: module -> names.
 _LAZY = {
+    "random": (
+        "get_rng_state", "get_rng_state_all", "initial_seed", "manual_seed", "manual_seed_all", "seed", "seed_all",
+        "set_rng_state", "set_rng_state_all",
+    ),
     "memory": (
         "OutOfMemoryError", "caching_allocator_alloc", "caching_allocator_delete", "empty_cache", "max_memory_allocated",
         "max_memory_reserved", "mem_get_info", "memory_allocated", "memory_reserved", "memory_snapshot", "memory_stats",
         "memory_summary", "reset_max_memory_allocated", "reset_peak_memory_stats", "set_per_process_memory_fraction",
+    ),
+    "capturing": ("CaptureError", "Captured", "Finding", "capture", "dry_run"),
+    "graphs": (
+        "CUDAGraph", "graph", "graph_pool_handle", "is_current_stream_capturing", "make_graphed_callables",
     ),
     "monitor": (
         "clock_rate", "device_memory_used", "memory_usage", "power_draw", "temperature", "utilization",

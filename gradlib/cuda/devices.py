@@ -51,7 +51,9 @@ def index_of(device: Any = None, optional: bool = False) -> int:
             raise ValueError(f"Expected a cuda device, but got: {device}")
         device = device.index
     elif device is not None and not isinstance(device, int):
-        raise ValueError(f"Expected a torch.device with a specified index or an integer, but got:{device}")
+        raise ValueError(
+            f"Expected a torch.device with a specified index or an integer, but got:{device}"
+        )
     if device is None or (device < 0 and optional):
         return current_device()
     if not 0 <= device < device_count():

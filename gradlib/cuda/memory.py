@@ -91,7 +91,8 @@ def memory_stats(device: Any = None) -> dict[str, int]:
 def memory_snapshot(device: Any = None) -> list[dict[str, Any]]:
     """What holds memory on a device: a dict with line, bytes and arrays for each line of the program, largest first."""
     return [
-        {"line": line, "bytes": n, "arrays": count} for line, n, count in held_by_line(index_of(device))
+        {"line": line, "bytes": n, "arrays": count}
+        for line, n, count in held_by_line(index_of(device))
     ]
 
 

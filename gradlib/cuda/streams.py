@@ -129,9 +129,13 @@ class Event:
         interprocess: not supported; NotImplementedError.
     """
 
-    def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False):
+    def __init__(
+        self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
+    ):
         if interprocess:
-            raise NotImplementedError("gradlib.cuda.Event: events between processes are not supported")
+            raise NotImplementedError(
+                "gradlib.cuda.Event: events between processes are not supported"
+            )
         self._timing, self._blocking = enable_timing, blocking
         self._index: int | None = None  # the device, known when the event is first recorded
         self._event: Any = None
@@ -195,7 +199,11 @@ class Event:
         raise NotImplementedError("gradlib.cuda.Event: events between processes are not supported")
 
     def __repr__(self) -> str:
-        return f"<gradlib.cuda.Event {self.cuda_event:#x}>" if self._event else "<gradlib.cuda.Event uninitialized>"
+        return (
+            f"<gradlib.cuda.Event {self.cuda_event:#x}>"
+            if self._event
+            else "<gradlib.cuda.Event uninitialized>"
+        )
 
 
 class StreamContext:
@@ -257,5 +265,7 @@ def record_stream(tensor: Any, stream: Stream) -> None:
     Needed where a tensor made on one stream is used on another and may be freed while that work is still queued.
     """
     if not tensor.is_cuda:
-        raise RuntimeError(f"record_stream() needs a CUDA tensor, but the tensor is on {tensor.device}")
+        raise RuntimeError(
+            f"record_stream() needs a CUDA tensor, but the tensor is on {tensor.device}"
+        )
     shared.cuda.guard(tensor._array, shared.cuda.lane(stream._index, stream._stream))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradlib.nn import functional, init, utils
+from gradlib.nn import functional, grad, init, utils
 from gradlib.nn import modules as modules
 from gradlib.nn import parameter as parameter
 from gradlib.nn.modules import (
@@ -92,6 +92,8 @@ from gradlib.nn.modules import (
     LazyLinear,
     LeakyReLU,
     Linear,
+    LinearCrossEntropyLoss,
+    LinearCrossEntropyOptions,
     LocalResponseNorm,
     LogSigmoid,
     LogSoftmax,

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from gradlib.nn._linear_cross_entropy import linear_cross_entropy
 from gradlib.ops.activation import (
     celu,
     celu_,
@@ -11,29 +12,14 @@ from gradlib.ops.activation import (
     elu_,
     gelu,
     glu,
-    hardshrink,
-    hardsigmoid,
-    hardswish,
-    hardtanh,
-    hardtanh_,
-    leaky_relu,
-    leaky_relu_,
     logsigmoid,
     mish,
-    prelu,
-    relu,
-    relu6,
-    rrelu,
-    rrelu_,
     selu,
     selu_,
     silu,
     softplus,
-    softshrink,
     softsign,
     tanhshrink,
-    threshold,
-    threshold_,
 )
 from gradlib.ops.attention import scaled_dot_product_attention
 from gradlib.ops.batch_norm import batch_norm
@@ -56,8 +42,9 @@ from gradlib.ops.dropout import (
     feature_alpha_dropout,
 )
 from gradlib.ops.embedding import embedding, embedding_bag, one_hot
-from gradlib.ops.expose import PUBLIC
+from gradlib.ops.expose import PUBLIC, write_out
 from gradlib.ops.grid import affine_grid, grid_sample
+from gradlib.ops.grouped_mm import grouped_mm
 from gradlib.ops.interpolate import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -67,6 +54,7 @@ from gradlib.ops.interpolate import (
     upsample_bilinear,
     upsample_nearest,
 )
+from gradlib.ops.layer_norm import layer_norm, rms_norm
 from gradlib.ops.loss import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
@@ -96,19 +84,28 @@ from gradlib.ops.norm import cosine_similarity, pairwise_distance, pdist
 from gradlib.ops.normalization import (
     group_norm,
     instance_norm,
-    layer_norm,
     local_response_norm,
     normalize,
-    rms_norm,
 )
 from gradlib.ops.pad import pad
+from gradlib.ops.piecewise import (
+    hardshrink,
+    hardsigmoid,
+    hardswish,
+    hardtanh,
+    hardtanh_,
+    leaky_relu,
+    leaky_relu_,
+    prelu,
+    relu,
+    relu6,
+    rrelu,
+    rrelu_,
+    softshrink,
+    threshold,
+    threshold_,
+)
 from gradlib.ops.pool import (
-    avg_pool1d,
-    avg_pool2d,
-    avg_pool3d,
-    lp_pool1d,
-    lp_pool2d,
-    lp_pool3d,
     max_pool1d,
     max_pool1d_with_indices,
     max_pool2d,
@@ -131,6 +128,14 @@ from gradlib.ops.pool_adaptive import (
     max_unpool2d,
     max_unpool3d,
 )
+from gradlib.ops.pool_average import (
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    lp_pool1d,
+    lp_pool2d,
+    lp_pool3d,
+)
 from gradlib.ops.softmax import functional_log_softmax as log_softmax
 from gradlib.ops.softmax import functional_softmax as softmax
 from gradlib.ops.softmax import functional_softmin as softmin
@@ -143,7 +148,7 @@ from gradlib.ops.vision import (
 )
 
 
-def linear(input, weight, bias=None):
+def linear(input, weight, bias=None, *, out=None):
     """``input @ weight.T + bias``: input (..., n), weight (m, n) or (n,), bias (m,).
 
     RuntimeError when they do not fit.
@@ -156,8 +161,8 @@ def linear(input, weight, bias=None):
             f"linear(): argument '{name}' must be Tensor, not {type(bad).__name__}"
         ) from None
     if len(w) != 2:
-        out = input.matmul(weight if len(w) == 1 else weight.t())
-        return out if bias is None else out + bias
+        result = input.matmul(weight if len(w) == 1 else weight.t())
+        return write_out(out, result if bias is None else result + bias)
     if not x or x[-1] != w[1]:
         rows = 1
         for n in x[:-1]:
@@ -165,7 +170,10 @@ def linear(input, weight, bias=None):
         raise RuntimeError(
             f"mat1 and mat2 shapes cannot be multiplied ({rows}x{x[-1] if x else 1} and {w[1]}x{w[0]})"
         )
-    return linear_op.call(input, weight, bias)
+    if bias is not None and bias._array.shape != w[:1]:  # a bias that is broadcast
+        return write_out(out, linear_op.call(input, weight, None) + bias)
+    result = linear_op.call(input, weight, bias)
+    return result if out is None else write_out(out, result)
 
 
 sigmoid, tanh = PUBLIC["sigmoid"], PUBLIC["tanh"]

@@ -53,9 +53,10 @@ def floating(kernel: Callable) -> Callable:
             wide = [xp.wide(r) if hasattr(r, "dtype") else r for r in rest]
             out = kernel(xp, xp.wide(self), *wide, **attrs)
             return narrow(out, d)
-        raise NotImplementedError(
-            f"\"{kernel.__name__.strip('_')}\" not implemented for '{kind_name(self)}'"
-        )
+        name = kernel.__name__.strip("_")
+        if name == "<lambda>":  # the caller knows the op and turns this into its error
+            raise TypeError("not supported for the input types")
+        raise NotImplementedError(f"\"{name}\" not implemented for '{kind_name(self)}'")
 
     return forward
 
@@ -91,4 +92,5 @@ def missing(what: str):
     def formula():
         raise NotImplementedError(f"the derivative for '{what}' is not implemented.")
 
+    formula.missing = True
     return formula

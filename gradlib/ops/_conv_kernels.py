@@ -144,7 +144,7 @@ def forward(xp, x, w, bias, stride, padding, dilation, groups):
                 xp.dot(matrix[0], columns, out=flat[i])
                 continue
             else:
-                part = matrix[0].dot(columns)
+                part = xp.dot(matrix[0], columns)
             flat[i:j] = part.reshape(o, j - i, length).swapaxes(0, 1)
     if bias is not None:
         result += bias.reshape((-1,) + (1,) * len(out))
@@ -265,7 +265,7 @@ def grad_weight(xp, x, g, kernel, stride, padding, dilation, groups):
             columns = _channels_first(x, i, j) if patches is None else patches.of(i, j)
             gradient = _channels_first(g, i, j)
             if groups == 1:
-                total[0] += columns.dot(gradient.T)
+                total[0] += xp.dot(columns, gradient.T)
             else:
                 shape = (groups, -1, columns.shape[1])
                 total += xp.matmul(columns.reshape(shape), gradient.reshape(shape).swapaxes(1, 2))
@@ -354,7 +354,7 @@ def _scatter(xp, g, w, result, stride, padding, dilation, groups) -> None:
             ].swapaxes(0, 1)
             source = spread[:, :m].reshape(o, -1)
         if groups == 1:
-            parts = matrix[0].dot(source)
+            parts = xp.dot(matrix[0], source)
         else:
             parts = xp.matmul(matrix, source.reshape(groups, o // groups, -1))
         parts = parts.reshape(groups, taps, c // groups, m, *((length,) if wide else out))

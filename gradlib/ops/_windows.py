@@ -87,7 +87,7 @@ class Windows:
         base = start
         for i, (m, s) in enumerate(zip(self.out, self.stride, strict=True)):
             base = base + (xp.arange(m) * (s * steps[i])).reshape((m,) + (1,) * (len(size) - i - 1))
-        return xp.asarray(offsets).take(taps) + base
+        return xp.table(offsets).take(taps) + base
 
 
 @lru_cache(maxsize=256)
@@ -98,6 +98,8 @@ def windows(space, kernel, stride, padding, dilation, ceil_mode) -> Windows:
 
 def maximum_of_windows(xp, w: Windows, x):
     """The maximum of each window, and the number of the first tap that has it."""
+    if x.dtype.kind != "f" and w.padded:  # what is padded with must be less than every element
+        x = x.astype(np.int64, copy=False)
     source = w.pad(xp, x, -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min)
     best = source[w.taps[0]].copy()
     small = len(w.taps) <= 256

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..core import dtypes
 from ..core.formulas import formula_function
 from ..core.inplace import inplace
 from ..core.op import declare
@@ -11,12 +12,21 @@ from .pointwise import pointwise, unary
 
 # -- absolute value, extrema -------------------------------------------------------------------------------------
 
+
+def _refuse_bool(args):
+    if args[0].dtype is dtypes.bool_:
+        return NotImplementedError("\"abs_cpu\" not implemented for 'Bool'")
+    return None
+
+
 abs = unary(
     "abs",
     lambda F, g, self: g * F.sgn(self),
     "absolute",
     forward="absolute",
-    promote="same",
+    promote="number",
+    exact_out=True,
+    check=_refuse_bool,
     jvp=lambda F, self, self_t: (
         (self_t * F.sgn(self).conj()).real if self.is_complex() else self_t * F.sgn(self)
     ),
@@ -25,9 +35,27 @@ abs = unary(
 )
 
 
+@method("abs_", "absolute_")
+def abs_(self):
+    """In-place version of ``abs``; RuntimeError for complex tensors."""
+    if self.is_complex():
+        raise RuntimeError("In-place abs is not supported for complex tensors.")
+    return inplace(abs, self)
+
+
+def sign_kernel(xp, self):
+    """-1, 0 or 1; 0 for nan."""
+    kind = self.dtype.kind
+    if kind == "f" or kind == "V":
+        out = xp.asarray(xp.sign(self))
+        out[self != self] = 0
+        return out
+    return xp.sign(self) if self.dtype.kind != "b" else self.copy()
+
+
 def _sgn(xp, self):
     if self.dtype.kind != "c":
-        return xp.sign(self) if self.dtype.kind != "b" else self.copy()
+        return sign_kernel(xp, self)
     size = xp.absolute(self)
     return self / xp.where(size == 0, xp.ones_like(size), size)
 
@@ -46,62 +74,74 @@ sgn = unary(
     _sgn_grad,
     forward=_sgn,
     promote="same",
+    exact_out=True,
     jvp=lambda F, self, self_t, result: _sgn_grad(F, self_t, self, result),
     domain=(0.2, 2.0),
     complex=True,
 )
 
 
-def _share_ties(F, g, self, other, mine):
-    """The gradient goes to the larger (smaller) argument, one half to each where they are equal."""
-    return F.where(mine, g, 0.0) + F.where(self == other, 0.5 * g, 0.0)
+def _share_ties(F, g, self, other, others):
+    """The gradient goes to the larger (smaller) argument, one half to each where they are equal, to both at nan."""
+    return F.where(others, 0.0, F.where(self == other, 0.5 * g, g))
 
 
 maximum = pointwise(
     "maximum", "maximum", args="self other", inplace=False,
-    self=lambda F, g, self, other: _share_ties(F, g, self, other, self > other),
-    other=lambda F, g, self, other: _share_ties(F, g, self, other, other > self), complex=False)  # fmt: skip
+    self=lambda F, g, self, other: _share_ties(F, g, self, other, self < other),
+    other=lambda F, g, self, other: _share_ties(F, g, self, other, other < self), complex=False,
+    numbers="none")  # fmt: skip
 minimum = pointwise(
     "minimum", "minimum", args="self other", inplace=False,
-    self=lambda F, g, self, other: _share_ties(F, g, self, other, self < other),
-    other=lambda F, g, self, other: _share_ties(F, g, self, other, other < self), complex=False)  # fmt: skip
+    self=lambda F, g, self, other: _share_ties(F, g, self, other, self > other),
+    other=lambda F, g, self, other: _share_ties(F, g, self, other, other > self), complex=False,
+    numbers="none")  # fmt: skip
+
+
+def _fmax_share(F, g, self, other, mine):
+    """Like `_share_ties`; an argument also gets the gradient where the other one is nan."""
+    return F.where(mine | F.isnan(other), g, 0.0) + F.where(self == other, 0.5 * g, 0.0)
+
+
 fmax = pointwise(
-    "fmax",
-    "fmax",
-    args="self other",
-    inplace=False,
-    self=lambda F, g, self, other: (
-        F.where((self > other) | F.isnan(other), g, 0.0) + F.where(self == other, 0.5 * g, 0.0)
-    ),
-    other=lambda F, g, self, other: (
-        F.where((other > self) | F.isnan(self), g, 0.0) + F.where(self == other, 0.5 * g, 0.0)
-    ),
-    complex=False,
-)
+    "fmax", "fmax", args="self other", inplace=False, numbers="none", complex=False,
+    self=lambda F, g, self, other: _fmax_share(F, g, self, other, self > other),
+    other=lambda F, g, self, other: _fmax_share(F, g, other, self, other > self))  # fmt: skip
 fmin = pointwise(
-    "fmin",
-    "fmin",
-    args="self other",
-    inplace=False,
-    self=lambda F, g, self, other: (
-        F.where((self < other) | F.isnan(other), g, 0.0) + F.where(self == other, 0.5 * g, 0.0)
-    ),
-    other=lambda F, g, self, other: (
-        F.where((other < self) | F.isnan(self), g, 0.0) + F.where(self == other, 0.5 * g, 0.0)
-    ),
-    complex=False,
-)
+    "fmin", "fmin", args="self other", inplace=False, numbers="none", complex=False,
+    self=lambda F, g, self, other: _fmax_share(F, g, self, other, self < other),
+    other=lambda F, g, self, other: _fmax_share(F, g, other, self, other < self))  # fmt: skip
+_BOOL = dtypes.bool_.np
+
+
+def _relu(xp, self):
+    if self.dtype is _BOOL:
+        raise RuntimeError("Boolean inputs not supported for relu")
+    return xp.maximum(self, 0)
+
+
 relu = unary(
     "relu",
     lambda g, result: g * (result > 0),
-    forward=lambda xp, self: xp.maximum(self, 0),
+    dependent="self",
+    forward=_relu,
     promote="same",
     domain=(0.1, 2.0),
     complex=False,
 )
+
+
+def _clamp_number(xp, self, *, min, max):
+    if self.dtype.kind in "iu":
+        min, max = (b if b is None else xp.number(b, self.dtype) for b in (min, max))
+    elif self.dtype.kind == "b":
+        raise NotImplementedError("\"clamp_scalar_cpu\" not implemented for 'Bool'")
+    return xp.clip(self, min, max).astype(self.dtype, copy=False)
+
+
 clamp_number = declare(
     "clamp_number",
-    lambda xp, self, *, min, max: xp.clip(self, min, max).astype(self.dtype, copy=False),
+    _clamp_number,
     node="ClampBackward0",
     self=lambda F, g, self, min, max: g * F.clamp_mask(self, min, max),
     jvp="elementwise",
@@ -117,15 +157,18 @@ clamp_number = declare(
 )
 clamp_op = declare(
     "clamp",
-    lambda xp, self, min=None, max=None: xp.clip(self, min, max),
+    lambda xp, self, min=None, max=None: xp.clip(self, min, max).astype(self.dtype, copy=False),
     node="ClampBackward1",
+    complex=False,
     self=lambda F, g, self, min, max, self_shape: F.sum_to_size(
         g * F.clamp_mask(self, min, max), self_shape
     ),
     min=lambda F, g, self, min, max: F.sum_to_size(
         F.where(_below(self, min, max), g, 0.0), F.shape_of(min)
     ),
-    max=lambda F, g, self, max: F.sum_to_size(F.where(self > max, g, 0.0), F.shape_of(max)),
+    max=lambda F, g, self, min, max: F.sum_to_size(
+        F.where(_above(self, min, max), g, 0.0), F.shape_of(max)
+    ),
     inplace=True,
     batch="elementwise",
     samples=lambda t: [
@@ -141,6 +184,10 @@ def _below(self, min, max):
     return self < min if max is None else (self < min) & (min < max)
 
 
+def _above(self, min, max):
+    return self > max if min is None else (self > max) | (max < min)
+
+
 @formula_function()
 def clamp_mask(F, self, min, max):
     """Where clamp passes the gradient: inside its bounds, the bounds included."""
@@ -154,9 +201,21 @@ def shape_of(F, x):
     return getattr(x, "shape", ())
 
 
+def _invalid(name: str, input, *bounds) -> TypeError:
+    given = ", ".join(type(a).__name__ for a in (input, *bounds))
+    rest = ", ".join(["min", "max"] if name == "clamp" else [name[-3:]])
+    return TypeError(
+        f"{name}() received an invalid combination of arguments - got ({given}), but expected one of:\n"
+        f" * (Tensor input, Tensor {rest}, *, Tensor out = None)\n"
+        f" * (Tensor input, Number {rest}, *, Tensor out = None)"
+    )
+
+
 @function("clamp", "clip", method=True)
 def clamp(input, min=None, max=None, *, out=None):
     """Limit each element to [min, max]; bounds are numbers, tensors or None. The gradient at a bound is 1."""
+    if not isinstance(input, Tensor):
+        raise _invalid("clamp", input, min, max)
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
     return write_out(
@@ -164,10 +223,17 @@ def clamp(input, min=None, max=None, *, out=None):
     )
 
 
+_REAL = frozenset((int, float, type(None)))
+
+
 def _plain(input, min, max) -> bool:
     """Whether the bounds are numbers that do not change the dtype of `input`."""
+    if input._array.dtype.kind in "fV" and min.__class__ in _REAL and max.__class__ in _REAL:
+        return True
     if isinstance(min, Tensor) or isinstance(max, Tensor):
         return False
+    if isinstance(min, complex) or isinstance(max, complex) or input.is_complex():
+        raise NotImplementedError("clamp is not supported for complex types")
     whole = not isinstance(min, float) and not isinstance(max, float)
     return input._array.dtype.kind in ("iufV" if whole else "fV")
 
@@ -175,12 +241,16 @@ def _plain(input, min, max) -> bool:
 @function("clamp_min", method=True)
 def clamp_min(input, min, *, out=None):
     """``max(input, min)`` elementwise."""
+    if not isinstance(input, Tensor) or not isinstance(min, (Tensor, int, float, complex)):
+        raise _invalid("clamp_min", input, min)
     return clamp(input, min=min, out=out)
 
 
 @function("clamp_max", method=True)
 def clamp_max(input, max, *, out=None):
     """``min(input, max)`` elementwise."""
+    if not isinstance(input, Tensor) or not isinstance(max, (Tensor, int, float, complex)):
+        raise _invalid("clamp_max", input, max)
     return clamp(input, max=max, out=out)
 
 

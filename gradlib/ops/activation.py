@@ -1,4 +1,4 @@
-"""Activation functions: pointwise, each with one node as in PyTorch."""
+"""Smooth activation functions: pointwise, each with one node as in PyTorch; see `piecewise` for the others."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from ..core.op import Op, declare
 from ..core.tensor import Tensor, wrap_dim
 from . import special
 from ._blocks import F4, floating, in_pieces
-from .absolute import relu as relu_op
-from .expose import PUBLIC, function
+from .expose import function, write_out
 
 ROOT_HALF = math.sqrt(0.5)
 NORMAL = 1.0 / math.sqrt(2.0 * math.pi)  # density of the standard normal distribution at 0
@@ -19,7 +18,7 @@ SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.050700987355480493
 
 
 def activation(
-    name: str, forward, formula, attrs: tuple = (), *, node=None, domain=(-2.0, 2.0)
+    name: str, forward, formula, attrs: tuple = (), *, node=None, domain=(-2.0, 2.0), dependent=""
 ) -> Op:
     """Declare a pointwise op of one argument; `attrs` are tuples of attribute values to test it with."""
 
@@ -28,8 +27,10 @@ def activation(
         first = cases[0]
         return [(t(3, 4), *case) for case in cases] + [(t(), *first), (t(0, 2), *first)]
 
+    forward.__name__ = name  # which error texts show
     return declare(
-        name, floating(forward), node=node, self=formula, elementwise=True, samples=samples, domain=domain
+        name, floating(forward), node=node, self=formula, elementwise=True, samples=samples, domain=domain,
+        dependent=dependent,
     )  # fmt: skip
 
 
@@ -116,14 +117,15 @@ gelu_op = activation(
 )  # fmt: skip
 
 
-def gelu(input, approximate="none"):
+def gelu(input, approximate="none", *, out=None):
     """``x * P(X <= x)`` for a standard normal X; approximate="tanh" uses the tanh formula instead.
 
     Raises RuntimeError when `approximate` is neither "none" nor "tanh".
     """
     if approximate not in ("none", "tanh"):
         raise RuntimeError("approximate argument must be either none or tanh.")
-    return gelu_op.call(input, approximate)
+    result = gelu_op.call(input, approximate)
+    return result if out is None else write_out(out, result)
 
 
 # -- silu, mish, softplus and others with exponentials ---------------------------------------------------------------
@@ -199,9 +201,10 @@ softplus_op = activation(
 )  # fmt: skip
 
 
-def softplus(input, beta=1.0, threshold=20.0):
+def softplus(input, beta=1.0, threshold=20.0, *, out=None):
     """``log(1 + exp(beta * x)) / beta``; the identity where ``beta * x > threshold``."""
-    return softplus_op.call(input, beta, threshold)
+    result = softplus_op.call(input, beta, threshold)
+    return result if out is None else write_out(out, result)
 
 
 logsigmoid_op = activation(
@@ -229,7 +232,7 @@ celu_op = activation(
 
 def elu(input, alpha=1.0, inplace=False):
     """``x`` where positive, else ``alpha * (exp(x) - 1)``."""
-    return _run(elu_op, input, inplace, alpha, 1, 1)
+    return run(elu_op, input, inplace, alpha, 1, 1)
 
 
 def elu_(input, alpha=1.0):
@@ -240,7 +243,7 @@ def elu_(input, alpha=1.0):
 @function("selu")
 def selu(input, inplace=False):
     """``scale * elu(x, alpha)`` with the constants of self-normalising networks."""
-    return _run(elu_op, input, inplace, SELU_ALPHA, SELU_SCALE, 1)
+    return run(elu_op, input, inplace, SELU_ALPHA, SELU_SCALE, 1)
 
 
 @function("selu_")
@@ -254,7 +257,7 @@ def celu(input, alpha=1.0, inplace=False):
     """``x`` where positive, else ``alpha * (exp(x / alpha) - 1)``."""
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
-    return _run(celu_op, input, inplace, alpha)
+    return run(celu_op, input, inplace, alpha)
 
 
 @function("celu_")
@@ -264,23 +267,26 @@ def celu_(input, alpha=1.0):
 
 
 def silu(input, inplace=False):
-    """``x * sigmoid(x)``."""
-    return _run(silu_op, input, inplace)
+    """``x * sigmoid(x)``, also of complex numbers."""
+    if isinstance(input, Tensor) and input.is_complex():
+        return input.mul_(input.sigmoid()) if inplace else input * input.sigmoid()
+    return run(silu_op, input, inplace)
 
 
 def mish(input, inplace=False):
     """``x * tanh(softplus(x))``."""
-    return _run(mish_op, input, inplace)
+    return run(mish_op, input, inplace)
 
 
-def logsigmoid(input):
+def logsigmoid(input, *, out=None):
     """``log(sigmoid(x))``, safe for large ``-x``."""
-    return logsigmoid_op.call(input)
+    result = logsigmoid_op.call(input)
+    return result if out is None else write_out(out, result)
 
 
 def softsign(input):
     """``x / (1 + |x|)``."""
-    return input / (abs(input) + 1)
+    return input / (input.abs() + 1)
 
 
 def tanhshrink(input):
@@ -288,188 +294,12 @@ def tanhshrink(input):
     return input - input.tanh()
 
 
-def _run(op: Op, input: Tensor, in_place: bool, *attrs):
+def run(op: Op, input: Tensor, in_place: bool, *attrs):
+    """The op, or its in-place form."""
     return inplace(op, input, (), attrs) if in_place else op.call(input, *attrs)
 
 
-# -- piecewise linear ------------------------------------------------------------------------------------------------
-
-
-def _leaky_relu(xp, self, *, negative_slope):
-    if 0 <= negative_slope <= 1:
-        return xp.maximum(self, self * negative_slope)
-    return xp.where(self > 0, self, self * negative_slope)
-
-
-leaky_relu_op = activation(
-    "leaky_relu", _leaky_relu, lambda F, g, self, negative_slope: F.where(self > 0, g, g * negative_slope),
-    ((0.01,), (-0.5,)), domain=(0.1, 2.0),
-)  # fmt: skip
-hardtanh_op = activation(
-    "hardtanh", lambda xp, self, *, min_val, max_val: xp.clip(self, min_val, max_val),
-    lambda g, self, min_val, max_val: g * ((self > min_val) & (self < max_val)), ((-1.0, 1.0), (-0.5, 3.0)),
-)  # fmt: skip
-hardsigmoid_op = activation(
-    "hardsigmoid", lambda xp, self: xp.clip(self * (1 / 6) + 0.5, 0, 1),
-    lambda g, self: g * ((self > -3) & (self < 3)) * (1 / 6), domain=(-4.0, 4.0),
-)  # fmt: skip
-hardswish_op = activation(
-    "hardswish", lambda xp, self: self * xp.clip(self + 3, 0, 6) * (1 / 6),
-    lambda F, g, self: g * F.where(self <= -3, 0.0, F.where(self < 3, self * (1 / 3) + 0.5, 1.0)), domain=(-4.0, 4.0),
-)  # fmt: skip
-hardshrink_op = activation(
-    "hardshrink",
-    lambda xp, self, *, lambd: xp.where((self >= -lambd) & (self <= lambd), 0, self).astype(
-        self.dtype, copy=False
-    ),
-    lambda F, g, self, lambd: F.where((self >= -lambd) & (self <= lambd), 0.0, g),
-    ((0.5,), (1.0,)),
-)
-softshrink_op = activation(
-    "softshrink", lambda xp, self, *, lambd: self - xp.clip(self, -lambd, lambd),
-    lambda F, g, self, lambd: F.where((self >= -lambd) & (self <= lambd), 0.0, g), ((0.5,), (1.0,)),
-)  # fmt: skip
-
-
-def _threshold(xp, self, *, threshold, value):
-    return xp.where(self <= threshold, self.dtype.type(value), self)
-
-
-threshold_op = declare(
-    "threshold", _threshold, elementwise=True,
-    self=lambda F, g, self, threshold: F.where(self <= threshold, 0.0, g),
-    samples=lambda t: [(t(3, 4), 0.1, 20.0), (t(), -1, 2), (t(0, 2), 0, 0)],
-)  # fmt: skip
-
-
-@function("threshold")
-def threshold(input, threshold, value, inplace=False):
-    """`input` where it is above `threshold`, else `value`."""
-    return _run(threshold_op, input, inplace, threshold, value)
-
-
-@function("threshold_")
-def threshold_(input, threshold, value):
-    """In-place version of ``threshold``."""
-    return inplace(threshold_op, input, (), (threshold, value))
-
-
-def relu(input, inplace=False):
-    """``max(x, 0)``."""
-    return input.relu_() if inplace else relu_op.call(input)
-
-
-def leaky_relu(input, negative_slope=0.01, inplace=False):
-    """``x`` where positive, else ``negative_slope * x``."""
-    return _run(leaky_relu_op, input, inplace, negative_slope)
-
-
-def leaky_relu_(input, negative_slope=0.01):
-    """In-place version of ``leaky_relu``."""
-    return inplace(leaky_relu_op, input, (), (negative_slope,))
-
-
-def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
-    """`input` limited to [min_val, max_val]; its gradient is 0 at the bounds."""
-    if min_val > max_val:
-        raise ValueError("min_val cannot be greater than max_val")
-    return _run(hardtanh_op, input, inplace, min_val, max_val)
-
-
-def hardtanh_(input, min_val=-1.0, max_val=1.0):
-    """In-place version of ``hardtanh``."""
-    return hardtanh(input, min_val, max_val, True)
-
-
-def relu6(input, inplace=False):
-    """``min(max(x, 0), 6)``."""
-    return _run(hardtanh_op, input, inplace, 0.0, 6.0)
-
-
-def hardsigmoid(input, inplace=False):
-    """``min(max(x + 3, 0), 6) / 6``."""
-    return _run(hardsigmoid_op, input, inplace)
-
-
-def hardswish(input, inplace=False):
-    """``x * hardsigmoid(x)``."""
-    return _run(hardswish_op, input, inplace)
-
-
-@function("hardshrink", method=True)
-def hardshrink(input, lambd=0.5):
-    """0 where ``|x| <= lambd``, else `input`."""
-    return hardshrink_op.call(input, lambd)
-
-
-def softshrink(input, lambd=0.5):
-    """`input` moved towards 0 by `lambd`; 0 where ``|x| <= lambd``. RuntimeError for a negative `lambd`."""
-    if lambd < 0:
-        raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd:g}.")
-    return softshrink_op.call(input, lambd)
-
-
-# -- with a second tensor, a mask or two halves ----------------------------------------------------------------------
-
-prelu_op = declare(
-    "prelu_kernel", lambda xp, self, weight: xp.where(self > 0, self, self * weight), elementwise=True,
-    self=lambda F, g, self, weight: F.where(self > 0, g, g * weight),
-    weight=lambda F, g, self: F.where(self > 0, 0.0, g * self),
-    samples=lambda t: [(t(3, 4), t(3, 4)), (t(2, 3, 4), t(3, 1)), (t(), t()), (t(0, 2), t(1))],
-)  # fmt: skip
-
-
-@function("prelu", method=True)
-def prelu(input, weight):
-    """``x`` where positive, else ``weight * x``; `weight` has one element, or one for each channel (dimension 1)."""
-    if weight.numel() != 1:
-        if input.ndim == 0:
-            raise RuntimeError("Not allow zero-dim input tensor.")
-        channels = input.shape[1] if input.ndim > 1 else 1
-        if channels != weight.numel():
-            raise RuntimeError(
-                f"Mismatch of parameter numbers and input channel size. Found parameter numbers = {weight.numel()} "
-                f"and channel size = {channels}."
-            )
-    if weight.ndim > 1:
-        raise RuntimeError(
-            f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}"
-        )
-    if input.ndim > 1 and weight.ndim == 1:
-        weight = weight.view(-1, *[1] * (input.ndim - 2)) if weight.numel() != 1 else weight
-    elif input.ndim == 0:
-        weight = weight.reshape(())
-    return prelu_op.call(input, weight)
-
-
-rrelu_op = activation(
-    "rrelu_with_noise", lambda xp, self, *, noise, lower, upper, training: self * noise,
-    lambda g, noise: g * noise, ((1.5, 0.1, 0.3, True),),
-)  # fmt: skip
-
-
-@function("rrelu")
-def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
-    """Leaky relu whose slope is drawn from [lower, upper) for each element in training, else is their mean."""
-    if lower > upper:
-        raise RuntimeError("Lower bound should be less than or equal to the upper bound")
-    if not training:
-        return _run(leaky_relu_op, input, inplace, (lower + upper) / 2)
-    from .random import _uniform, rng_of
-
-    x = input._array
-    slope = _uniform(rng_of(None), x.shape, x.dtype, lower, upper)
-    from ..backends import backend_of
-
-    xp = backend_of(x)
-    noise = xp.where(x > 0, x.dtype.type(1), xp.asarray(slope))
-    return _run(rrelu_op, input, inplace, noise, lower, upper, True)
-
-
-@function("rrelu_")
-def rrelu_(input, lower=1.0 / 8, upper=1.0 / 3, training=False):
-    """In-place version of ``rrelu``."""
-    return rrelu(input, lower, upper, training, True)
+# -- of two halves ----------------------------------------------------------------------------------------------------
 
 
 @floating
@@ -499,6 +329,3 @@ def glu(input, dim=-1):
             f"Halving dimension must be even, but dimension {dim} is size {input.shape[dim]}"
         )
     return glu_op.call(input, dim)
-
-
-PUBLIC.setdefault("relu", relu_op.call)

@@ -1,17 +1,16 @@
-"""Products added to a tensor (addmm and its relatives), outer products, and products of several tensors."""
+"""Products added to a tensor: addmm and its relatives."""
 
 from __future__ import annotations
 
-import math
-
 from ..core import dtypes
-from ..core.errors import broadcast, size
+from ..core.errors import size
 from ..core.formulas import formula_function
 from ..core.inplace import inplace
+from ..core.modes import is_grad_enabled
 from ..core.op import Op, declare
 from ..core.tensor import Tensor, wrap_dim
 from .expose import function, method, write_out
-from .matmul import check_batches, mm, product
+from .matmul import c_name, check_batches, product, same_types, write_product
 
 # -- beta * input + alpha * (a product) --------------------------------------------------------------------------
 
@@ -19,7 +18,8 @@ from .matmul import check_batches, mm, product
 def _sum_of_products(xp, a, b):
     """Batches (b, n, k) and (b, k, m) to the sum (n, m) of their products, as one matrix product."""
     n, m = a.shape[1], b.shape[2]
-    return product(xp, a.transpose(1, 0, 2).reshape(n, -1), b.reshape(-1, m))
+    inner = a.shape[0] * a.shape[2]
+    return product(xp, a.transpose(1, 0, 2).reshape(n, inner), b.reshape(inner, m))
 
 
 def _plus(xp, self, out, beta, alpha):
@@ -43,6 +43,15 @@ def _self(F, g, self_shape, beta):
     return F.sum_to_size(F.times(g, beta), self_shape)
 
 
+def _addr(xp, self, vec1, vec2, *, beta, alpha):
+    products = vec1[:, None] * vec2
+    if products.dtype.kind != "b":
+        return _plus(xp, self, products, beta, alpha)
+    if not alpha:
+        products = xp.zeros_like(products)
+    return products | self if beta else products
+
+
 addmm_op = declare(
     "addmm", lambda xp, self, mat1, mat2, *, beta, alpha: _plus(xp, self, product(xp, mat1, mat2), beta, alpha),
     promote="none", complex=True, self=_self,
@@ -59,8 +68,7 @@ addmv_op = declare(
     samples=lambda t: [(t(3), t(3, 4), t(4), 1, 1), (t(1), t(3, 4), t(4), 0.5, 2.0)],
 )  # fmt: skip
 addr_op = declare(
-    "addr", lambda xp, self, vec1, vec2, *, beta, alpha: _plus(xp, self, vec1[:, None] * vec2, beta, alpha),
-    promote="none", complex=True, self=_self,
+    "addr", _addr, complex=True, self=_self,
     vec1=lambda F, g, vec2, alpha: F.times(F.mv(g, vec2.conjugate()), alpha),
     vec2=lambda F, g, vec1, alpha: F.times(F.mv(g.T, vec1.conjugate()), alpha),
     samples=lambda t: [(t(3, 2), t(3), t(2), 1, 1), (t(2), t(3), t(2), 0.5, 2.0)],
@@ -144,12 +152,27 @@ def _shape_addr(a: Tensor, b: Tensor) -> tuple:
     return (a._array.shape[0], b._array.shape[0])
 
 
+def _check_sizes(*wanted: tuple[Tensor, int]) -> None:
+    """IndexError unless each tensor has the dimension that its size is taken of."""
+    for t, d in wanted:
+        n = t._array.ndim
+        if not n:
+            raise IndexError(f"Dimension specified as {d} but tensor has no dimensions")
+        if d >= n:
+            wrap_dim(d, n)
+
+
 def _shape_addbmm(a: Tensor, b: Tensor) -> tuple:
+    _check_sizes((a, 1), (b, 2))
+    x, y = a._array.shape, b._array.shape
+    if len(x) == len(y) == 3 and x[0] == y[0] and x[2] != y[1]:
+        raise RuntimeError(f"Incompatible matrix sizes for bmm ({x[1]}x{x[2]} and {y[1]}x{y[2]})")
     check_batches(a, b)
-    return (a._array.shape[1], b._array.shape[2])
+    return (x[1], y[2])
 
 
 def _shape_baddbmm(a: Tensor, b: Tensor) -> tuple:
+    _check_sizes((a, 0), (a, 1), (b, 2))
     check_batches(a, b)
     return (a._array.shape[0], a._array.shape[1], b._array.shape[2])
 
@@ -172,9 +195,50 @@ def _add(op: Op, shape_of, input, a, b, beta, alpha, out):
     if beta.__class__ is float or alpha.__class__ is float:
         beta, alpha = _whole_numbers(op, input, beta, alpha)
     if input._array.shape != shape:
+        if op is addmv_op:
+            _check_addmv(input, a, b)
         _check_fits(input, shape)
-    result = op.call(input, a, b, beta, alpha)
-    return result if out is None else write_out(out, result)
+    try:
+        result = op.call(input, a, b, beta, alpha)
+    except (RuntimeError, TypeError):
+        _explain(op, input, a, b, (beta, alpha))
+        raise
+    if out is None:
+        return result
+    return write_out(out, result) if op is addr_op else write_product(out, result)
+
+
+def _check_addmv(input: Tensor, mat: Tensor, vec: Tensor) -> None:
+    if input.ndim > 1:
+        raise RuntimeError(f"vector + matrix @ vector expected, got {input.ndim}, 2, 1")
+    if input.numel() != 1:
+        raise RuntimeError(
+            f"size mismatch, got input ({input.shape[0]}), mat ({mat.shape[0]}x{mat.shape[1]}), vec ({vec.shape[0]})"
+        )
+
+
+def _explain(op: Op, input: Tensor, a: Tensor, b: Tensor, factors: tuple) -> None:
+    """RuntimeError that says which dtypes, or factors, do not go together."""
+    if any(isinstance(f, complex) for f in factors) and not input.dtype.is_complex:
+        raise RuntimeError(
+            f"value cannot be converted to type {c_name(input)} without overflow"
+        ) from None
+    kinds = [t.dtype.tensor_type.removesuffix("Tensor") for t in (input, a, b)]
+    if op is addr_op or len(set(kinds)) == 1:
+        return
+    if op is baddbmm_op:
+        raise RuntimeError(
+            f"Input dtypes must be the same, got: input {c_name(input)}, batch1: {c_name(a)}, batch2: {c_name(b)}"
+        ) from None
+    if op is addmv_op:
+        raise RuntimeError(
+            f"addmv input tensors must have the same dtype, but got {kinds[0]}, {kinds[1]}, and {kinds[2]}"
+        ) from None
+    if kinds[0] != kinds[2]:
+        raise RuntimeError(
+            f"self and mat2 must have the same dtype, but got {kinds[0]} and {kinds[2]}"
+        ) from None
+    same_types(op, a, b)
 
 
 def _add_inplace(op: Op, shape_of, self, a, b, beta, alpha):
@@ -234,7 +298,13 @@ def addbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
 
 @method("addbmm_")
 def addbmm_(self, batch1, batch2, *, beta=1, alpha=1):
-    """In-place version of ``addbmm``."""
+    """In-place version of ``addbmm``; a smaller tensor that needs no gradient grows to the size of the result."""
+    shape = _product_shape(addbmm_op, _shape_addbmm, self, batch1, batch2)
+    if self._array.shape != shape:
+        _check_fits(self, shape)
+        if not (is_grad_enabled() and any(t.requires_grad for t in (self, batch1, batch2))):
+            result = addbmm(self, batch1, batch2, beta=beta, alpha=alpha)
+            return self.resize_(shape).copy_(result)
     return _add_inplace(addbmm_op, _shape_addbmm, self, batch1, batch2, beta, alpha)
 
 
@@ -248,177 +318,3 @@ def baddbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
 def baddbmm_(self, batch1, batch2, *, beta=1, alpha=1):
     """In-place version of ``baddbmm``."""
     return _add_inplace(baddbmm_op, _shape_baddbmm, self, batch1, batch2, beta, alpha)
-
-
-# -- outer and Kronecker products --------------------------------------------------------------------------------
-
-
-@function("outer", "ger", method=True)
-def outer(input, vec2, *, out=None):
-    """All products of an element of `input` (n) and one of `vec2` (m): (n, m)."""
-    for k, t in (("self", input), ("vec2", vec2)):
-        if t.ndim != 1:
-            raise RuntimeError(f"outer: Expected 1-D argument {k}, but got {t.ndim}-D")
-    return write_out(out, input.unsqueeze(1) * vec2)
-
-
-@function("kron", method=True)
-def kron(input, other, *, out=None):
-    """The Kronecker product: every element of `input` times `other`, as blocks."""
-    n = max(input.ndim, other.ndim)
-    a = input.reshape((1,) * (n - input.ndim) + tuple(input.shape))
-    b = other.reshape((1,) * (n - other.ndim) + tuple(other.shape))
-    a, b = (
-        x.reshape(tuple(s for m in x.shape for s in pair(m)))
-        for x, pair in ((a, lambda m: (m, 1)), (b, lambda m: (1, m)))
-    )
-    result = a * b
-    shape = result.shape
-    return write_out(out, result.reshape(tuple(shape[2 * i] * shape[2 * i + 1] for i in range(n))))
-
-
-# -- several matrices --------------------------------------------------------------------------------------------
-
-
-def chain_order(sizes: list[int]):
-    """The cheapest order to multiply matrices of sizes[i] x sizes[i + 1]: split[i][j] of the product i..j."""
-    n = len(sizes) - 1
-    cost = [[0] * n for _ in range(n)]
-    split = [[0] * n for _ in range(n)]
-    for length in range(1, n):
-        for i in range(n - length):
-            j = i + length
-            cost[i][j], split[i][j] = min(
-                (cost[i][k] + cost[k + 1][j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k)
-                for k in range(i, j)
-            )
-    return split
-
-
-def _multiply_chain(matrices, split, i: int, j: int):
-    if i == j:
-        return matrices[i]
-    k = split[i][j]
-    return mm(_multiply_chain(matrices, split, i, k), _multiply_chain(matrices, split, k + 1, j))
-
-
-def chain(matrices):
-    """The product of matrices in the order that needs the fewest multiplications."""
-    sizes = [matrices[0].shape[0], *(m.shape[1] for m in matrices)]
-    return _multiply_chain(matrices, chain_order(sizes), 0, len(matrices) - 1)
-
-
-@function("chain_matmul")
-def chain_matmul(*matrices, out=None):
-    """The product of several matrices, multiplied in the cheapest order."""
-    if len(matrices) == 1 and isinstance(matrices[0], (tuple, list)):
-        matrices = tuple(matrices[0])
-    for m in matrices:
-        if m.ndim != 2:
-            raise RuntimeError(f"Tensor dimension is {m.ndim}, expected 2 instead.")
-    return write_out(out, matrices[0] if len(matrices) == 1 else chain(matrices))
-
-
-@function("tensordot")
-def tensordot(a, b, dims=2, out=None):
-    """Products summed over pairs of dimensions: the last `dims` of `a` with the first of `b`, or ``(of_a, of_b)``."""
-    if isinstance(dims, Tensor):
-        dims = dims.tolist()
-    if isinstance(dims, int):
-        if dims < 0:
-            raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
-        if dims > min(a.ndim, b.ndim):
-            raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
-        of_a, of_b = list(range(-dims, 0)), list(range(dims))
-    else:
-        of_a, of_b = ([d] if isinstance(d, int) else list(d) for d in dims)
-    if len(of_a) != len(of_b):
-        raise RuntimeError("both dimension lists should have same length")
-    for i, j in zip(of_a, of_b):
-        n, m = a.shape[wrap_dim(i, a.ndim)], b.shape[wrap_dim(j, b.ndim)]
-        if n != m and n != 1 and m != 1:
-            raise RuntimeError(
-                f"contracted dimensions need to match, but first has size {n} in dim {i} and "
-                f"second has size {m} in dim {j}"
-            )
-        if n != m:
-            a, b = (a.sum(i, True), b) if m == 1 else (a, b.sum(j, True))
-    of_a, of_b = [wrap_dim(d, a.ndim) for d in of_a], [wrap_dim(d, b.ndim) for d in of_b]
-    free_a = [i for i in range(a.ndim) if i not in of_a]
-    free_b = [j for j in range(b.ndim) if j not in of_b]
-    inner = math.prod(a.shape[i] for i in of_a)
-    shape = [a.shape[i] for i in free_a] + [b.shape[j] for j in free_b]
-    left = a.permute((*free_a, *of_a)).reshape((math.prod(a.shape[i] for i in free_a), inner))
-    right = b.permute((*of_b, *free_b)).reshape((inner, math.prod(b.shape[j] for j in free_b)))
-    return write_out(out, mm(left, right).reshape(shape))
-
-
-# -- trace and cross product -------------------------------------------------------------------------------------
-
-
-@function("trace", method=True)
-def trace(input):
-    """The sum of the diagonal of a matrix."""
-    if input.ndim != 2:
-        raise RuntimeError("trace: expected a matrix, but got tensor with dim " + str(input.ndim))
-    return trace_op.call(input)
-
-
-def _trace(xp, self):
-    diagonal = xp.wide(self.diagonal())
-    d = self.dtype
-    return xp.add.reduce(diagonal, None, dtypes.int64.np if d.kind in "iub" else None).astype(
-        dtypes.int64.np if d.kind in "iub" else d
-    )
-
-
-trace_op = declare(
-    "trace", _trace, jvp="linear", complex=True,
-    self=lambda F, g, self_shape: F.scaled_eye(g, tuple(self_shape)),
-    samples=lambda t: [(t(3, 3),), (t(2, 4),), (t(0, 0),)],
-)  # fmt: skip
-scaled_eye_op = declare(
-    "scaled_eye", lambda xp, self, *, shape: xp.where(xp.eye(*shape, dtype=bool), self, xp.zeros((), self.dtype)),
-    jvp="linear", complex=True, self=lambda F, g: F.trace(g), samples=lambda t: [(t(), (3, 3)), (t(), (2, 4))],
-)  # fmt: skip
-
-
-def _cross(xp, self, other, *, dim):
-    a, b = xp.moveaxis(self, dim, 0), xp.moveaxis(other, dim, 0)
-    out = xp.empty((3, *xp.broadcast_shapes(a.shape[1:], b.shape[1:])), self.dtype)
-    for i, (j, k) in enumerate(((1, 2), (2, 0), (0, 1))):
-        out[i] = a[j] * b[k] - a[k] * b[j]
-    return xp.moveaxis(out, 0, dim)
-
-
-cross_op = declare(
-    "linalg_cross", _cross, jvp="multilinear", complex=True, node="LinalgCrossBackward0",
-    self=lambda F, g, other, self_shape, dim: F.sum_to_size(F.linalg_cross(other.conjugate(), g, dim), self_shape),
-    other=lambda F, g, self, other_shape, dim: F.sum_to_size(F.linalg_cross(g, self.conjugate(), dim), other_shape),
-    samples=lambda t: [(t(2, 3), t(2, 3), 1), (t(3, 2), t(3, 1), 0), (t(0, 3), t(0, 3), 1)],
-)  # fmt: skip
-
-
-def linalg_cross(input, other, *, dim=-1, out=None):
-    """The cross product of vectors of 3 elements along `dim`; the shapes broadcast."""
-    if input.ndim != other.ndim:
-        raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
-    d = wrap_dim(dim, input.ndim)
-    if input.shape[d] != 3 or other.shape[d] != 3:
-        raise RuntimeError(
-            f"linalg.cross: inputs dimension {dim} must have length 3. Got {input.shape[d]} and {other.shape[d]}"
-        )
-    found = broadcast(input._array.shape, other._array.shape)
-    if found is not None:
-        raise found
-    return write_out(out, cross_op.call(input, other, d))
-
-
-@function("cross", method=True)
-def cross(input, other, dim=None, *, out=None):
-    """``linalg.cross``; without `dim`, along the first dimension of length 3."""
-    if dim is None:
-        dim = next((i for i, n in enumerate(input.shape) if n == 3), None)
-        if dim is None:
-            raise RuntimeError("no dimension of size 3 in input")
-    return linalg_cross(input, other, dim=dim, out=out)

@@ -7,8 +7,10 @@ import operator
 from ..core.op import declare
 from ..core.tensor import Tensor, wrap_dim
 from .cast import clone_op
+from .dims import unsqueeze_op
+from .expand import expand_op
 from .expose import function, inplace_method, method, write_out
-from .shape import dims_once, expand_op, reshape_to, size_of, unsqueeze_op, view_op
+from .shape import dims_once, given, reshape_to, size_of, view_op
 from .slicing import at, diagonal_op
 
 # -- reversed and shifted ----------------------------------------------------------------------------------------
@@ -30,7 +32,7 @@ def _roll(xp, self, *, shifts, dims):
         cut = n - shift % n if n else 0
         if cut != n:
             out = xp.concatenate((out[at(dim, slice(cut, None))], out[at(dim, slice(0, cut))]), dim)
-    return out.copy() if out is self else out
+    return out.copy() if out is self else xp.ascontiguousarray(out)
 
 
 flip_op = declare(
@@ -43,7 +45,7 @@ roll_op = declare(
     samples=lambda t: [(t(3, 4), (1,), (0,)), (t(3, 4), (2, -1), (0, 1)), (t(3, 4), (5,), ()), (t(0, 2), (1,), (0,))],
 )  # fmt: skip
 rot90_op = declare(
-    "rot90", lambda xp, self, *, k, dims: xp.ascontiguousarray(xp.rot90(self, k, dims)), jvp="linear", complex=True,
+    "rot90", lambda xp, self, *, k, dims: xp.rot90(self, k, dims).copy(order="K"), jvp="linear", complex=True,
     self=lambda F, g, k, dims: F.rot90(g, -k, dims),
     samples=lambda t: [(t(3, 4), 1, (0, 1)), (t(2, 3, 4), 3, (2, 0)), (t(0, 2), 2, (0, 1))],
 )  # fmt: skip
@@ -52,7 +54,7 @@ rot90_op = declare(
 @function("flip", method=True)
 def flip(input, *dims, **kw):
     """A copy with the order of the entries of `dims` reversed."""
-    dims = size_of(dims or (kw["dims"],))
+    dims = size_of(given("flip", "dims", dims, kw))
     return flip_op.call(input, dims_once(dims, input._array.ndim))
 
 
@@ -75,7 +77,16 @@ def flipud(input):
 @function("roll", method=True)
 def roll(input, shifts, dims=None):
     """A copy with the entries of `dims` moved by `shifts` places, round the end; all as flat without `dims`."""
-    shifts = (operator.index(shifts),) if not isinstance(shifts, (tuple, list)) else tuple(shifts)
+    try:
+        shifts = (
+            tuple([operator.index(s) for s in shifts])
+            if isinstance(shifts, (tuple, list))
+            else (operator.index(shifts),)
+        )
+    except TypeError:
+        raise TypeError(
+            f"roll(): argument 'shifts' (position 2) must be tuple of ints, not {type(shifts).__name__}"
+        ) from None
     if not shifts:
         raise RuntimeError("`shifts` required")
     dims = () if dims is None else dims
@@ -87,6 +98,8 @@ def roll(input, shifts, dims=None):
             f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}"
         )
     n = input._array.ndim
+    if not n:
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     return roll_op.call(input, shifts, tuple([wrap_dim(d, n) for d in dims]))
 
 
@@ -136,22 +149,22 @@ repeat_op = declare(
 @method("repeat")
 def repeat(self, *repeats, **kw):
     """A copy repeated so many times along each dimension; further dimensions may be put in front."""
-    repeats = size_of(repeats or (kw["repeats"],))
+    repeats = size_of(given("repeat", "repeats", repeats, kw))
     if len(repeats) < self._array.ndim:
         raise RuntimeError(
             "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor"
         )
     if any(r < 0 for r in repeats):
-        raise RuntimeError(
-            f"Trying to create tensor with negative dimension {min(repeats)}: {list(repeats)}"
-        )
+        have = (1,) * (len(repeats) - self._array.ndim) + self._array.shape
+        size = [n * r for n, r in zip(have, repeats)]
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(size)}: {size}")
     return repeat_op.call(self, repeats)
 
 
 @function("tile", method=True)
 def tile(input, *dims, **kw):
     """``repeat``; missing leading counts are ones."""
-    dims = size_of(dims or (kw["dims"],))
+    dims = size_of(given("tile", "dims", dims, kw))
     return repeat(input, (1,) * (input._array.ndim - len(dims)) + dims)
 
 
@@ -180,7 +193,10 @@ def repeat_interleave(input, repeats=None, dim=None, *, output_size=None):
                 f"repeats must have the same size as input along dim, but got repeats.size(0) = {repeats._array.size} "
                 f"and input.size({dim}) = {shape[dim]}"
             )
-        return input.index_select(dim, _repeated_indices(repeats))
+        index = _repeated_indices(repeats)
+        if output_size is not None and index._array.size != output_size:
+            raise RuntimeError("allocated size does not match required size")
+        return input.index_select(dim, index)
     if repeats < 0:
         raise RuntimeError("Repeats must be non-negative")
     wide = (*shape[: dim + 1], repeats, *shape[dim + 1 :])
@@ -191,7 +207,7 @@ def repeat_interleave(input, repeats=None, dim=None, *, output_size=None):
 @method("repeat_interleave")
 def _repeat_interleave(self, repeats, dim=None, *, output_size=None):
     """``gradlib.repeat_interleave`` of this tensor."""
-    return repeat_interleave(self, repeats, dim)
+    return repeat_interleave(self, repeats, dim, output_size=output_size)
 
 
 def _repeated_indices(repeats: Tensor) -> Tensor:
@@ -199,7 +215,8 @@ def _repeated_indices(repeats: Tensor) -> Tensor:
 
     counts = repeats._array
     if counts.dtype.kind not in "iu":
-        raise RuntimeError("repeats has to be Long or Int tensor")
+        kind = repeats.dtype.tensor_type.removesuffix("Tensor")
+        raise NotImplementedError(f"\"repeat_interleave_cpu\" not implemented for '{kind}'")
     if counts.size and int(counts.min()) < 0:
         raise RuntimeError("repeats can not be negative")
     xp = backend_of(counts)

@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 
+from ..core import errors
 from ..core.op import declare
 from ..core.tensor import Tensor
 from ._blocks import kind_name, narrow
@@ -270,6 +271,10 @@ def _broadcast(query, key, value):
     """One leading shape for all three (expanded, not copied)."""
     lead = query.shape[:-2]
     if key.shape[:-2] != lead or value.shape[:-2] != lead:
+        for other in (key, value):
+            wrong = errors.broadcast(tuple(lead), tuple(other.shape[:-2]))
+            if wrong is not None:
+                raise wrong
         lead = np.broadcast_shapes(*(tuple(a.shape[:-2]) for a in (query, key, value)))
         query, key, value = (a.expand(*lead, *a.shape[-2:]) for a in (query, key, value))
     return query, key, value
@@ -286,6 +291,12 @@ def _check(query, key, value, attn_mask, is_causal) -> None:
         raise RuntimeError(
             "Expected query, key, and value to all be at least 2 dimensional, but got query.dim: "
             f"{query.dim()}, key.dim: {key.dim()} and value.dim: {value.dim()} instead."
+        )
+    (n, e), (m, e2), m2 = query._array.shape[-2:], key._array.shape[-2:], value._array.shape[-2]
+    if e != e2 or m != m2:
+        left, right = ((n, e), (e2, m)) if e != e2 else ((n, m), (m2, value.shape[-1]))
+        raise RuntimeError(
+            "mat1 and mat2 shapes cannot be multiplied ({}x{} and {}x{})".format(*left, *right)
         )
     if is_causal and attn_mask is not None:
         raise RuntimeError(

@@ -11,9 +11,8 @@ from ..core import dtypes
 from ..core.op import declare
 from ..core.storage import before_write, bump
 from ..core.tensor import Tensor
-from . import _linked  # noqa: F401  (declares F.depending)
 from ._blocks import check_kind, row_blocks, wide_or_none
-from .expose import function
+from .expose import function, write_out
 from .softmax import _ones
 
 F4, F8 = dtypes.float32.np, dtypes.float64.np
@@ -141,11 +140,8 @@ def _channel_gradient(g, x, a, b, c):
 
 def _batch_norm_vjp(F, g, input, weight, result1, result2, training, needs, traced):
     if traced or F.backend.name != "numpy" or not g.size:
-        return (
-            *_batch_norm_formula(F, g, input, weight, result1, result2, training, needs),
-            None,
-            None,
-        )
+        found = _batch_norm_formula(F, g, input, weight, result1, result2, training, needs)
+        return (*map(F.in_dtype_of, found, (input, weight, weight)), None, None)
     xp, d = F.backend, input.dtype
     gf, x = _same_layout(xp.wide(g), xp.wide(input))
     w = wide_or_none(xp, weight)
@@ -182,7 +178,7 @@ def _batch_norm_formula(F, g, input, weight, result1, result2, training, needs):
     if needs[1]:
         dw = F.sum(g * xhat, dims, False)
     if needs[2]:
-        db = F.depending(F.sum(g, dims, False), input, weight)
+        db = F.sum(g, dims, False)
     return dx, dw, db
 
 
@@ -214,7 +210,7 @@ def _batch_norm_samples(t):
 
 
 batch_norm_op = declare(
-    "native_batch_norm", _batch_norm, promote="free", vjp=_batch_norm_vjp,
+    "native_batch_norm", _batch_norm, promote="free", vjp=_batch_norm_vjp, dependent="input weight",
     hidden={"result1": _channel_mean, "result2": _channel_rstd}, samples=_batch_norm_samples,
 )  # fmt: skip
 
@@ -239,10 +235,15 @@ def batch_norm(
         RuntimeError: shapes that do not fit, or no running statistics when not training.
     """
     shape = input._array.shape
-    if not input._array.size and (len(shape) < 2 or not (training or running_mean)):
-        return input.clone()
+    if eps <= 0 and (training or eps < 0):
+        limit = "positive during training" if training else "non-negative"
+        raise ValueError(f"batch_norm eps must be {limit}, but got {eps}")
+    if not input._array.size:
+        return nothing(input, weight, bias)
     if len(shape) < 2:
-        raise IndexError(f"batch_norm: expected 2 or more dimensions of input, but got {len(shape)}")
+        raise IndexError(
+            f"batch_norm: expected 2 or more dimensions of input, but got {len(shape)}"
+        )
     if training and math.prod(shape) == shape[1]:
         raise ValueError(
             f"Expected more than 1 value per channel when training, got input size {input.shape}"
@@ -251,8 +252,8 @@ def batch_norm(
         ("running_mean", running_mean), ("running_var", running_var), ("weight", weight), ("bias", bias),
     ):  # fmt: skip
         if value is None:
-            if not training and name.startswith("running") and input._array.size:
-                raise RuntimeError(f"Expected {name} to be defined when not training")
+            if not training and name.startswith("running"):
+                raise RuntimeError(f"{name} must be defined in evaluation mode")
         elif value._array.size != shape[1]:
             raise RuntimeError(f"{name} should contain {shape[1]} elements not {value._array.size}")
     box: list | None = [] if training and running_mean is not None else None
@@ -265,16 +266,28 @@ def batch_norm(
     return out
 
 
+def nothing(input, weight, bias):
+    """batch_norm of no elements: a copy that depends on the parameters."""
+    out = input.clone()
+    if weight is not None and weight.numel():
+        out = out * weight[0]
+    return out if bias is None or not bias.numel() else out + bias[0]
+
+
 @function("native_batch_norm")
-def native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps):
-    """``batch_norm``, and the mean and 1 / standard deviation of the batch (empty when not training), without gradient."""
+def native_batch_norm(
+    input, weight, bias, running_mean, running_var, training, momentum, eps, *, out=None
+):
+    """``batch_norm``, and mean and 1 / standard deviation of the batch (empty if not training) without gradient."""
     from .layer_norm import moments
 
-    out = batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
-    if not training:
-        return out, input.new_empty(0), input.new_empty(0)
-    dims = tuple(i for i in range(input.ndim) if i != 1)
-    return out, *moments(Tensor._make(input._array), dims, eps, keepdim=False)
+    result = batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    if training:
+        dims = tuple(i for i in range(input.ndim) if i != 1)
+        stats = moments(Tensor._make(input._array), dims, eps, keepdim=False)
+    else:
+        stats = input.new_empty(0), input.new_empty(0)
+    return write_out(out, (result, *stats))
 
 
 def update_running(running_mean, running_var, mean, var, count: int, momentum: float) -> None:

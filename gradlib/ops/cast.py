@@ -6,13 +6,23 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.device import CPU, device
+from ..core.layout import contiguous_format, copy_in, has_layout, memory_format, preserve_format
+from ..core.formulas import formula_function
 from ..core.op import declare
 from ..core.tensor import Tensor
 from .expose import function, method
 
+
+def _copy(xp, self, *, order):
+    """ "K" keeps the order of strides, "C" is row-major; anything longer is a memory format."""
+    if len(order) > 1:
+        return copy_in(xp, self, order)
+    return self.copy(order="C" if 0 in self.strides else order)  # expanded: dense and row-major
+
+
 clone_op = declare(
     "clone",
-    lambda xp, self, *, order: self.copy(order=order),
+    _copy,
     self=lambda g: g,
     jvp="linear",
     batch="elementwise", complex=True,
@@ -25,7 +35,16 @@ def _cast(xp, self, *, dtype):
         return self.real.astype(dtype) if dtype.kind != "b" else self.astype(dtype)
     if dtype.kind in "iu" and self.dtype.kind == "V":
         self = self.astype("f4")
-    return self.astype(dtype)
+    return self.astype(dtype, order="C") if 0 in self.strides else self.astype(dtype)
+
+
+@formula_function()
+def in_dtype_of(F, x, other):
+    """`x` in the dtype of `other`: gradients of arguments of several dtypes. None stays None."""
+    if x is None:
+        return None
+    have, wanted = (getattr(a, "_array", a).dtype for a in (x, other))
+    return x if have == wanted else F.cast(x, wanted, have)
 
 
 def _cast_back(F, g, self_dtype):
@@ -51,7 +70,7 @@ cast_op = declare(
 )
 to_device_op = declare(
     "to_device", lambda xp, self, *, target, origin, non_blocking: _move(self, target, non_blocking),
-    node="ToCopyBackward0", jvp="linear", capturable=False,
+    node="ToCopyBackward0", jvp="linear", capturable=False, leaves_device=True,
     self=lambda F, g, origin, target, non_blocking: F.to_device(g, origin, target, non_blocking),
     samples=lambda t: [(t(3, 4), CPU, CPU, False), (t(0), CPU, CPU, False)],
 )  # fmt: skip
@@ -60,23 +79,41 @@ to_device_op = declare(
 def _move(array, target: device, non_blocking: bool):
     from ..backends import backend_for
 
+    if non_blocking:
+        from ..backends import pinned
+
+        moved = pinned.move(array, -1 if target.type == "cpu" else target.index)
+        if moved is not None:
+            return moved
     return backend_for(target.type).to_backend(array, target)
 
 
 @function("clone")
 def clone(input, *, memory_format=None):
     """A copy; the copy is recorded, so gradients flow to the original."""
-    return clone_op.call(input, "C" if str(memory_format) == "torch.contiguous_format" else "K")
+    return clone_op.call(input, _order(memory_format))
 
 
 @method("clone")
 def _clone(self, *, memory_format=None):
     """A copy; the copy is recorded, so gradients flow to the original."""
-    return clone_op.call(self, "C" if memory_format == "torch.contiguous_format" else "K")
+    return clone_op.call(self, _order(memory_format))
 
 
-def convert(tensor: Tensor, dtype=None, target=None, non_blocking=False, copy=False) -> Tensor:
-    """`tensor` in another dtype or on another device: itself if it is so already and no copy is asked for."""
+def _order(wanted: memory_format | None) -> str:
+    """The `order` of clone_op for a memory format."""
+    if wanted is None or wanted == preserve_format:
+        return "K"
+    return "C" if wanted == contiguous_format else wanted
+
+
+def convert(
+    tensor: Tensor, dtype=None, target=None, non_blocking=False, copy=False, memory_format=None
+) -> Tensor:
+    """`tensor` in another dtype, on another device, in another memory format.
+
+    Itself if it is so already and no copy is asked for.
+    """
     out = tensor
     if target is not None:
         target = check_device(target)
@@ -85,6 +122,10 @@ def convert(tensor: Tensor, dtype=None, target=None, non_blocking=False, copy=Fa
             out = to_device_op.call(out, target, here, non_blocking)
     if dtype is not None and dtype.np != out._array.dtype:
         out = cast_op.call(out, dtype.np, out._array.dtype)
+    if memory_format is not None and memory_format != preserve_format:
+        if (copy and out is tensor) or not has_layout(out._array, memory_format):
+            return clone_op.call(out, _order(memory_format))
+        return out
     return clone(out) if copy and out is tensor else out
 
 
@@ -102,7 +143,7 @@ def check_device(value) -> device:
 def to(self, *args, **kwargs):
     """``to(dtype)``, ``to(device)``, ``to(device, dtype)``, ``to(other)``.
 
-    Keywords: dtype, device, non_blocking, copy.
+    Keywords: dtype, device, non_blocking, copy, memory_format.
     """
     dtype, target = kwargs.get("dtype"), kwargs.get("device")
     flags = []
@@ -121,7 +162,7 @@ def to(self, *args, **kwargs):
             )
     non_blocking = kwargs.get("non_blocking", flags[0] if flags else False)
     copy = kwargs.get("copy", flags[1] if len(flags) > 1 else False)
-    return convert(self, dtype, target, non_blocking, copy)
+    return convert(self, dtype, target, non_blocking, copy, kwargs.get("memory_format"))
 
 
 @method("type")
@@ -131,7 +172,10 @@ def type_(self, dtype=None, non_blocking=False):
         return ("torch.cuda." if self.is_cuda else "torch.") + self.dtype.tensor_type
     if isinstance(dtype, str):
         name = dtype.rsplit(".", 1)[-1]
-        dtype = next(t for t in dtypes.ALL if t.tensor_type == name)
+        found = [t for t in dtypes.ALL if t.tensor_type == name]
+        if not found:
+            raise ValueError(f"invalid type: '{dtype}'")
+        dtype = found[0]
     return convert(self, dtypes.of(dtype))
 
 
@@ -145,24 +189,30 @@ def type_as(self, other):
 def cuda(self, device=None, non_blocking=False, memory_format=None):
     """A copy on a CUDA device (itself if it is there)."""
     target = "cuda" if device is None else device
-    return convert(self, None, target, non_blocking)
+    return convert(self, None, target, non_blocking, memory_format=memory_format)
 
 
 @method("cpu")
 def cpu(self, memory_format=None):
     """A copy in host memory (itself if it is there)."""
-    return convert(self, None, "cpu")
+    return convert(self, None, "cpu", memory_format=memory_format)
 
 
 @function("contiguous", method=True)
 def contiguous(input, memory_format=None):
-    """Itself if row-major contiguous, else a contiguous copy."""
+    """Itself if it is dense and row-major (or in the given memory format), else a copy that is."""
+    if memory_format is not None and memory_format != contiguous_format:
+        if has_layout(input._array, memory_format):
+            return input
+        return clone_op.call(input, "C" if memory_format == preserve_format else memory_format)
     return input if input._array.flags.c_contiguous else clone_op.call(input, "C")
 
 
 def _to(target: dtypes.dtype, name: str):
     def convert_to(self, memory_format=None):
-        return convert(self, target)
+        if memory_format is None:
+            return convert(self, target)
+        return convert(self, target, memory_format=memory_format)
 
     convert_to.__name__ = convert_to.__qualname__ = name
     convert_to.__doc__ = f"Converted to {target.name}; itself if it is so already."
@@ -173,4 +223,21 @@ for _name, _dtype in {
     **dtypes.ALIASES, "bfloat16": dtypes.bfloat16, "bool": dtypes.bool_, "byte": dtypes.uint8, "char": dtypes.int8,
 }.items():  # fmt: skip
     setattr(Tensor, _name, _to(_dtype, _name))
-Tensor.pin_memory = lambda self, device=None: self  # type: ignore[attr-defined]
+
+
+@method("pin_memory")
+def pin_memory(self, device=None):
+    """A copy in page-locked memory, from which copies to a CUDA device need not be waited for; itself if it is there.
+
+    RuntimeError for a CUDA tensor, and without a CUDA device.
+    """
+    from ..backends import pinned
+
+    if self.is_cuda:
+        raise RuntimeError(
+            f"cannot pin 'torch.cuda.{self.dtype.tensor_type}' only dense CPU tensors can be pinned"
+        )
+    if self.is_pinned():
+        return self
+    out = Tensor._make(pinned.empty(self.shape, self._array.dtype))
+    return out.copy_(self)

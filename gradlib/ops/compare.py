@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from ..core import dtypes
-from ..core.formulas import formula_function
+from ..core import dtypes, errors
 from ..core.codegen import operator
+from ..core.formulas import formula_function
 from ..core.op import REGISTRY, declare
 from ..core.tensor import Tensor
 from ._blocks import kind_name, missing
-from .expose import PUBLIC, function, write_out
+from .expose import PUBLIC, function, need_tensor, write_out
 from .pointwise import pointwise, unary
 
 
@@ -30,7 +30,13 @@ for _name, _ufunc, *_aliases in (
         {"complex": False} if _name in ("lt", "le", "gt", "ge") else {}
     )
     pointwise(
-        _name, _ufunc, *_aliases, args="self other", nondifferentiable="bool", numbers="second", **refuses_complex
+        _name,
+        _ufunc,
+        *_aliases,
+        args="self other",
+        nondifferentiable="bool",
+        numbers="second",
+        **refuses_complex,
     )
 for _name in ("logical_and", "logical_or", "logical_xor"):
     pointwise(_name, _name, args="self other", nondifferentiable="bool", numbers="none")
@@ -60,7 +66,7 @@ def _shift(ufunc: str, label: str):
             raise NotImplementedError(f"\"{label}_cpu\" not implemented for '{kind_name(self)}'")
         bits = 8 * d.itemsize
         outside = (other < 0) | (other >= bits)
-        if not bool(xp.any(outside)):
+        if not xp.may(outside):
             return getattr(xp, ufunc)(self, other)
         shifted = getattr(xp, ufunc)(self, xp.where(outside, d.type(0), other))
         beyond = xp.right_shift(self, d.type(bits - 1)) if ufunc == "right_shift" else d.type(0)
@@ -90,15 +96,13 @@ pointwise(
 )
 
 
-def _heaviside(xp, self, other):
-    return xp.where(self == 0, other, (self > 0).astype(self.dtype))
+def _heaviside(xp, self, values):
+    return xp.where(self == 0, values, (self > 0).astype(self.dtype))
 
 
 def _refuse_mixed(args):
     if args[0].dtype is not args[1].dtype:
-        return RuntimeError(
-            "heaviside is not yet implemented for tensors with different dtypes."
-        )
+        return RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
     return None
 
 
@@ -106,7 +110,7 @@ pointwise(
     "heaviside",
     _heaviside,
     self=missing("heaviside"),
-    other=missing("heaviside"),
+    values=missing("heaviside"),
     numbers="none",
     samples=lambda t: [(t(3, 4, requires_grad=False), t(4, requires_grad=False))],
     check=_refuse_mixed,
@@ -208,6 +212,8 @@ Tensor.where = lambda self, condition, other: where(condition, self, other)  # t
 @function("is_nonzero", method=True)
 def is_nonzero(input) -> bool:
     """Whether a tensor of one element is not zero; RuntimeError for more or fewer elements."""
+    if not isinstance(input, Tensor):
+        raise need_tensor("is_nonzero", input)
     return bool(input)
 
 
@@ -218,11 +224,9 @@ def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
     from .create import wrap_like
 
     if not isinstance(input, Tensor) or not isinstance(other, Tensor):
-        first = not isinstance(input, Tensor)
-        raise TypeError(
-            f"isclose(): argument '{'input' if first else 'other'}' (position {1 if first else 2}) must be Tensor, "
-            f"not {type(input if first else other).__name__}"
-        )
+        if not isinstance(input, Tensor):
+            raise need_tensor("isclose", input)
+        raise need_tensor("isclose", other, "other", 2)
     if input.dtype is not other.dtype:
         raise RuntimeError(
             f"{input.dtype.tensor_type[:-6]} did not match {other.dtype.tensor_type[:-6]}"
@@ -232,6 +236,8 @@ def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
             raise RuntimeError(f"{name} must be greater than or equal to zero, but got {value}")
     a, b = input._array, other._array
     xp = backend_of(a)
+    if (refusal := errors.broadcast(a.shape, b.shape)) is not None:
+        raise refusal
     if a.dtype.kind in "iub":
         wide = dtypes.get_default_dtype().np
         a, b = a.astype(wide), b.astype(wide)

@@ -9,10 +9,11 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.formulas import formula_function
+from ..core.modes import AUTOCAST, state
 from ..core.op import declare
 from ..core.tensor import Tensor
 from .cast import contiguous as make_contiguous
-from .expose import function, inplace_method, write_out
+from .expose import function, inplace_method, need_tensor, write_out
 from .slicing import select_op
 
 REAL = {np.dtype("c8"): np.dtype("f4"), np.dtype("c16"): np.dtype("f8")}
@@ -55,6 +56,8 @@ view_as_complex_op = declare(
 @function("view_as_real")
 def view_as_real(input):
     """A view of a complex tensor as real numbers, with a last dimension of length two."""
+    if not isinstance(input, Tensor):
+        raise need_tensor("view_as_real", input)
     if input._array.dtype not in REAL:
         raise RuntimeError("view_as_real is only supported for complex tensors")
     return view_as_real_op.call(input)
@@ -63,6 +66,8 @@ def view_as_real(input):
 @function("view_as_complex")
 def view_as_complex(input):
     """A complex view of a real tensor whose last dimension holds real and imaginary parts."""
+    if not isinstance(input, Tensor):
+        raise need_tensor("view_as_complex", input)
     array = input._array
     if array.dtype not in COMPLEX:
         raise RuntimeError(
@@ -74,7 +79,7 @@ def view_as_complex(input):
     if array.shape[-1] != 2:
         raise RuntimeError("Tensor must have a last dimension of size 2")
     item = array.itemsize
-    if array.strides[-1] != item:
+    if array.strides[-1] != item and array.size:
         raise RuntimeError("Tensor must have a last dimension with stride 1")
     if any([s % (2 * item) for s in array.strides[:-1]]):
         raise RuntimeError("Tensor must have a stride divisible by 2 for all but last dimension")
@@ -84,6 +89,8 @@ def view_as_complex(input):
 @function("real")
 def real(input):
     """The real part (a view); a real tensor itself."""
+    if not isinstance(input, Tensor):
+        raise need_tensor("real", input)
     if input._array.dtype.kind != "c":
         return input
     return select_op.call(view_as_real_op.call(input), input._array.ndim, 0)
@@ -92,6 +99,8 @@ def real(input):
 @function("imag")
 def imag(input):
     """The imaginary part of a complex tensor (a view); RuntimeError for real tensors."""
+    if not isinstance(input, Tensor):
+        raise need_tensor("imag", input)
     if input._array.dtype.kind != "c":
         raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
     return select_op.call(view_as_real_op.call(input), input._array.ndim, 1)
@@ -190,9 +199,15 @@ def complex_from(F, re, im):
     return F.complex(zero if re is None else re, zero if im is None else im)
 
 
-def _check_parts(first: Tensor, second: Tensor) -> None:
+def _check_parts(name: str, **parts) -> None:
+    """TypeError or RuntimeError unless there are two tensors of one real type that has a complex one."""
+    for i, (part, value) in enumerate(parts.items()):
+        if not isinstance(value, Tensor):
+            raise need_tensor(name, value, part, i + 1)
+    first, second = parts.values()
     names = [d.dtype.tensor_type.removesuffix("Tensor") for d in (first, second)]
-    if first._array.dtype not in COMPLEX or second._array.dtype not in COMPLEX:
+    half = {first._array.dtype, second._array.dtype} - set(COMPLEX) and state.bits & AUTOCAST
+    if not half and (first._array.dtype not in COMPLEX or second._array.dtype not in COMPLEX):
         raise RuntimeError(
             f"Expected both inputs to be Half, Float or Double tensors but got {names[0]} and {names[1]}"
         )
@@ -202,18 +217,27 @@ def _check_parts(first: Tensor, second: Tensor) -> None:
         )
 
 
+def _write_complex(out, result: Tensor) -> Tensor:
+    if out is not None and out.dtype is not result.dtype:
+        names = [d.tensor_type.removesuffix("Tensor") for d in (result.dtype, out.dtype)]
+        raise RuntimeError(
+            f"Expected object of scalar type {names[0]} but got scalar type {names[1]} for argument 'out'"
+        )
+    return write_out(out, result)
+
+
 @function("complex")
 def complex_(real, imag, *, out=None):
     """The complex tensor with the given real and imaginary parts, two float or two double tensors."""
-    _check_parts(real, imag)
-    return write_out(out, complex_op.call(real, imag))
+    _check_parts("complex", real=real, imag=imag)
+    return _write_complex(out, complex_op.call(real, imag))
 
 
 @function("polar")
 def polar(abs, angle, *, out=None):
     """The complex tensor with the given absolute values and angles, two float or two double tensors."""
-    _check_parts(abs, angle)
-    return write_out(out, polar_op.call(abs, angle))
+    _check_parts("polar", abs=abs, angle=angle)
+    return _write_complex(out, polar_op.call(abs, angle))
 
 
 # -- angle -------------------------------------------------------------------------------------------------------
@@ -253,12 +277,16 @@ def angle(input, *, out=None):
 @function("is_complex")
 def is_complex(input) -> bool:
     """Whether the dtype is complex."""
+    if not isinstance(input, Tensor):
+        raise need_tensor("is_complex", input)
     return input.is_complex()
 
 
 @function("is_floating_point")
 def is_floating_point(input) -> bool:
     """Whether the dtype is a floating-point type."""
+    if not isinstance(input, Tensor):
+        raise need_tensor("is_floating_point", input)
     return input.is_floating_point()
 
 

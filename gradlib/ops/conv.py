@@ -18,6 +18,8 @@ def _wide(xp, *arrays):
     d = arrays[0].dtype
     if d is F4 or d is F8 or (d.kind in "fc" and d.itemsize > 2):
         return arrays
+    if d.kind in "iu":
+        return arrays
     if not is_half(arrays[0]):
         raise NotImplementedError(
             f"\"slow_conv2d_cpu\" not implemented for '{kind_name(arrays[0])}'"
@@ -46,6 +48,10 @@ def _conv_grad_weight(xp, input, grad, *, kernel_size, stride, padding, dilation
 
 def _conv_transpose(xp, input, weight, bias=None, *, space, stride, padding, dilation, groups):
     x, w, b = _wide(xp, input, weight, bias)
+    if input.dtype.kind in "iu" and input.dtype.itemsize < 8:
+        raise NotImplementedError(
+            f"\"slow_conv_transpose2d_out_cpu\" not implemented for '{kind_name(input)}'"
+        )
     out = kernels.grad_input(xp, x, w, space, stride, padding, dilation, groups)
     if b is not None:
         out += b.reshape((-1,) + (1,) * len(space))
@@ -54,6 +60,18 @@ def _conv_transpose(xp, input, weight, bias=None, *, space, stride, padding, dil
 
 def _bias_grad(F, g):
     return F.sum(g, (0, *range(2, g.ndim)), False)
+
+
+def _back(F, g, weight, shape, stride, padding, dilation, groups):
+    """The convolution that takes a transposed convolution's output back to its input, of `shape`.
+
+    An output padding of a stride or more (allowed by a larger dilation) makes the convolution longer than the input.
+    """
+    out = F.convolution(g, weight, None, stride, padding, dilation, groups)
+    for i in range(2, len(shape)):
+        if out.shape[i] > shape[i]:
+            out = F.slice(out, i, 0, shape[i], 1)
+    return out
 
 
 def _product_rule(F, call, input, weight, input_t, weight_t, bias_t):
@@ -91,6 +109,7 @@ def _transpose_jvp(
 convolution_op = declare(
     "convolution",
     _convolution,
+    dependent="input weight",
     promote="none",
     complex=True,
     jvp=_convolution_jvp,
@@ -117,8 +136,8 @@ conv_grad_input_op = declare(
     complex=True,
     jvp="multilinear",
     node="ConvolutionBackwardBackward0",
-    grad=lambda F, g, weight, stride, padding, dilation, groups: F.convolution(
-        g, weight.conjugate(), None, stride, padding, dilation, groups
+    grad=lambda F, g, weight, grad_shape, stride, padding, dilation, groups: _back(
+        F, g, weight.conjugate(), grad_shape, stride, padding, dilation, groups
     ),
     weight=lambda F, g, grad, weight_shape, stride, padding, dilation, groups: F.conv_grad_weight(
         g, grad.conjugate(), tuple(weight_shape[2:]), stride, padding, dilation, groups
@@ -139,8 +158,8 @@ conv_grad_weight_op = declare(
     input=lambda F, g, grad, input_shape, stride, padding, dilation, groups: F.conv_grad_input(
         grad.conjugate(), g, tuple(input_shape[2:]), stride, padding, dilation, groups
     ),
-    grad=lambda F, g, input, stride, padding, dilation, groups: F.convolution(
-        input.conjugate(), g, None, stride, padding, dilation, groups
+    grad=lambda F, g, input, grad_shape, stride, padding, dilation, groups: _back(
+        F, input.conjugate(), g, grad_shape, stride, padding, dilation, groups
     ),
     samples=lambda t: [
         (t(2, 3, 7), t(2, 4, 4), (3,), (2,), (1,), (1,), 1),
@@ -148,15 +167,17 @@ conv_grad_weight_op = declare(
     ],
 )
 conv_transpose_op = declare(
-    "conv_transpose", _conv_transpose, promote="none", complex=True, jvp=_transpose_jvp, node="ConvolutionBackward0",
-    input=lambda F, g, weight, stride, padding, dilation, groups: F.convolution(
-        g, weight.conjugate(), None, stride, padding, dilation, groups
+    "conv_transpose", _conv_transpose, dependent="input weight", promote="none", complex=True, jvp=_transpose_jvp,
+    node="ConvolutionBackward0",
+    input=lambda F, g, weight, input_shape, stride, padding, dilation, groups: _back(
+        F, g, weight.conjugate(), input_shape, stride, padding, dilation, groups
     ),
     weight=lambda F, g, input, weight_shape, stride, padding, dilation, groups: F.conv_grad_weight(
         g, input.conjugate(), tuple(weight_shape[2:]), stride, padding, dilation, groups
     ),
     bias=lambda F, g: _bias_grad(F, g),
     samples=lambda t: [
+        (t(1, 2, 4, 3), t(2, 1, 2, 2), t(1), (14, 10), (3, 2), (1, 0), (4, 4), 1),
         (t(2, 4, 4), t(4, 3, 3), t(3), (7,), (2,), (1,), (1,), 1),
         (t(2, 4, 3, 3), t(4, 2, 3, 3), t(4), (6, 5), (2, 1), (1, 0), (1, 1), 2),
     ],
@@ -194,6 +215,14 @@ def _batched(input, n: int, name: str):
     )
 
 
+def _check_ndim(shape, kernel) -> None:
+    if len(kernel) != len(shape):
+        raise RuntimeError(
+            f"Expected {len(kernel)}-dimensional input for {len(kernel)}-dimensional weight {list(kernel)}, but got "
+            f"{len(shape)}-dimensional input of size {list(shape)} instead"
+        )
+
+
 def _check(input, weight, bias, padding, dilation, stride, groups, transposed=False) -> None:
     shape, kernel = input._array.shape, weight._array.shape
     if groups <= 0:
@@ -204,11 +233,7 @@ def _check(input, weight, bias, padding, dilation, stride, groups, transposed=Fa
         raise RuntimeError("negative padding is not supported")
     if min(dilation) <= 0:
         raise RuntimeError("dilation should be greater than zero")
-    if len(kernel) != len(shape):
-        raise RuntimeError(
-            f"Expected {len(shape)}-dimensional input for {len(kernel)}-dimensional weight {list(kernel)}, but got "
-            f"{len(shape)}-dimensional input of size {list(shape)} instead"
-        )
+    _check_ndim(shape, kernel)
     channels = kernel[0] if transposed else kernel[1] * groups
     if shape[1] != channels:
         raise RuntimeError(
@@ -260,6 +285,7 @@ def _conv(n: int, input, weight, bias, stride, padding, dilation, groups):
     stride, dilation = ntuple(stride, n), ntuple(dilation, n, "dilation")
     if padding.__class__ is str:
         if padding == "same":
+            _check_ndim(input._array.shape, weight._array.shape)
             input, padding = _same_padding(input, weight, stride, dilation)
         elif padding == "valid":
             padding = (0,) * n

@@ -81,7 +81,7 @@ def place(dtype, dev, like: Tensor | None = None):
     target = (
         like.device
         if dev is None and like is not None
-        else check_device(devices.default)
+        else devices.default
         if dev is None
         else check_device(dev)
     )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
+from ..core import dtypes
 from ..core.op import declare
 from ..core.tensor import Tensor
 from ._blocks import floating, raw
@@ -22,7 +24,7 @@ def _classes_last(x):
     """(C,), (N, C) or (N, C, ...) as (rows, C)."""
     if x.ndim > 2:
         x = x.transpose(0, *range(2, x.ndim), 1)
-    return x.reshape(-1, x.shape[-1])
+    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
 
 
 def _classes_second(rows, shape):
@@ -44,6 +46,18 @@ def _rows(xp, target, weight, classes: int, ignore_index: int, dtype):
         kind = "Double" if flat.dtype.itemsize == 8 else "Float"
         raise RuntimeError(f"expected scalar type Long but found {kind}")
     kept = None
+    if (
+        xp.name != "numpy"
+    ):  # looking at the classes would mean waiting: what is out of range makes the loss nan
+        kept = flat != ignore_index
+        wrong = ((flat < 0) | (flat >= classes)) & kept
+        marks = xp.where(wrong, dtype.type(math.nan), kept.astype(dtype))
+        flat = xp.where(kept & ~wrong, flat, 0)
+        return (
+            flat,
+            marks if weight is None else weight.astype(dtype, copy=False)[flat] * marks,
+            kept,
+        )
     # as unsigned numbers negative ones are large: one test serves for both ends
     if flat.size and (
         0 <= ignore_index < classes
@@ -80,13 +94,20 @@ def _reduced(xp, losses, weights, kept, reduction: int, shape):
     return total / count if losses.size else total * math.nan
 
 
-def _shares(g, weights, reduction: int, count: int):
+def _factors(xp, weights, kept, reduction: int, count: int):
+    """What the reduction multiplies each row by: an array, or a number for all; 0 where a row does not count."""
+    if reduction != MEAN:
+        return 1 if weights is None else weights
+    if weights is None:
+        return 1 / max(count, 1)
+    shares = weights / weights.sum()
+    return shares if kept is None else xp.where(kept, shares, shares.dtype.type(0))
+
+
+def _shares(xp, g, weights, kept, reduction: int, count: int):
     """What each row's negative log probability is multiplied by in the gradient: a row or a number."""
-    if reduction == NONE:
-        return g.reshape(-1) if weights is None else g.reshape(-1) * weights
-    if reduction == MEAN:
-        g = g / _total(weights, max(count, 1))
-    return g if weights is None else weights * g
+    g = g.reshape(-1) if reduction == NONE else g
+    return g * _factors(xp, weights, kept, reduction, count)
 
 
 # -- nll_loss ----------------------------------------------------------------------------------------------------------
@@ -103,16 +124,14 @@ def _nll_loss(xp, self, target, weight=None, *, reduction, ignore_index):
 @floating
 def _nll_grad(xp, grad, target, weight=None, *, shape, reduction, ignore_index):
     classes_of = shape[0] if len(shape) == 1 else shape[1]
-    classes, weights, _ = _rows(xp, target, weight, classes_of, ignore_index, grad.dtype)
+    classes, weights, kept = _rows(xp, target, weight, classes_of, ignore_index, grad.dtype)
     out = xp.zeros((classes.size, classes_of), grad.dtype)
-    out[xp.arange(len(out)), classes] = -_shares(grad, weights, reduction, len(out))
+    out[xp.arange(len(out)), classes] = -_shares(xp, grad, weights, kept, reduction, len(out))
     out = _classes_second(out, shape)
     return out if out.flags.c_contiguous else xp.ascontiguousarray(out)
 
 
 def _class_samples(t, extra):
-    from ..core import dtypes
-
     def whole(*shape):
         return t(*shape, dtype=dtypes.int64, low=0, high=4)
 
@@ -125,14 +144,12 @@ def _class_samples(t, extra):
 
 
 def _nll_grad_samples(t):
-    from ..core import dtypes
-
     index = t(3, dtype=dtypes.int64, low=0, high=4)
     return [(t(), index, None, (3, 4), MEAN, -100), (t(3), index, None, (3, 4), NONE, 1)]
 
 
 nll_loss_op = declare(
-    "nll_loss_op", _nll_loss, promote="free", node="NllLossBackward0",
+    "nll_loss_op", _nll_loss, promote="free", node="NllLossBackward0", dependent="self",
     self=lambda F, g, target, weight, self_shape, reduction, ignore_index: F.nll_loss_grad(
         g, target, weight, tuple(self_shape), reduction, ignore_index
     ),
@@ -188,10 +205,10 @@ def _cross_entropy_grad(
     shape = tuple(self.shape)
     dim = 0 if len(shape) == 1 else 1
     d = raw(self).dtype if raw(self).dtype.itemsize > 2 else np.dtype(np.float32)
-    classes, weights, _ = _rows(xp, raw(target), raw(weight), shape[dim], ignore_index, d)
+    classes, weights, kept = _rows(xp, raw(target), raw(weight), shape[dim], ignore_index, d)
     if not traced:
         rows = xp.wide(_classes_last(self))
-        shares = _shares(xp.wide(g), weights, reduction, len(rows))
+        shares = _shares(xp, xp.wide(g), weights, kept, reduction, len(rows))
         out = rows - result1[:, None]
         out -= result2[:, None]
         xp.exp(out, out=out)
@@ -204,12 +221,10 @@ def _cross_entropy_grad(
     column = shape[:dim] + (1,) + shape[dim + 1 :]
     if reduction == NONE:
         g = F.reshape(g, column)
-    elif reduction == MEAN:
-        g = g / _total(weights, max(classes.size, 1))
     own = self._array.dtype
-    if weights is not None:
-        g = g * weights.reshape(column).astype(own)
-    return (F.softmax(self, dim) - _classes_second(picked, shape).astype(own)) * g
+    factors: Any = _factors(xp, weights, kept, reduction, classes.size)
+    g = g * (Tensor._make(factors.reshape(column).astype(own)) if weights is not None else factors)
+    return (F.softmax(self, dim) - Tensor._make(_classes_second(picked, shape).astype(own))) * g
 
 
 def _backend(x):
@@ -248,7 +263,18 @@ def _check_classes(input: Tensor, target: Tensor, weight, name: str) -> None:
                 else f"size mismatch (got input: {list(shape)}, target: {list(found)})"
             )
         raise RuntimeError(f"Expected target size {list(expected)}, got {list(found)}")
+    kind = target.dtype
+    if kind is not dtypes.int64 and (kind is not dtypes.uint8 or ndim > 2):
+        given = kind.tensor_type.removesuffix("Tensor")
+        raise RuntimeError(
+            "expected scalar type Long but found Byte"
+            if kind is dtypes.uint8
+            else f"expected target dtype to be Long or Byte, but got {given}"
+        )
     classes = shape[0] if ndim == 1 else shape[1]
+    if weight is not None and weight.dtype is not input.dtype:
+        wanted, given = (t.dtype.tensor_type.removesuffix("Tensor") for t in (input, weight))
+        raise RuntimeError(f"expected scalar type {wanted} but found {given}")
     if weight is not None and weight._array.shape != (classes,):
         raise RuntimeError(
             f"{name}: weight tensor should be defined either for all or no classes"
@@ -288,11 +314,9 @@ def cross_entropy(
     """
     number = reduction_number(reduction, size_average, reduce)
     if target._array.shape == input._array.shape and target._array.dtype.kind in "fV":
+        if ignore_index >= 0:
+            raise RuntimeError("ignore_index is not supported for floating point target")
         return _against_probabilities(input, target, weight, number, label_smoothing)
-    if target._array.dtype.kind not in "iu":
-        raise RuntimeError(
-            f"expected scalar type Long but found {target.dtype.tensor_type.removesuffix('Tensor')}"
-        )
     _check_classes(input, target, weight, "cross_entropy")
     if not label_smoothing:
         return cross_entropy_op.call(input, target, weight, number, ignore_index)

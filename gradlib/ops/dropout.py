@@ -7,18 +7,22 @@ import math
 import numpy as np
 
 from ..backends import backend_of
+from ..core.device import CPU
 from ..core.inplace import inplace as run_inplace
 from ..core.op import declare
 from ..core.tensor import Tensor
 from ._blocks import in_pieces
 from .expose import function
-from .random import rng_of
+from .random import draw_for, rng_of
 
 ALPHA = 1.7580993408473766  # scale * alpha of selu: what a unit saturates at, with the sign changed
 
 
-def keep_mask(shape, p: float):
-    """Raw bool array: False with probability `p`."""
+def keep_mask(shape, p: float, where=CPU):
+    """Raw bool array on the device `where`: False with probability `p`."""
+    if where.type != "cpu":  # the words that kernels/dropout.cu compares with the same number
+        words = draw_for(None, where, lambda rng: rng.words(math.prod(shape)))
+        return words.reshape(shape) >= np.uint32(min(round(p * 2**32), 2**32 - 1))
     rng = rng_of(None)
     if p < 1e-3:  # too rare for 16 bits
         return rng.random(shape, dtype=np.float32) >= p
@@ -32,10 +36,12 @@ def _masked(xp, self, mask, *, scale):
         return ((self * mask) * scale).astype(self.dtype, copy=False)
 
     def piece(xp, x, m):
-        out = x * m
+        out = (x * m).astype(x.dtype, copy=False)
         out *= scale
         return out
 
+    if not self.ndim:
+        return xp.asarray(piece(xp, self, mask)).astype(self.dtype, copy=False)
     return in_pieces(xp, piece, self, mask)
 
 
@@ -63,7 +69,7 @@ def _run(input: Tensor, shape, p: float, in_place: bool):
     if p == 1.0:
         mask, scale = np.zeros(shape, bool), 1.0
     else:
-        mask, scale = keep_mask(shape, p), 1.0 / (1.0 - p)
+        mask, scale = keep_mask(shape, p, input.device), 1.0 / (1.0 - p)
     if array.__class__ is not np.ndarray:
         mask = backend_of(array).asarray(mask)
     if in_place:
@@ -171,7 +177,7 @@ def _alpha(input, shape, p: float, in_place: bool):
     if p == 1.0:
         return input.mul_(0.0) if in_place else input * 0.0
     scale = 1.0 / math.sqrt((ALPHA * ALPHA * p + 1.0) * (1.0 - p))
-    mask = keep_mask(shape, p)
+    mask = keep_mask(shape, p, input.device)
     noise = backend_of(input._array).asarray(mask)
     shift = (~noise) * (-ALPHA * scale) + ALPHA * scale * p
     shift = Tensor._make(shift.astype(input._array.dtype))
@@ -224,7 +230,7 @@ def native_dropout(input, p, train):
     """Dropout and its mask of kept elements: (output, mask)."""
     array = input._array
     if not train:
-        return input.clone(), Tensor._make(np.ones(array.shape, bool))
-    mask = keep_mask(array.shape, p) if p < 1 else np.zeros(array.shape, bool)
+        return input.clone(), Tensor._make(backend_of(array).ones(array.shape, bool))
+    mask = keep_mask(array.shape, p, input.device) if p < 1 else np.zeros(array.shape, bool)
     mask = Tensor._make(backend_of(array).asarray(mask))
     return dropout_op.call(input, mask, 1.0 / (1.0 - p) if p < 1 else 0.0), mask

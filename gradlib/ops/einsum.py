@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
+from ..core.dispatch import common_dtype
 from ..core.op import declare
 from ..core.tensor import Tensor
 from .expose import function
-from .matmul import product
+from .matmul import bmm_op, product, same_types
 
 # -- the product of two operands ---------------------------------------------------------------------------------
 
@@ -76,27 +77,27 @@ def _fail(text: str):
     raise RuntimeError(f"einsum(): {text}")
 
 
-def _letters(part: str, where: str) -> list:
-    """Labels of one operand; Ellipsis stands for "..."."""
+def _letters(part: str, where: str, start: int) -> list:
+    """Labels of one operand; Ellipsis stands for "...". `start`: where `part` begins in the equation."""
     labels: list = []
-    text = part.replace(" ", "")
     i = 0
-    while i < len(text):
-        if text.startswith("...", i):
+    while i < len(part):
+        if part[i] == " ":
+            i += 1
+        elif part.startswith("...", i):
             if Ellipsis in labels:
                 _fail(f"found '.' for {where} for which an ellipsis was already found")
             labels.append(Ellipsis)
             i += 3
-            continue
-        if not (text[i].isalpha() and text[i].isascii()):
-            if text[i] == ".":
-                _fail(f"found '.' for {where} that is not part of any ellipsis")
+        elif part[i].isalpha() and part[i].isascii():
+            labels.append(part[i])
+            i += 1
+        elif part[i] == ".":
+            _fail(f"found '.' for {where} that is not part of any ellipsis")
+        else:
             _fail(
-                f"invalid subscript given at index {part.find(text[i])} in the equation string, subscripts must be "
-                "in [a-zA-Z]"
+                f"invalid subscript given at index {start + i} in the equation string, subscripts must be in [a-zA-Z]"
             )
-        labels.append(text[i])
-        i += 1
     return labels
 
 
@@ -108,8 +109,11 @@ def parse_equation(equation: str, n: int):
         _fail("more operands were provided than specified in the equation")
     if len(parts) > n:
         _fail("fewer operands were provided than specified in the equation")
-    inputs = [_letters(p, f"operand {i}") for i, p in enumerate(parts)]
-    return inputs, _letters(right, "the output") if arrow else None
+    inputs, start = [], 0
+    for i, part in enumerate(parts):
+        inputs.append(_letters(part, f"operand {i}", start))
+        start += len(part) + 1
+    return inputs, _letters(right, "the output", start + 1) if arrow else None
 
 
 def parse_sublists(args: tuple):
@@ -119,7 +123,9 @@ def parse_sublists(args: tuple):
     for labels in (*inputs, output or ()):
         for x in labels:
             if x is not Ellipsis and not 0 <= x < 52:
-                _fail("expected subscripts to be within range [0, 52) or Ellipsis")
+                raise ValueError(
+                    "einsum(): subscript in subscript list is not within the valid range [0, 52)"
+                )
     return operands, inputs, output
 
 
@@ -216,6 +222,17 @@ def _sum_others(t: Tensor, labels: list, wanted):
     return t, labels
 
 
+def _one_type(a: Tensor, b: Tensor, la, lb, out) -> tuple[Tensor, Tensor]:
+    """Two operands of one dtype: products are promoted, sums of products are refused with RuntimeError."""
+    if a.dtype is b.dtype:
+        return a, b
+    sizes = zip(la, a._array.shape)
+    if any(x in lb and x not in out and n != 1 for x, n in sizes):
+        same_types(bmm_op, a, b)
+    common = common_dtype((a, b))
+    return a.to(common), b.to(common)
+
+
 def _contract(first: tuple[Tensor, list], second: tuple[Tensor, list], wanted, sizes):
     """Two (tensor, labels) pairs as one, keeping the labels in `wanted`."""
     (a, la), (b, lb) = _squeeze_ones(*first, sizes), _squeeze_ones(*second, sizes)
@@ -224,7 +241,7 @@ def _contract(first: tuple[Tensor, list], second: tuple[Tensor, list], wanted, s
     out = [x for x in wanted if x in la or x in lb]
     number = {x: i for i, x in enumerate(dict.fromkeys((*la, *lb)))}
     codes = (tuple(number[x] for x in labels) for labels in (la, lb, out))
-    return pair_op.call(a, b, *codes), out
+    return pair_op.call(*_one_type(a, b, la, lb, out), *codes), out
 
 
 def _path(operands, inputs, output):
@@ -286,7 +303,7 @@ def einsum(*args):
     that occur once, in alphabetical order, after those of "...". A repeated label in one operand takes its diagonal;
     dimensions of length 1 broadcast. Raises RuntimeError for labels that do not fit the operands.
     """
-    if not args:
+    if len(args) < 2:
         raise ValueError(
             "einsum(): must specify the equation string and at least one operand, or at least one operand and its "
             "subscripts list"
@@ -300,7 +317,10 @@ def einsum(*args):
         if len(operands) == 2:
             labels = _simple(args[0])
             if labels is not None and _fits(labels, operands):
-                return pair_op.call(*operands, *labels)
+                try:
+                    return pair_op.call(*operands, *labels)
+                except RuntimeError:
+                    return pair_op.call(*_one_type(operands[0], operands[1], *labels), *labels)
         inputs, output = parse_equation(args[0], len(operands))
     else:
         operands, inputs, output = parse_sublists(args)

@@ -4,11 +4,42 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
+from ..core import dtypes
+from ..core.dispatch import common_dtype
 from ..core.inplace import inplace
 from ..core.op import declare
 from ..core.tensor import Tensor
-from .expose import function, method, write_out
+from ._blocks import missing
+from .expose import function, method, need_tensor, write_out
 from .pointwise import pointwise, unary
+
+_NO_MASK = "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead."
+
+
+def _refuse_bool_minus(args):
+    """The error for a difference with a bool operand."""
+    bools = [getattr(a, "dtype", type(a)) in (dtypes.bool_, bool, np.bool_) for a in args]
+    if all(bools):
+        return RuntimeError(
+            "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` "
+            "operator instead."
+        )
+    if any(bools):
+        return RuntimeError(
+            f"Subtraction, the `-` operator, with a bool tensor is not supported. {_NO_MASK}"
+        )
+    return None
+
+
+def _refuse_bool_negative(args):
+    if args[0].dtype is dtypes.bool_:
+        return RuntimeError(
+            f"Negation, the `-` operator, on a bool tensor is not supported. {_NO_MASK}"
+        )
+    return None
+
 
 # -- arithmetic --------------------------------------------------------------------------------------------------
 
@@ -29,6 +60,7 @@ sub_op = declare(
     self=lambda g: g,
     other=lambda g: -g,
     complex=True,
+    check=_refuse_bool_minus,
 )
 mul = pointwise(
     "mul", "multiply", "multiply", args="self other",
@@ -39,33 +71,74 @@ div_op = declare(
     "div", "true_divide", args="self other", elementwise=True, promote="float",
     self=lambda g, other: g / other.conjugate(),
     other=lambda g, self, other: -g * (self / (other * other)).conjugate(), complex=True)  # fmt: skip
-neg = unary("neg", lambda g: -g, "negative", forward="negative", promote="same", complex=True)
-positive = unary("positive", lambda g: g, promote="same", inplace=False, complex=True)
+neg = unary(
+    "neg", lambda g: -g, "negative", forward="negative", promote="same", complex=True, exact_out=True,
+    check=_refuse_bool_negative)  # fmt: skip
 reciprocal = unary(
     "reciprocal",
     lambda g, result: -g * (result * result).conjugate(),
     domain=(0.3, 2.0),
     complex=True,
 )
-square = unary("square", lambda g, self: g * (2 * self).conjugate(), promote="same", complex=True)
+square = unary("square", lambda g, self: g * (2 * self).conjugate(), promote="number", complex=True)
+
+
+@function("positive", method=True)
+def positive(input):
+    """`input` itself; RuntimeError for bool tensors."""
+    if not isinstance(input, Tensor):
+        raise need_tensor("positive", input)
+    if input._array.dtype.kind == "b":
+        raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
+    return input
+
+
+def times_alpha(input, other, alpha):
+    """``alpha * other`` in the dtype of the sum with `input`; RuntimeError for an alpha of a higher kind."""
+    if alpha.__class__ is int and alpha == 1:
+        return other
+    common = common_dtype((input, other))
+    if isinstance(alpha, bool) and common is not dtypes.bool_:
+        raise RuntimeError("Boolean alpha only supported for Boolean results.")
+    if isinstance(alpha, float) and common.category < dtypes.FLOATING:
+        raise RuntimeError(
+            "For integral input tensors, argument alpha must not be a floating point number."
+        )
+    if isinstance(alpha, complex) and common.category < dtypes.COMPLEX:
+        raise RuntimeError(
+            "For non-complex input tensors, argument alpha must not be a complex number."
+        )
+    if common is dtypes.bool_:
+        return other if alpha else other ^ other
+    return (other.to(common) if isinstance(other, Tensor) else other) * alpha
 
 
 @function("add", method=True)
 def add(input, other, *, alpha=1, out=None):
     """``input + alpha * other``, with broadcasting."""
-    return add_op.call(input, other if alpha == 1 else other * alpha, out=out)
+    if alpha.__class__ is not int or alpha != 1:
+        other = times_alpha(input, other, alpha)
+    return add_op.call(input, other, out=out)
 
 
 @function("sub", "subtract", method=True)
 def sub(input, other, *, alpha=1, out=None):
     """``input - alpha * other``, with broadcasting."""
-    return sub_op.call(input, other if alpha == 1 else other * alpha, out=out)
+    if alpha.__class__ is not int or alpha != 1:
+        other = times_alpha(input, other, alpha)
+    return sub_op.call(input, other, out=out)
 
 
-@function("rsub", method=True)
+@function("rsub")
 def rsub(input, other, *, alpha=1):
     """``other - alpha * input``."""
-    return sub(other, input, alpha=alpha) if isinstance(other, Tensor) else -input * alpha + other
+    if not isinstance(input, Tensor):
+        raise TypeError(
+            f"rsub() received an invalid combination of arguments - got ({type(input).__name__}, "
+            f"{type(other).__name__}), but expected one of:\n * (Tensor input, Tensor other, *, Number alpha = 1)\n"
+            " * (Tensor input, Number other, Number alpha = 1)"
+        )
+    return sub(other, input, alpha=alpha)
 
 
 @function("div", "divide", method=True)
@@ -73,12 +146,18 @@ def div(input, other, *, rounding_mode=None, out=None):
     """``input / other``; rounding_mode "trunc" or "floor" rounds the quotient (integers stay integers)."""
     if rounding_mode is None:
         return div_op.call(input, other, out=out)
-    if rounding_mode not in ("trunc", "floor"):
-        raise RuntimeError(
-            f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'"
-        )
-    op = floor_divide_op if rounding_mode == "floor" else trunc_divide_op
-    return write_out(out, op.call(input, other))
+    return write_out(out, _rounded(rounding_mode).call(input, other))
+
+
+def _rounded(rounding_mode):
+    """The op for a rounding mode."""
+    if rounding_mode == "trunc":
+        return trunc_divide_op
+    if rounding_mode == "floor":
+        return floor_divide_op
+    raise RuntimeError(
+        f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'"
+    )
 
 
 @function("true_divide", method=True)
@@ -87,18 +166,21 @@ def true_divide(input, other, *, out=None):
     return div_op.call(input, other, out=out)
 
 
-def _check_zero(xp, other):
+def _check_integers(xp, other, name: str):
+    """Refuse bools, and integers that would be divided by zero."""
+    if other.dtype.kind == "b":
+        raise NotImplementedError(f"\"{name}_cpu\" not implemented for 'Bool'")
     if other.dtype.kind in "iub" and not xp.all(other):
         raise RuntimeError("ZeroDivisionError")
 
 
 def _floor_divide(xp, self, other):
-    _check_zero(xp, other)
+    _check_integers(xp, other, "div_floor")
     return xp.floor_divide(self, other)
 
 
 def _trunc_divide(xp, self, other):
-    _check_zero(xp, other)
+    _check_integers(xp, other, "div_trunc")
     if self.dtype.kind in "iu":
         quotient = xp.floor_divide(self, other)
         return quotient + ((quotient < 0) & (quotient * other != self))
@@ -115,29 +197,43 @@ trunc_divide_op = declare(
 )  # fmt: skip
 
 
+quotient_op = declare(
+    "floor_quotient", _floor_divide, elementwise=True, node="NotImplemented", complex=False,
+    self=missing("floor_divide"), other=missing("floor_divide"),
+    samples=lambda t: [(t(3, 4, requires_grad=False), t(4, low=1, high=2, requires_grad=False))],
+)  # fmt: skip
+
+
 @function("floor_divide", method=True)
 def floor_divide(input, other, *, out=None):
-    """``floor(input / other)``."""
-    return write_out(out, floor_divide_op.call(input, other))
+    """``floor(input / other)``; unlike ``div`` with rounding it has no derivative."""
+    return write_out(out, quotient_op.call(input, other))
+
+
+def _whole(F, self, other, remainder):
+    """The quotient that leaves `remainder`, a whole number; that of nothing where there is no remainder."""
+    known = remainder == remainder
+    return F.where(known, F.round((self - remainder) / other, 0), F.floor(self / other))
 
 
 remainder = pointwise(
-    "remainder", lambda xp, self, other: (_check_zero(xp, other), xp.remainder(self, other))[1],
-    self=lambda g: g, other=lambda F, g, self, other: -g * F.floor(self / other),
-    doc="Remainder of the division, with the sign of `other`.", complex=False)  # fmt: skip
+    "remainder", lambda xp, self, other: (_check_integers(xp, other, "remainder"), xp.remainder(self, other))[1],
+    self=lambda g: g, other=lambda F, g, self, other, result: -g * _whole(F, self, other, result),
+    doc="Remainder of the division, with the sign of `other`.", complex=False, numbers="one")  # fmt: skip
 fmod = pointwise(
-    "fmod", lambda xp, self, other: (_check_zero(xp, other), xp.fmod(self, other))[1],
-    self=lambda g: g, other=lambda F, g, self, other: -g * F.trunc(self / other),
-    doc="Remainder of the division, with the sign of `input`.", complex=False)  # fmt: skip
+    "fmod", lambda xp, self, other: (_check_integers(xp, other, "fmod"), xp.fmod(self, other))[1],
+    self=lambda g: g, other=lambda F, g, self, other, result: -g * _whole(F, self, other, result),
+    doc="Remainder of the division, with the sign of `input`.", complex=False, numbers="second")  # fmt: skip
 
 
 # -- powers ------------------------------------------------------------------------------------------------------
 
 
 def _pow(xp, self, other):
+    """Powers; of integers to negative powers only those of 1 and -1 are not 0."""
+    if self.dtype.kind == "b":
+        raise NotImplementedError("\"pow\" not implemented for 'Bool'")
     if self.dtype.kind in "iu" and other.dtype.kind == "i" and xp.any(other < 0):
-        if other.ndim == 0:
-            raise RuntimeError("Integers to negative integer powers are not allowed.")
         ok = other >= 0
         unit = xp.where(self == 1, 1, xp.where(self == -1, xp.where(other % 2 == 0, 1, -1), 0))
         return xp.where(ok, xp.power(self, xp.where(ok, other, 0)), unit).astype(self.dtype)
@@ -175,6 +271,8 @@ def _pow_number(xp, self, *, exponent):
     """Powers that products and roots give, quickly; NumPy's power for the others."""
     if exponent == 2:
         return xp.multiply(self, self)
+    if exponent is True:
+        return self.copy()
     if exponent == 3:
         return self * self * self
     if exponent == 4:
@@ -216,42 +314,93 @@ pow_tensors = declare(
 )  # fmt: skip
 
 
+def _invalid_pow(input, exponent) -> TypeError:
+    given = f"({type(input).__name__}, {type(exponent).__name__})"
+    return TypeError(
+        f"pow() received an invalid combination of arguments - got {given}, but expected one of:\n"
+        " * (Tensor input, Tensor exponent, *, Tensor out = None)\n"
+        " * (Number self, Tensor exponent, *, Tensor out = None)\n"
+        " * (Tensor input, Number exponent, *, Tensor out = None)"
+    )
+
+
+def _keeps_dtype(input: Tensor, exponent) -> bool:
+    """Whether a power by a number has the dtype of `input`; RuntimeError for negative powers of integers."""
+    kind = input._array.dtype.kind
+    if exponent.__class__ in (int, float) and kind in "fc":
+        return True
+    if not isinstance(exponent, (int, float, complex, np.number, np.bool_)):
+        raise _invalid_pow(input, exponent)
+    if kind in "iub" and isinstance(exponent, int) and exponent < 0:
+        raise RuntimeError("Integers to negative integer powers are not allowed.")
+    if kind == "b" and exponent is True:
+        return True
+    if isinstance(exponent, (float, np.floating)):
+        return kind in "fc"
+    return kind in ("c" if isinstance(exponent, complex) else "iufcV")
+
+
 @function("pow", method=True)
 def pow(input, exponent, *, out=None):
     """``input ** exponent`` for tensors and numbers on either side."""
-    if not isinstance(exponent, Tensor) and isinstance(input, Tensor):
-        kind = input._array.dtype.kind
-        if kind in "iub" and isinstance(exponent, int) and exponent < 0:
-            raise RuntimeError("Integers to negative integer powers are not allowed.")
-        if (
-            (kind in "iubV" and isinstance(exponent, float))
-            or isinstance(exponent, complex)
-            or kind == "b"
-        ):
-            return write_out(out, pow_tensors.call(input, exponent))
-        return write_out(out, pow_number.call(input, exponent))
+    if not isinstance(exponent, Tensor):
+        if not isinstance(input, Tensor):
+            raise _invalid_pow(input, exponent)
+        op = pow_number if _keeps_dtype(input, exponent) else pow_tensors
+        return op.call(input, exponent) if out is None else write_out(out, op.call(input, exponent))
     return write_out(out, pow_tensors.call(input, exponent))
 
 
 @method("pow_")
 def pow_(self, exponent):
     """In-place version of ``pow``."""
-    if isinstance(exponent, Tensor):
+    if isinstance(exponent, Tensor) or not _keeps_dtype(self, exponent):
         return inplace(pow_tensors, self, (exponent,))
     return inplace(pow_number, self, (), (exponent,))
+
+
+def _widen(x):
+    """An argument of float_power in double precision."""
+    if isinstance(x, Tensor):
+        return x.to(dtypes.complex128 if x.is_complex() else dtypes.float64)
+    return x if isinstance(x, complex) else float(x)
 
 
 @function("float_power", method=True)
 def float_power(input, exponent, *, out=None):
     """``pow`` in float64 (complex128 for complex arguments)."""
-    from ..core import dtypes
+    if not isinstance(input, Tensor) and not isinstance(exponent, Tensor):
+        raise TypeError(str(_invalid_pow(input, exponent)).replace("pow", "float_power", 1))
+    some = input if isinstance(input, Tensor) else exponent
+    wide = any(_is_complex(x) for x in (input, exponent))
+    want = dtypes.complex128 if wide else dtypes.float64
+    if out is not None and out.dtype is not want:
+        raise RuntimeError(
+            "the output given to float_power has dtype "
+            f"{_type_name(out.dtype)} but the operation's result requires dtype {_type_name(want)}"
+        )
+    result = pow(_widen(input), _widen(exponent))
+    return write_out(out, result.to(want) if some is not result else result)
 
-    def widen(x):
-        if isinstance(x, Tensor):
-            return x.to(dtypes.complex128 if x.is_complex() else dtypes.float64)
-        return x if isinstance(x, complex) else float(x)
 
-    return pow(widen(input), widen(exponent), out=out)
+def _is_complex(x) -> bool:
+    return x.is_complex() if isinstance(x, Tensor) else isinstance(x, complex)
+
+
+def _type_name(dtype) -> str:
+    return dtype.tensor_type.removesuffix("Tensor")
+
+
+@method("float_power_")
+def float_power_(self, exponent):
+    """In-place version of ``float_power``; the tensor must have the dtype of the result."""
+    want = dtypes.complex128 if _is_complex(self) or _is_complex(exponent) else dtypes.float64
+    if self.dtype is not want:
+        raise RuntimeError(
+            f"the base given to float_power_ has dtype {_type_name(self.dtype)} but the operation's result requires "
+            f"dtype {_type_name(want)}"
+        )
+    return pow_(self, _widen(exponent))
 
 
 sqrt = unary(
@@ -269,14 +418,16 @@ for _name, _fn, _op in (
     ("div", div, div_op),
     ("divide", div, div_op),
     ("true_divide", true_divide, div_op),
-    ("floor_divide", floor_divide, floor_divide_op),
+    ("floor_divide", floor_divide, quotient_op),
 ):
 
     def _in_place(self, other, *, alpha=1, rounding_mode=None, _op=_op):
         op = _op
         if rounding_mode is not None:
-            op = floor_divide_op if rounding_mode == "floor" else trunc_divide_op
-        return inplace(op, self, (other if alpha == 1 else other * alpha,))
+            op = _rounded(rounding_mode)
+        if alpha.__class__ is not int or alpha != 1:
+            other = times_alpha(self, other, alpha)
+        return inplace(op, self, (other,))
 
     _in_place.__name__ = _in_place.__qualname__ = _name + "_"
     _in_place.__doc__ = f"In-place version of ``{_name}``."

@@ -22,12 +22,16 @@ _FEW = 32  # rows of a table for which a product with indicators beats adding at
 # -- kernels -----------------------------------------------------------------------------------------------------------
 
 
+def _index_error(position: int, indices) -> RuntimeError:
+    return RuntimeError(
+        f"Expected tensor for argument #{position} 'indices' to have one of the following scalar types: Long, Int; but "
+        f"got torch.{dtypes.BY_NP[indices.dtype].tensor_type} instead (while checking arguments for embedding)"
+    )
+
+
 def _embedding(xp, weight, indices, *, padding_idx, scale_grad_by_freq):
-    if indices.dtype.kind not in "iu":
-        raise RuntimeError(
-            "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
-            f"torch.{dtypes.BY_NP[indices.dtype].tensor_type} instead (while checking arguments for embedding)"
-        )
+    if indices.dtype.kind != "i" or indices.dtype.itemsize < 4:
+        raise _index_error(1, indices)
     if indices.size and xp.name == "numpy":
         # negative indices are large unsigned ones: one test serves for both ends
         top = indices.astype(np.int64, copy=False).view(np.uint64).max()
@@ -44,7 +48,7 @@ def _embedding_grad(xp, grad, indices, *, rows):
     if rows <= _FEW and values.dtype.kind == "f" and flat.size:
         hot = xp.zeros((rows, flat.size), values.dtype)
         hot[flat, xp.arange(flat.size)] = 1
-        out = hot.dot(values)
+        out = xp.dot(hot, values)
     else:
         out = xp.zeros((rows, width), values.dtype)
         target, columns = out.reshape(-1), xp.arange(width)
@@ -111,6 +115,8 @@ embedding_grad_op = declare(
 
 def _renorm(weight, indices, max_norm: float, norm_type: float) -> None:
     """Scale the rows in use down to `max_norm`, in place and outside the graph."""
+    if raw(indices).dtype.kind != "i" or raw(indices).dtype.itemsize < 4:
+        raise _index_error(2, raw(indices))
     array, used = weight._array, np.unique(raw(indices).reshape(-1))
     rows = array[used]
     size = (abs(rows) ** norm_type).sum(axis=-1) ** (1.0 / norm_type)
@@ -177,8 +183,8 @@ def _bag_numbers(input, offsets, include_last_offset: bool):
             f"{int(starts[0])}"
         )
     if len(starts) and int(starts[-1]) > input.shape[0]:
-        raise ValueError(
-            f"offsets[-1] can not be greater than input's length ({input.shape[0]}) but got "
+        raise RuntimeError(
+            f"offsets[-1] can not be greater than input's length {input.shape[0]} but got "
             f"offsets[-1] of {int(starts[-1])}"
         )
     count = len(starts) - 1 if include_last_offset else len(starts)
@@ -197,11 +203,6 @@ def embedding_bag(
     """
     if mode not in MODES:
         raise ValueError("mode has to be one of sum or mean" if mode != "max" else "")
-    if per_sample_weights is not None and mode != "sum":
-        raise NotImplementedError(
-            "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got "
-            f"mode='{mode}'). Please open a feature request on GitHub."
-        )
     if input.dim() == 2:
         if offsets is not None:
             raise ValueError(
@@ -221,6 +222,11 @@ def embedding_bag(
         raise ValueError(
             f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.dim()}"
         )
+    if per_sample_weights is not None and mode != "sum":
+        raise NotImplementedError(
+            "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got "
+            f"mode='{mode}'). Please open a feature request on GitHub."
+        )
     if max_norm is not None:
         _renorm(weight, input, max_norm, norm_type)
     if padding_idx is not None:
@@ -228,7 +234,13 @@ def embedding_bag(
         bags, where = bags[keep], wrap_like(keep)
         input = input[where]
         per_sample_weights = per_sample_weights[where] if per_sample_weights is not None else None
-    rows = embedding(input, weight, None, None, 2.0, scale_grad_by_freq)
+    try:
+        rows = embedding(input, weight, None, None, 2.0, scale_grad_by_freq)
+    except IndexError:
+        wrong = next(i for i in input.tolist() if not 0 <= i < weight.shape[0])
+        raise RuntimeError(
+            f"embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {wrong}"
+        ) from None
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.unsqueeze(-1)
     return _by_bag(rows, bags, count, mode)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
-from ..core.inplace import inplace
+from ..backends import backend_of
+from ..core import errors
+from ..core.inplace import inplace, repeats_itself
 from ..core.modes import OBSERVE, is_grad_enabled, state
 from ..core.tensor import Tensor
 
@@ -47,7 +50,7 @@ def prop(*names: str) -> Callable:
     return publish
 
 
-def write_out(out: Tensor | None, result: Any) -> Any:
+def write_out(out: Any, result: Any) -> Any:
     """Copy `result` into the tensor(s) given as ``out=``, resized if need be; returns them.
 
     Raises RuntimeError when `out` requires grad or its dtype cannot hold the result.
@@ -55,6 +58,10 @@ def write_out(out: Tensor | None, result: Any) -> Any:
     if out is None:
         return result
     if isinstance(result, tuple):
+        if isinstance(out, Tensor):
+            raise TypeError(
+                f"{type(result).__name__}(): argument 'out' must be tuple of Tensors, not Tensor"
+            )
         for o, r in zip(out, result, strict=True):
             write_out(o, r)
         return type(result)(*out) if hasattr(result, "_fields") else tuple(out)
@@ -68,15 +75,94 @@ def write_out(out: Tensor | None, result: Any) -> Any:
             f"result type {result.dtype.tensor_type.removesuffix('Tensor')} can't be cast to the desired output type "
             f"{out.dtype.tensor_type.removesuffix('Tensor')}"
         )
-    if state.bits & OBSERVE:
+    if repeats_itself(out._array) and out.shape == result.shape:
+        raise RuntimeError(errors.OVERLAP)
+    if state.bits & OBSERVE and state.saved_observer is not None:
         state.saved_observer.before_write(out)
     if out.shape != result.shape:
-        out.resize_(result.shape)
+        resize_out(out, result.shape)
     out._array[...] = result._array
     from ..core.storage import bump
 
     bump(out)
     return out
+
+
+def resize_out(out: Tensor, shape: tuple) -> None:
+    """Give the tensor of ``out=`` the shape of the result; a warning if it was not empty."""
+    if out._array.size:
+        warnings.warn(
+            f"An output with one or more elements was resized since it had shape {list(out.shape)}, which does not "
+            f"match the required output shape {list(shape)}. This behavior is deprecated, and in a future PyTorch "
+            "release outputs will not be resized unless they have zero elements. You can explicitly reuse an out "
+            "tensor t by resizing it, inplace, to zero elements with t.resize_(0).",
+            UserWarning,
+            stacklevel=4,
+        )
+    out.resize_(shape)
+
+
+def refuse_overlap(out: Tensor | tuple | None, *inputs: Tensor) -> None:
+    """RuntimeError if a tensor of ``out=`` shares memory with an input, for ops that read while they write."""
+    if out is None:
+        return
+    for o in out if isinstance(out, (tuple, list)) else (out,):
+        if repeats_itself(o._array):
+            raise RuntimeError(errors.OVERLAP)
+        may_share = backend_of(o._array).may_share_memory
+        for x in inputs:
+            if x._array is o._array or may_share(o._array, x._array):
+                raise RuntimeError(
+                    "unsupported operation: some elements of the input tensor and the written-to tensor refer to a "
+                    "single memory location. Please clone() the tensor before performing the operation."
+                )
+
+
+def write_same(out: Any, result: Any) -> Any:
+    """`write_out` of an op whose ``out=`` tensors must have the dtypes of its results."""
+    if out is not None:
+        pairs = zip(out, result, strict=True) if isinstance(result, tuple) else ((out, result),)
+        for o, r in pairs:
+            if o.dtype is not r.dtype:
+                raise RuntimeError(
+                    f"Expected out tensor to have dtype {c_type(r)}, but got {c_type(o)} instead"
+                )
+    return write_out(out, result)
+
+
+def c_type(tensor: Tensor) -> str:
+    """The dtype of a tensor as error messages about kernels name it."""
+    return errors.C_TYPES.get(tensor.dtype.name, tensor.dtype.name)
+
+
+def need_tensor(name: str, value: Any, argument: str = "input", position: int = 1) -> TypeError:
+    """The error for an argument that should be a tensor."""
+    return TypeError(
+        f"{name}(): argument '{argument}' (position {position}) must be Tensor, not {type(value).__name__}"
+    )
+
+
+def write_exact(out: Tensor | None, result: Tensor) -> Tensor:
+    """`write_out` of an op whose ``out=`` must have the dtype of its result."""
+    if out is not None and out.dtype is not result.dtype:
+        names = [d.tensor_type.removesuffix("Tensor") for d in (out.dtype, result.dtype)]
+        raise RuntimeError(f"Found dtype {names[0]} but expected {names[1]}")
+    return write_out(out, result)
+
+
+def out_writer(op) -> Callable:
+    """The function that writes results of an elementwise op into the tensor given as ``out=``."""
+    if op.exact_out:
+        return write_exact
+    if not op.bool_out:
+        return write_out
+
+    def write_bool(out, result):
+        if out.dtype is not result.dtype:
+            raise RuntimeError(f"{op.bool_out} does not support non-boolean outputs.")
+        return write_out(out, result)
+
+    return write_bool
 
 
 def inplace_method(op, name: str, *, convert: Callable | None = None) -> None:

@@ -8,8 +8,8 @@ from ..core.formulas import formula_function
 from ..core.op import declare
 from ..core.tensor import Tensor, wrap_dim
 from .absolute import maximum, minimum
-from .expose import function, write_out
-from .reduce import count, dims_of, kept
+from .expose import function, need_tensor, write_out, write_same
+from .reduce import count, dims_in, kept
 
 # -- one element along a dimension -------------------------------------------------------------------------------
 
@@ -146,7 +146,7 @@ _SAMPLES = lambda t: [
 ]
 amax_op, amin_op = (
     declare(
-        name, _extremum(method, name), jvp=_share_jvp, samples=_SAMPLES,
+        name, _extremum(method, name), jvp=_share_jvp, samples=_SAMPLES, complex=False,
         self=lambda F, g, self, result, dim, keepdim: F.share_ties(g, self, result, dim, keepdim),
     )
     for name, method in (("amax", "max"), ("amin", "min"))
@@ -154,7 +154,7 @@ amax_op, amin_op = (
 max_all, min_all = (
     declare(
         name + "_all", kernel, node=name.capitalize() + "Backward1", samples=lambda t: [(t(3, 4),), (t(),)],
-        self=lambda F, g, self, result: F.share_ties(g, self, result, None, False),
+        self=lambda F, g, self, result: F.share_ties(g, self, result, None, False), complex=False,
         jvp=lambda F, self, self_t, result: _share_jvp(F, self, self_t, result, None, False),
     )
     for name, kernel in (("max", _max_all), ("min", _min_all))
@@ -162,7 +162,14 @@ max_all, min_all = (
 
 
 def _amax(op, input, dim, keepdim, out, axis, keepdims):
-    result = op.call(input, dims_of(dim if axis is None else axis, input.ndim), keepdim or keepdims)
+    dims = dims_in(op.name, input, dim if axis is None else axis)
+    result = op.call(input, dims, keepdim or keepdims)
+    if out is not None and out.dtype is not result.dtype:
+        names = [d.tensor_type.removesuffix("Tensor") for d in (input.dtype, out.dtype)]
+        raise RuntimeError(
+            f"Expected the dtype for input and out to match, but got {names[0]} for input's dtype and {names[1]} for "
+            "out's dtype."
+        )
     return write_out(out, result) if out is not None else result
 
 
@@ -197,14 +204,19 @@ def _aminmax_self(F, gs, self, result0, result1, dim, keepdim):
     return total
 
 
-aminmax_op = declare("aminmax", _aminmax, n_out=2, self=_aminmax_self, samples=_SAMPLES)
+aminmax_op = declare(
+    "aminmax", _aminmax, n_out=2, self=_aminmax_self, samples=_SAMPLES, complex=False
+)
 
 
 @function("aminmax", method=True)
-def aminmax(input, *, dim=None, keepdim=False, out=None):
+def aminmax(input, *, dim=None, keepdim=False, out=None, axis=None, keepdims=False):
     """(min, max) over one dimension or all of them; a named tuple."""
-    pair = aminmax_op.call(input, dims_of(dim, input.ndim), keepdim)
-    return write_out(out, return_types.aminmax(*pair))
+    dim = axis if dim is None else dim
+    if isinstance(dim, (tuple, list)):
+        raise TypeError(f"aminmax(): argument 'dim' must be int, not {type(dim).__name__}")
+    pair = aminmax_op.call(input, dims_in("aminmax", input, dim), keepdim or keepdims)
+    return write_same(out, return_types.aminmax(*pair))
 
 
 # -- indices -----------------------------------------------------------------------------------------------------
@@ -236,12 +248,28 @@ argmax_op, argmin_op = (
 )
 
 
+def _check_order(name: str, input: Tensor) -> None:
+    """RuntimeError for elements without an order that an index could be found by."""
+    kind = input._array.dtype.kind
+    if kind in "bc":
+        raise RuntimeError(
+            f"{name}(): does not support {'bool' if kind == 'b' else 'complex'} input"
+        )
+
+
 def _index(op, input, dim, keepdim, out):
-    if input._array.dtype.kind == "b":
-        raise RuntimeError(f"{op.name}(): does not support bool input")
+    if not isinstance(input, Tensor):
+        raise need_tensor(op.name, input)
+    _check_order(op.name, input)
     if dim is not None:
-        dim = wrap_dim(dim, input.ndim) if input.ndim else wrap_dim(dim, 0) and None
+        dim = wrap_dim(dim, input.ndim)
+        if not input.ndim:
+            dim = None
     result = op.call(input, dim, keepdim)
+    if out is not None and out.dtype is not dtypes.int64:
+        raise RuntimeError(
+            f"Expected out tensor to have dtype long int, but got {out.dtype.name} instead"
+        )
     return write_out(out, result) if out is not None else result
 
 
@@ -283,8 +311,19 @@ max_dim = taken("max", _values("max"), _extremum_samples(argmax_op), node="MaxBa
 min_dim = taken("min", _values("min"), _extremum_samples(argmin_op), node="MinBackward0")
 
 
+def _not_a_tensor(name: str, *args) -> TypeError:
+    given = ", ".join(type(a).__name__ for a in args)
+    return TypeError(
+        f"{name}() received an invalid combination of arguments - got ({given}), but expected one of:\n"
+        " * (Tensor input, *, Tensor out = None)\n * (Tensor input, Tensor other, *, Tensor out = None)\n"
+        " * (Tensor input, int dim, bool keepdim = False, *, tuple of Tensors out = None)"
+    )
+
+
 def _along(op, arg_op, result_type, input, dim, keepdim, out):
-    d = wrap_dim(dim, input.ndim)
+    if input._array.dtype.kind == "c":
+        _check_order(op.name, input)
+    d = wrap_dim(dim, input._array.ndim)
     if input._array.ndim and not input._array.shape[d]:
         raise IndexError(f"{op.name}(): Expected reduction dim {d} to have non-zero size.")
     indices = arg_op.call(input, d if input._array.ndim else None, keepdim)
@@ -304,6 +343,8 @@ def max(input, dim=None, keepdim=False, *, other=None, out=None, axis=None, keep
         dim = axis if other is None else other
     if isinstance(dim, Tensor):
         return maximum.call(input, dim, out=out)
+    if not isinstance(input, Tensor):
+        raise _not_a_tensor("max", input, dim)
     return _along(max_dim, argmax_op, return_types.max, input, dim, keepdim or keepdims, out)
 
 
@@ -319,4 +360,6 @@ def min(input, dim=None, keepdim=False, *, other=None, out=None, axis=None, keep
         dim = axis if other is None else other
     if isinstance(dim, Tensor):
         return minimum.call(input, dim, out=out)
+    if not isinstance(input, Tensor):
+        raise _not_a_tensor("min", input, dim)
     return _along(min_dim, argmin_op, return_types.min, input, dim, keepdim or keepdims, out)

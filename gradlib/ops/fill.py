@@ -11,10 +11,17 @@ from ..backends import backend_of
 from ..core import dtypes, errors
 from ..core.op import declare
 from ..core.tensor import Tensor
-from .expose import function, method, write_out
+from .expose import function, method, refuse_overlap, write_out
 from .write import InPlace, quiet, wrote
 
 # -- numbers -----------------------------------------------------------------------------------------------------
+
+
+_LIMITS = {
+    d: (int(np.iinfo(d.np).min), int(np.iinfo(d.np).max))
+    for d in dtypes.ALL
+    if d.category == dtypes.INTEGER
+}
 
 
 def plain_number(value, dtype: dtypes.dtype) -> Any:
@@ -25,14 +32,12 @@ def plain_number(value, dtype: dtypes.dtype) -> Any:
     if isinstance(value, Tensor):
         value = value.item()
     if dtype.category == dtypes.INTEGER and not isinstance(value, complex):
-        info = np.iinfo(dtype.np)
-        if value != value or not (
-            info.min - (0 if dtype.is_signed else info.max) <= value <= info.max
-        ):
+        low, high = _LIMITS[dtype]
+        if value != value or not (low - (0 if dtype.is_signed else high) <= value <= high):
             raise RuntimeError(
                 f"value cannot be converted to type {_c_name(dtype)} without overflow"
             )
-        return int(value) if value >= info.min else int(value) % (info.max + 1)
+        return int(value) if value >= low else int(value) % (high + 1)
     if isinstance(value, complex) and dtype.category != dtypes.COMPLEX:
         if value.imag:
             raise RuntimeError(
@@ -191,19 +196,13 @@ def _check_broadcast(shape: tuple, other: tuple) -> None:
 # -- masks -------------------------------------------------------------------------------------------------------
 
 
-_C_TYPES = {
-    "int64": "long int", "int32": "int", "int16": "short", "int8": "signed char", "uint8": "unsigned char",
-    "float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
-}  # fmt: skip
-
-
 def _mask(mask):
     if not isinstance(mask, Tensor):
         raise TypeError(
             f"masked_fill_(): argument 'mask' (position 1) must be Tensor, not {type(mask).__name__}"
         )
     if mask._array.dtype.kind != "b":
-        name = _C_TYPES.get(mask.dtype.name, mask.dtype.name)
+        name = errors.C_TYPES.get(mask.dtype.name, mask.dtype.name)
         raise RuntimeError(
             f"masked_fill_ only supports boolean masks, but got mask with dtype {name}"
         )
@@ -211,7 +210,8 @@ def _mask(mask):
 
 
 def _masked_fill(xp, self, mask, *, value):
-    return xp.where(mask, xp.asarray(value, self.dtype), self)
+    out = xp.where(mask, xp.asarray(value, self.dtype), self)
+    return out if out.flags.c_contiguous else xp.ascontiguousarray(out)
 
 
 def _masked_fill_into(xp, out, mask, *, value):
@@ -256,6 +256,8 @@ def _fill_argument(x: Tensor, value):
                 f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value._array.ndim} "
                 "dimension(s)."
             )
+        if value.dtype.category > x.dtype.category and value.is_cpu:
+            plain_number(value, x.dtype)  # refuses what x cannot hold
         return value.to(x.device) if value.device != x.device else value
     return plain_number(value, x.dtype)
 
@@ -312,9 +314,13 @@ def masked_select(input, mask, *, out=None):
     if mask._array.dtype.kind != "b":
         raise RuntimeError("masked_select: expected BoolTensor for mask")
     if input._array.shape != mask._array.shape:
-        from .shape import broadcast_tensors
+        from .expand import broadcast_tensors
 
-        input, mask = broadcast_tensors(input, mask)
+        mask, input = broadcast_tensors(mask, input)
+    if out is not None:
+        refuse_overlap(out, input, mask)
+        if out.dtype is not input.dtype:
+            raise RuntimeError("masked_select(): self and result must have the same scalar type")
     return write_out(out, masked_select_op.call(input, mask))
 
 
@@ -325,7 +331,7 @@ def _masked_scatter_into(xp, out, mask, source):
 
 
 def _masked_scatter(xp, self, mask, source):
-    out = xp.array(xp.broadcast_to(self, np.broadcast_shapes(self.shape, mask.shape)))
+    out = xp.array(xp.broadcast_to(self, np.broadcast_shapes(self.shape, mask.shape)), order="C")
     _masked_scatter_into(xp, out, mask, source)
     return out
 
@@ -353,11 +359,12 @@ def _check_scatter(x: Tensor, mask: Tensor, source: Tensor) -> None:
     if x._array.dtype != source._array.dtype:
         kinds = [d.dtype.tensor_type.removesuffix("Tensor") for d in (x, source)]
         raise RuntimeError(
-            f"masked_scatter: expected self and source to have same dtypes but got {kinds[0]} and {kinds[1]}"
+            f"masked_scatter: expected self and source to have same dtypes but got{kinds[0]} and {kinds[1]}"
         )
     if mask._array.dtype.kind != "b":
         raise RuntimeError(
-            f"masked_scatter_ only supports boolean masks, but got mask with dtype {mask.dtype.name}"
+            "masked_scatter_ only supports boolean masks, but got mask with dtype "
+            + mask.dtype.tensor_type.removesuffix("Tensor")
         )
     wide = np.broadcast_shapes(x._array.shape, mask._array.shape)
     mask_size = mask._array.size or 1

@@ -19,6 +19,7 @@ from ..core.modes import NO_GRAD, VMAP, shared, state
 from ..core.op import declare
 from ..core.tensor import Tensor
 from .dims import unsqueeze_op
+from .expand import expand_to
 from .expose import function, method
 from .fill import copy_, fill_, is_number, plain_number
 from .shape import alias_op, reshape_to
@@ -115,7 +116,7 @@ def _item(item, like: Tensor) -> Any:
     if isinstance(item, Tensor):
         array = item._array
         kind = array.dtype.kind
-        if kind not in "ib" and array.dtype != np.uint8:
+        if (kind not in "ib" and array.dtype != np.uint8) or (kind == "i" and array.itemsize < 4):
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
         if not array.ndim:
             return int(array) if kind == "i" else bool(array)
@@ -262,6 +263,12 @@ def _say(exc: Exception) -> Exception:
             text = re.sub(r"\(([\d, ]*?),?\)", r"[\1]", text).replace("] [", "], [").rstrip()
             text = re.sub(r"(\d),(\d)", r"\1, \2", text)
         return IndexError(text)
+    counts = re.search(r"cannot assign (\d+) input values to the (\d+) output values", text)
+    if counts:
+        return RuntimeError(
+            f"shape mismatch: value tensor of shape [{counts[1]}] cannot be broadcast to indexing result of shape "
+            f"[{counts[2]}]"
+        )
     found = re.search(
         r"value array of shape \((.*?),?\)\s*could not be broadcast to indexing result of shape \((.*?),?\)",
         text,
@@ -407,7 +414,8 @@ def _copy_to(view: Tensor, value) -> None:
     if not isinstance(value, Tensor) or (not value._array.ndim and value.is_cpu):
         fill_(view, value)
     else:
-        copy_(view, _without_ones(value, view._array.shape))
+        shape = view._array.shape
+        copy_(view, expand_to(_without_ones(value, shape), shape))
 
 
 def _check_put(x: Tensor, values: Tensor) -> None:

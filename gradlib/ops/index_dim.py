@@ -8,9 +8,11 @@ import numpy as np
 
 from ..core import errors
 from ..core.formulas import formula_function
+from ..core.modes import AUTOCAST, state
 from ..core.op import declare
 from ..core.tensor import Tensor, wrap_dim
-from .expose import function, method, write_out
+from .expand import expand_to
+from .expose import function, method, refuse_overlap, write_out
 from .fill import plain_number
 from .scatter import as_index, outside, scatter_reduce
 from .slicing import ALL
@@ -92,8 +94,17 @@ def index_select(input, dim, index, *, out=None):
     Raises IndexError for an index out of range; negative indices are out of range.
     """
     dim = _check("index_select", input, dim, index, "index out of range in self")
+    if not input._array.ndim and index._array.size != 1:
+        raise RuntimeError(
+            f"index_select(): Index to scalar can have only 1 value, got {index._array.size} value(s)"
+        )
     result = index_select_op.call(input, index, dim)
-    return result if out is None else write_out(out, result)
+    if out is None:
+        return result
+    refuse_overlap(out, input, index)
+    if out.dtype is not input.dtype:
+        raise RuntimeError("index_select(): self and result must have the same scalar type")
+    return write_out(out, result)
 
 
 # -- index_add, index_copy, index_fill ----------------------------------------------------------------------------
@@ -109,7 +120,7 @@ def _index_add_into(xp, out, index, source, *, dim, alpha):
     xp.add_at(
         _whole(out),
         _at(dim, index),
-        source if alpha == 1 else source * xp.asarray(alpha, source.dtype),
+        source if alpha == 1 else source * xp.number(alpha, source.dtype),
     )
 
 
@@ -185,7 +196,10 @@ def _add_plan(x: Tensor, dim: int, index: Tensor, source: Tensor, alpha) -> tupl
         "index {index} is out of bounds for dimension {dim} with size {n}",
     )
     if x._array.dtype != source._array.dtype:
-        raise RuntimeError("index_add_(): self and source must have the same scalar type")
+        kinds = [t.dtype.tensor_type.removesuffix("Tensor") for t in (x, source)]
+        raise RuntimeError(
+            f"index_add_(): self ({kinds[0]}) and source ({kinds[1]}) must have the same scalar type"
+        )
     count = index._array.size
     have = source._array.shape[dim] if source._array.ndim else 1
     if count != have:
@@ -225,7 +239,7 @@ def _copy_plan(x: Tensor, dim: int, index: Tensor, source: Tensor) -> tuple:
         "index_copy_(): index {index} is out of bounds for dimension {dim} with size {n}",
     )
     a, b = list(x._array.shape), list(source._array.shape)
-    if x._array.dtype != source._array.dtype:
+    if x._array.dtype != source._array.dtype and not state.bits & AUTOCAST:
         kinds = [d.dtype.tensor_type.removesuffix("Tensor") for d in (x, source)]
         raise RuntimeError(
             f"index_copy_(): self and source expected to have the same dtype, but got (self) {kinds[0]} and (source) "
@@ -262,6 +276,8 @@ def _fill_plan(x: Tensor, dim: int, index: Tensor, value) -> tuple:
     """(op, in-place op, tensors, attributes)."""
     if index._array.dtype != np.int64:
         raise IndexError("index_fill_(): Expected dtype int64 for index.")
+    if index._array.ndim > 1:
+        raise RuntimeError("Index has to be a vector/scalar")
     shape = x._array.shape
     dim = wrap_dim(dim, len(shape))
     n = shape[dim] if shape else 1
@@ -301,7 +317,7 @@ def _wide_index(index: Tensor, source: Tensor, dim: int) -> Tensor:
     shape = [1] * source._array.ndim
     if shape:
         shape[dim] = index._array.size
-    return index.reshape(shape).expand(*source._array.shape)
+    return expand_to(index.reshape(shape), source._array.shape)
 
 
 def _reduce_name(reduce: str) -> str:
@@ -312,25 +328,38 @@ def _reduce_name(reduce: str) -> str:
     return reduce
 
 
+def _reduce_plan(x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str) -> tuple:
+    """(dim, index, reduce) of a call of index_reduce as those of scatter_reduce."""
+    dim = _check("index_reduce", x, dim, index, "index out of range in self")
+    if x.dtype is not source.dtype:
+        kinds = [t.dtype.tensor_type.removesuffix("Tensor") for t in (x, source)]
+        raise RuntimeError(
+            f"index_reduce_(): self ({kinds[0]}) and source ({kinds[1]}) must have the same scalar type"
+        )
+    have = source._array.shape[dim] if source._array.ndim else 1
+    if index._array.size != have:
+        raise RuntimeError(
+            f"index_reduce_(): Number of indices ({index._array.size}) should be equal to source.size(dim): ({have}), "
+            f"for dim: {dim}"
+        )
+    return dim, _wide_index(index, source, dim), _reduce_name(reduce)
+
+
 @function("index_reduce", method=True)
 def index_reduce(input, dim, index, source, reduce, *, include_self=True, out=None):
     """A copy of `input` with the slices of `source` reduced into those of `dim` that `index` names.
 
     reduce: "prod", "mean", "amax" or "amin".
     """
-    dim = wrap_dim(dim, input._array.ndim)
-    where = _wide_index(index, source, dim)
-    return scatter_reduce(
-        input, dim, where, source, _reduce_name(reduce), include_self=include_self, out=out
-    )
+    dim, where, reduce = _reduce_plan(input, dim, index, source, reduce)
+    return scatter_reduce(input, dim, where, source, reduce, include_self=include_self, out=out)
 
 
 @method("index_reduce_")
 def index_reduce_(self, dim, index, source, reduce, *, include_self=True):
     """In-place version of ``index_reduce``."""
-    dim = wrap_dim(dim, self._array.ndim)
-    where = _wide_index(index, source, dim)
-    return self.scatter_reduce_(dim, where, source, _reduce_name(reduce), include_self=include_self)
+    dim, where, reduce = _reduce_plan(self, dim, index, source, reduce)
+    return self.scatter_reduce_(dim, where, source, reduce, include_self=include_self)
 
 
 # -- take and put ------------------------------------------------------------------------------------------------
@@ -389,6 +418,10 @@ def _check_flat(name: str, x: Tensor, index: Tensor) -> None:
         raise RuntimeError(
             f"{name}(): Expected a long tensor for index, but got {index.dtype.tensor_type.removesuffix('Tensor')}"
         )
+    if array.size and not n:
+        raise IndexError(
+            f"{name}(): tried to {'take from' if name == 'take' else 'put elements into'} an empty tensor"
+        )
     if array.__class__ is ndarray and array.size:
         low, high = int(array.min()), int(array.max())
         if low < -n or high >= n:
@@ -401,6 +434,14 @@ def _check_flat(name: str, x: Tensor, index: Tensor) -> None:
 def take(input, index, *, out=None):
     """The elements at the positions `index` of the flat input, in the shape of `index`."""
     _check_flat("take", input, index)
+    if out is not None:
+        refuse_overlap(out, input, index)
+        if out.dtype is not input.dtype:
+            kinds = [x.dtype.tensor_type.removesuffix("Tensor") for x in (input, out)]
+            raise RuntimeError(
+                f"take(): self and out expected to have the same dtype, but got self.dtype = {kinds[0]} and out.dtype "
+                f"= {kinds[1]}"
+            )
     return write_out(out, take_op.call(input, index))
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..core.op import declare
 from ..core.tensor import Tensor
+from ._blocks import kind_name
 from .expose import function
 from .pad import take_along_op
 
@@ -21,10 +22,13 @@ from .pad import take_along_op
 
 
 class Resize:
-    """A resizing of the last dimensions: a matrix (new, old) for each; equal ones are one object."""
+    """A resizing of the last dimensions: a matrix (new, old) for each; equal ones are one object.
 
-    def __init__(self, matrices: tuple):
-        self.matrices = matrices
+    bytes: whether 8-bit integers can be resized so.
+    """
+
+    def __init__(self, matrices: tuple, bytes: bool = False):
+        self.matrices, self.bytes = matrices, bytes
         self.back: Resize | None = None
 
     @property
@@ -38,17 +42,39 @@ class Resize:
         return f"Resize({' x '.join(f'{m.shape[1]}->{m.shape[0]}' for m in self.matrices)})"
 
 
+def _fixed_point(matrix):
+    """A matrix in 16-bit integers and the power of two that they are multiples of: as images are resized."""
+    top, bits = float(matrix.max(initial=0.0)), 0
+    while bits < 22 and int(0.5 + top * (1 << (bits + 1))) < 1 << 15:
+        bits += 1
+    scaled = matrix * (1 << bits)
+    return np.trunc(scaled + np.where(scaled < 0, -0.5, 0.5)).astype(np.int64), bits
+
+
+def _resize_bytes(xp, x, how):
+    """The resizing of 8-bit images: integer weights, and rounding to 8 bits after each dimension, the last first."""
+    for dim, matrix in reversed(list(enumerate(how.matrices, x.ndim - len(how.matrices)))):
+        weights, bits = _fixed_point(matrix)
+        lines = xp.moveaxis(x, dim, -1).astype(np.int64)
+        sums = (xp.matmul(lines, xp.table(weights.T)) + (1 << (bits - 1))) >> bits
+        x = xp.moveaxis(xp.clip(sums, 0, 255).astype(np.uint8), -1, dim)
+    return xp.ascontiguousarray(x)
+
+
 def _resize(xp, self, *, how):
+    if self.dtype.kind not in "fVc":
+        if self.dtype == np.uint8 and how.bytes:
+            return _resize_bytes(xp, self, how)
+        raise NotImplementedError(
+            f"\"compute_indices_weights\" not implemented for '{kind_name(self)}'"
+        )
     x = xp.wide(self)
     first = x.ndim - len(how.matrices)
     for dim, matrix in enumerate(how.matrices, first):
-        m = xp.asarray(matrix, dtype=x.dtype)
+        m = xp.table(matrix, x.dtype)
         if dim == x.ndim - 1:
-            x = (
-                x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
-                .dot(m.T)
-                .reshape(*x.shape[:-1], m.shape[0])
-            )
+            rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+            x = xp.dot(rows, m.T).reshape(*x.shape[:-1], m.shape[0])
         else:
             flat = x.reshape(math.prod(x.shape[:dim]), x.shape[dim], math.prod(x.shape[dim + 1 :]))
             x = xp.matmul(m, flat).reshape(*x.shape[:dim], m.shape[0], *x.shape[dim + 1 :])
@@ -60,10 +86,11 @@ def _some(n: int) -> Resize:
     return Resize(tuple(rng.normal(size=(3 + i, 2 + i)) for i in range(n)))
 
 
-def declare_resize(name: str, node: str):
+def declare_resize(name: str, node: str, dependent: str = ""):
     return declare(
         name,
         _resize,
+        dependent=dependent,
         jvp="linear",
         node=node,
         self=lambda F, g, how: getattr(F, name)(g, how.transposed),
@@ -82,10 +109,12 @@ _OPS = {
         ("linear", "UpsampleLinear1DBackward0"), ("bilinear", "UpsampleBilinear2DBackward0"),
         ("trilinear", "UpsampleTrilinear3DBackward0"), ("bicubic", "UpsampleBicubic2DBackward0"),
         ("bilinear_aa", "UpsampleBilinear2DAaBackward0"), ("bicubic_aa", "UpsampleBicubic2DAaBackward0"),
+        ("lanczos_aa", "UpsampleLanczos2DAaBackward0"),
     )
 }  # fmt: skip
 ADAPTIVE = {
-    n: declare_resize(f"adaptive_avg_pool{n}d_op", f"AdaptiveAvgPool{n}DBackward0") for n in (2, 3)
+    n: declare_resize(f"adaptive_avg_pool{n}d_op", f"AdaptiveAvgPool{n}DBackward0", "self")
+    for n in (2, 3)
 }
 ADAPTIVE[1] = ADAPTIVE[2]
 
@@ -133,6 +162,14 @@ def line_matrix(kind: str, new: int, old: int, scale, align_corners: bool):
     return out
 
 
+def _smooth_kernel(kind: str, t):
+    if kind == "linear":
+        return np.maximum(1 - np.abs(t), 0)
+    if kind == "cubic":
+        return _cubic(t, -0.5)
+    return np.where(np.abs(t) < 3, np.sinc(t) * np.sinc(t / 3), 0.0)
+
+
 @lru_cache(maxsize=128)
 def smooth_matrix(kind: str, new: int, old: int, scale, align_corners: bool):
     """The same with antialiasing: the kernel is widened when the line gets shorter."""
@@ -141,13 +178,13 @@ def smooth_matrix(kind: str, new: int, old: int, scale, align_corners: bool):
     else:
         ratio = 1.0 / scale if scale else old / new
     width = max(ratio, 1.0)
-    support = (1.0 if kind == "linear" else 2.0) * width
+    support = {"linear": 1.0, "cubic": 2.0, "lanczos": 3.0}[kind] * width
     out = np.zeros((new, old))
     for i in range(new):
         centre = ratio * (i + 0.5)
         start, stop = max(int(centre - support + 0.5), 0), min(int(centre + support + 0.5), old)
         t = (np.arange(start, stop) - centre + 0.5) / width
-        weights = np.maximum(1 - np.abs(t), 0) if kind == "linear" else _cubic(t, -0.5)
+        weights = _smooth_kernel(kind, t)
         total = weights.sum()
         out[i, start:stop] = weights / total if total else weights
     return out
@@ -161,13 +198,14 @@ def _resize_for(
     return Resize(
         tuple(
             make(kind, n, o, s, align_corners) for n, o, s in zip(news, olds, scales, strict=True)
-        )
+        ),
+        kind != "area" and len(news) == 2,
     )
 
 
 # -- public ------------------------------------------------------------------------------------------------------------
 
-MODES = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2}
+MODES = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2, "lanczos": 2}
 
 
 def _sizes(input: Tensor, size, scale_factor, recompute: bool):
@@ -185,10 +223,6 @@ def _sizes(input: Tensor, size, scale_factor, recompute: bool):
                 f"{list(space)} and output size of {size}. Please provide input tensor in (N, C, "
                 "d1, d2, ...,dK) format and "
                 "output size in (o1, o2, ...,oK) format."
-            )
-        if min(sizes) <= 0:
-            raise RuntimeError(
-                f"Input and output sizes should be greater than 0, but got input {list(space)} output {list(sizes)}"
             )
         return sizes, (None,) * n
     if scale_factor is None:
@@ -233,9 +267,10 @@ def interpolate(
 ):
     """Resize the spatial dimensions of `input` (N, C, 1 to 3 dimensions) to `size`, or by `scale_factor`.
 
-    mode: "nearest", "nearest-exact", "area", "linear" (1 dimension), "bilinear", "bicubic" (2), "trilinear" (3).
-    align_corners: whether the corner elements keep their values. antialias: for bilinear and bicubic, average when the
-    image gets smaller. recompute_scale_factor: use the ratio of the sizes instead of the given factor.
+    mode: "nearest", "nearest-exact", "area", "linear" (1 dimension), "bilinear", "bicubic", "lanczos" (2 dimensions),
+    "trilinear" (3). align_corners: whether the corner elements keep their values. antialias: for bilinear and bicubic,
+    average when the image gets smaller; needed for lanczos. recompute_scale_factor: use the ratio of the sizes instead
+    of the given factor.
     """
     if mode in ("nearest", "area", "nearest-exact"):
         if align_corners is not None:
@@ -245,15 +280,32 @@ def interpolate(
             )
     elif align_corners is None:
         align_corners = False
-    if antialias and mode not in ("bilinear", "bicubic"):
+    if antialias and not (mode in ("bilinear", "bicubic", "lanczos") and input.dim() == 4):
         raise ValueError(
-            "Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input"
+            "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D tensor as input"
         )
+    if mode == "lanczos" and align_corners and input.dim() == 4:
+        raise ValueError("Lanczos mode does not support align_corners=True")
+    if mode == "lanczos" and not antialias and input.dim() == 4:
+        raise ValueError("Lanczos mode requires antialias=True")
     if recompute_scale_factor and size is not None:
         raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
     n = input.dim() - 2
     sizes, scales = _sizes(input, size, scale_factor, bool(recompute_scale_factor))
+    if mode != "area" and min(sizes, default=1) < 1:
+        axes = "DHW"[3 - n :]
+        given, made = (
+            ", ".join(f"{a}: {s}" for a, s in zip(axes, values, strict=True))
+            for values in (input.shape[2:], sizes)
+        )
+        raise RuntimeError(
+            f"Input and output sizes should be greater than 0, but got input ({given}) and output ({made})"
+        )
     if mode in ("nearest", "nearest-exact") and n in (1, 2, 3):
+        if input._array.dtype.kind in "iub" and input._array.dtype != np.uint8:
+            raise NotImplementedError(
+                f"\"compute_indices_weights_nearest\" not implemented for '{kind_name(input._array)}'"
+            )
         return _nearest(input, sizes, scales, mode == "nearest-exact")
     olds = tuple(input.shape[2:])
     if mode == "area" and n in (1, 2, 3):
@@ -268,7 +320,7 @@ def interpolate(
         raise NotImplementedError(
             f"Got {input.dim()}D input, but {mode} mode needs {MODES[mode] + 2}D input"
         )
-    kind = "cubic" if mode == "bicubic" else "linear"
+    kind = {"bicubic": "cubic", "lanczos": "lanczos"}.get(mode, "linear")
     how = _resize_for(kind, sizes, olds, scales, bool(align_corners), bool(antialias))
     return _OPS[mode + "_aa" if antialias else mode].call(input, how)
 
@@ -303,29 +355,46 @@ def upsample_bilinear(input, size=None, scale_factor=None):
 # -- adaptive average pooling ------------------------------------------------------------------------------------------
 
 
-def adaptive_size(n: int, output_size, space) -> tuple:
-    """The output size of an adaptive pooling: None keeps that of the input."""
-    given = output_size if isinstance(output_size, (tuple, list)) else (output_size,) * n
+def adaptive_size(name: str, n: int, output_size, input, first: int) -> tuple:
+    """The output size of an adaptive pooling (None keeps that of the input), and the input's; both are checked.
+
+    first: the first dimension of `input` that must not be empty.
+    """
+    listed = isinstance(output_size, (tuple, list))
+    given = output_size if listed else (output_size,) * n
+    if listed and n > 1 and input.dim() <= len(given):
+        raise ValueError(f"Input dimension should be at least {len(given) + 1}")
     if len(given) != n:
-        raise RuntimeError(f"adaptive pooling: output_size must be {n}")
-    return tuple(o if s is None else int(s) for s, o in zip(given, space, strict=True))
+        raise RuntimeError(f"{name}: internal error: output_size.size() must be {n}")
+    if input.dim() not in (n + 1, n + 2):
+        raise RuntimeError(
+            f"{name}(): Expected {n + 1}D or {n + 2}D tensor, but got {list(input.shape)}"
+            if n > 1
+            else f"Expected 2 to 3 dimensions, but got {input.dim()}-dimensional tensor for "
+            f"argument #1 'self' (while checking arguments for {name})"
+        )
+    if n == 1 and given[0] is None:
+        raise TypeError(
+            f"{name}(): argument 'output_size' (position 2) must be tuple of ints, but found element of type NoneType"
+        )
+    space = tuple(input.shape[-n:])
+    for i, length in enumerate(input.shape[first:], first % input.dim()):
+        if not length:
+            raise RuntimeError(
+                f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes "
+                f"{list(input.shape)} with dimension {i} being empty"
+            )
+    news = tuple(o if s is None else int(s) for s, o in zip(given, space, strict=True))
+    if min(news) < 0:
+        raise RuntimeError(
+            f"{name}: elements of output_size must be greater than or equal to 0 but received {list(news)}"
+        )
+    return news, space
 
 
 def _adaptive_avg(n: int, input, output_size):
-    if input.dim() not in (n + 1, n + 2):
-        raise RuntimeError(
-            f"adaptive_avg_pool{n}d(): Expected {n + 1}D or {n + 2}D tensor, but got {list(input.shape)}"
-            if n > 1
-            else f"Expected 2 to 3 dimensions, but got {input.dim()}-dimensional tensor for "
-            "argument #1 'self' (while checking arguments for adaptive_avg_pool1d)"
-        )
-    space = tuple(input.shape[-n:])
-    news = adaptive_size(n, output_size, space)
-    if min(news, default=0) < 0:
-        raise RuntimeError(
-            "adaptive_avg_pool: elements of output_size must be greater than or equal to 0"
-        )
-    if n > 1 and all(s == 1 for s in news):
+    news, space = adaptive_size(f"adaptive_avg_pool{n}d", n, output_size, input, -n if n < 3 else 1)
+    if all(s == 1 for s in news):
         return input.mean(tuple(range(-n, 0)), keepdim=True)
     return ADAPTIVE[n].call(input, _resize_for("area", news, space, (None,) * n, False, False))
 

@@ -10,15 +10,18 @@ from ..core import errors
 from ..core.op import declare
 from ..core.tensor import Tensor, wrap_dim
 from .arrange import atleast_1d, atleast_2d, atleast_3d
-from .expose import function, write_out
-from .shape import expand_op, reshape_to, view_op
+from .create import empty
+from .expand import expand_op
+from .expose import function, refuse_overlap, write_out
+from .shape import reshape_to, view_op
 
 # -- cat and stack -----------------------------------------------------------------------------------------------
 
 
 def _cat(xp, tensors, *, dim):
     try:
-        return xp.concatenate(tensors, dim)
+        out = xp.concatenate(tensors, dim)
+        return out if out.flags.c_contiguous else xp.ascontiguousarray(out)
     except ValueError:
         kept = [a for a in tensors if a.shape != (0,)]  # an empty vector goes with everything
         if len(kept) == len(tensors) or not kept:
@@ -106,11 +109,20 @@ def cat(tensors, dim=0, *, axis=None, out=None):
     if not ndim:
         raise RuntimeError("zero-dimensional tensor (at position 0) cannot be concatenated")
     dim = wrap_dim(dim if axis is None else axis, ndim)
+    refuse_overlap(out, *tensors)
     try:
         result = cat_op.call(tensors, dim)
     except ValueError as exc:
         raise _cat_error(tensors, dim) or exc from None
-    return result if out is None else write_out(out, result)
+    return result if out is None else _joined(out, result)
+
+
+def _joined(out: Tensor, result: Tensor) -> Tensor:
+    """`result` written to the tensor of ``out=``."""
+    if result.dtype.category > out.dtype.category:
+        kind = out.dtype.tensor_type.removesuffix("Tensor")
+        raise TypeError(f"torch.cat(): input types can't be cast to the desired output type {kind}")
+    return write_out(out, result)
 
 
 @function("stack")
@@ -130,7 +142,7 @@ def stack(tensors, dim=0, *, out=None):
                 f"{errors.size(x._array.shape)} at entry {i}"
             )
     result = stack_op.call(tensors, wrap_dim(dim, len(shape) + 1))
-    return result if out is None else write_out(out, result)
+    return result if out is None else _joined(out, result)
 
 
 @function("hstack")
@@ -209,6 +221,8 @@ block_diag_op = declare(
 @function("block_diag")
 def block_diag(*tensors):
     """A matrix with the given matrices on its diagonal; vectors count as one row, scalars as 1 x 1."""
+    if not tensors:
+        return empty(1, 0)
     for i, x in enumerate(tensors):
         if x._array.ndim > 2:
             raise RuntimeError(

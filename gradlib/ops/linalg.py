@@ -3,51 +3,76 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
-from .. import return_types
+from ..core import dtypes
 from ..core.op import declare
 from ..core.tensor import Tensor, wrap_dim
-from .addmm import chain, linalg_cross
-from .expose import PUBLIC, function, write_out
-from .linalg_decompose import qr, svdvals
-from .linalg_solve import LINALG, check_matrix, check_square, inv, linalg, solve
+from . import (  # noqa: F401
+    linalg_cholesky,
+    linalg_householder,
+    linalg_ldl,
+    linalg_lowrank,
+    linalg_lstsq,
+    linalg_lu,
+)
+from .expose import PUBLIC, need_tensor, write_out
+from .linalg_base import c_name, check_matrix, check_square, exact_out, eye_like, linalg
+from .linalg_decompose import svdvals
+from .linalg_solve import inv, inv_ex, solve
 from .norm import vector_norm
+from .products import chain, linalg_cross
 
-linalg("vector_norm")(vector_norm)
 linalg("cross")(linalg_cross)
 
 # -- norms -------------------------------------------------------------------------------------------------------
 
 
 def _two_dims(name: str, A: Tensor, dim) -> tuple[int, int]:
-    if not isinstance(dim, (tuple, list)) or len(dim) != 2:
-        raise RuntimeError(
-            f"{name}: dim must be a 2-tuple. Got {dim if not isinstance(dim, (tuple, list)) else list(dim)}"
-        )
+    if not isinstance(dim, (tuple, list)):
+        raise TypeError(f"{name}(): argument 'dim' must be tuple of ints, not {type(dim).__name__}")
+    if len(dim) != 2:
+        raise RuntimeError(f"{name}: dim must be a 2-tuple. Got {' '.join(map(str, dim))}")
     first, second = (wrap_dim(d, A.ndim) for d in dim)
     if first == second:
         raise RuntimeError(f"{name}: dims must be different. Got ({dim[0]}, {dim[1]})")
     return first, second
 
 
+@linalg("vector_norm")
+def linalg_vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None, out=None):
+    """The norm of order `ord` (a number, inf or -inf) of vectors along `dim`; all elements are one vector by default.
+
+    dtype: the type to compute in, complex for complex `x` and real for real `x`. RuntimeError for integers.
+    """
+    if isinstance(ord, str):
+        raise TypeError("linalg_vector_norm(): argument 'ord' (position 2) must be Number, not str")
+    floating = x.dtype.category >= dtypes.FLOATING
+    if dtype is not None and floating and x.dtype.is_complex != dtype.is_complex:
+        which = "complex" if x.dtype.is_complex else "real"
+        raise RuntimeError(
+            f"linalg.vector_norm: dtype should be {which} for {which} inputs, but got "
+            f"{dtype.tensor_type.removesuffix('Tensor')}"
+        )
+    return vector_norm(x, ord, dim, keepdim, dtype=dtype, out=out)
+
+
 @linalg("matrix_norm")
-def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None, out=None):
+def matrix_norm(A, ord: Any = "fro", dim=(-2, -1), keepdim=False, *, dtype=None, out=None):
     """A norm of matrices: "fro", "nuc", 2 or -2 (singular values), 1 or -1 (columns), inf or -inf (rows)."""
     check_dims(A)
-    if dtype is not None:
-        A = A.to(dtype)
-    check_matrix("linalg.matrix_norm", A)
+    A = _norm_input(A, dtype, ord in ("nuc", 2, -2))
     rows, columns = _two_dims("linalg.matrix_norm", A, dim)
     if ord == "fro":
         return vector_norm(A, 2, (rows, columns), keepdim, out=out)
     if ord in (1, -1, math.inf, -math.inf):
         summed, kept = (rows, columns) if abs(ord) == 1 else (columns, rows)
         sums = A.abs().sum(summed, keepdim=True)
-        result = sums.amax(kept, keepdim=True) if ord > 0 else sums.amin(kept, keepdim=True)
+        result = _extreme(sums, kept, ord > 0)
         return write_out(out, result if keepdim else result.squeeze((rows, columns)))
     if ord in ("nuc", 2, -2):
         S = svdvals(A.movedim((rows, columns), (-2, -1)))
-        result = S.sum(-1) if ord == "nuc" else S.amax(-1) if ord == 2 else S.amin(-1)
+        result = S.sum(-1) if ord == "nuc" else _extreme(S, -1, ord == 2).squeeze(-1)
         if keepdim:
             for d in sorted((rows, columns)):
                 result = result.unsqueeze(d)
@@ -55,6 +80,36 @@ def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None, out=No
     if isinstance(ord, str):
         raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
     raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
+
+
+def _extreme(x: Tensor, dim: int, largest: bool) -> Tensor:
+    """The maxima (0 of nothing) or minima along a dimension, which is kept."""
+    if not largest:
+        return x.amin(dim, keepdim=True)
+    return x.amax(dim, keepdim=True) if x.shape[dim] else x.detach().sum(dim, keepdim=True)
+
+
+def _norm_input(A: Tensor, dtype, singular_values: bool) -> Tensor:
+    """The matrices in the dtype of the computation, with the checks of both dtypes."""
+    name = "linalg.matrix_norm"
+    if A._array.dtype not in dtypes.DIFFERENTIABLE:
+        check_matrix(name, A)
+    if dtype is not None:
+        kinds = [d.tensor_type.removesuffix("Tensor") for d in (A.dtype, dtype)]
+        if A.dtype.is_complex != dtype.is_complex:
+            which = "complex" if A.dtype.is_complex else "real"
+            raise RuntimeError(
+                f"{name}: dtype should be {which} for {which} inputs, but got {kinds[1]}"
+            )
+        if dtypes.promote(A.dtype, dtype) is not dtype:
+            raise RuntimeError(
+                f"{name}: the dtype of the input ({kinds[0]}) should be convertible without narrowing to the "
+                f"specified dtype ({kinds[1]})"
+            )
+        A = A.to(dtype)
+    if singular_values:
+        check_matrix(name, A)
+    return A
 
 
 def check_dims(A: Tensor) -> None:
@@ -67,8 +122,17 @@ def check_dims(A: Tensor) -> None:
 @linalg("norm")
 def norm(A, ord=None, dim=None, keepdim=False, *, out=None, dtype=None):
     """A vector norm (one dim, or no `ord`) or a matrix norm (two dims or a 2-dim tensor) of order `ord`."""
+    if isinstance(dim, (tuple, list)) and ord is not None and len(dim) not in (1, 2):
+        raise RuntimeError(
+            f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dim)}"
+        )
+    if out is not None and out.dtype is not (dtype or A.dtype).to_real():
+        kinds = [
+            d.tensor_type.removesuffix("Tensor") for d in ((dtype or A.dtype).to_real(), out.dtype)
+        ]
+        raise RuntimeError(f"linalg.norm expected out tensor dtype {kinds[0]} but got: {kinds[1]}")
     if ord is None:
-        return vector_norm(A, 2, dim, keepdim, dtype=dtype, out=out)
+        return linalg_vector_norm(A, 2, dim, keepdim, dtype=dtype, out=out)
     if dim is None and A.ndim not in (1, 2):
         raise RuntimeError(
             "linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. "
@@ -79,29 +143,33 @@ def norm(A, ord=None, dim=None, keepdim=False, *, out=None, dtype=None):
         or (dim is None and A.ndim == 2)
         or (isinstance(dim, (tuple, list)) and len(dim) == 2)
     ):
-        return matrix_norm(A, ord, (-2, -1) if dim is None else dim, keepdim, dtype=dtype, out=out)
-    return vector_norm(A, ord, dim, keepdim, dtype=dtype, out=out)
+        dims = (-2, -1) if dim is None else (dim,) if isinstance(dim, int) else dim
+        return matrix_norm(A, ord, dims, keepdim, dtype=dtype, out=out)
+    return linalg_vector_norm(A, ord, dim, keepdim, dtype=dtype, out=out)
 
 
 @linalg("cond")
 def cond(A, p=None, *, out=None):
     """The condition number of matrices in the matrix norm `p` (None: 2)."""
-    check_matrix("linalg.cond", A)
+    if A.ndim < 2:
+        raise RuntimeError("linalg.cond: The input tensor must have at least 2 dimensions.")
     if p is None or p in (2, -2):
         S = svdvals(A)
+        if not S.shape[-1]:
+            return write_out(out, S.sum(-1))
         large, small = S[..., 0], S[..., -1]
         return write_out(out, large / small if p != -2 else small / large)
-    check_square("linalg.cond", A)
-    return write_out(out, matrix_norm(A, p) * matrix_norm(inv(A), p))
+    if p not in ("fro", "nuc", 1, -1, math.inf, -math.inf):
+        raise RuntimeError(f"linalg.cond got an invalid norm type: {p}")
+    check_square(f"linalg.cond(ord={p})", A)
+    if not A.numel():
+        return write_out(out, A.abs().sum((-2, -1)))
+    inverse, info = inv_ex(A)
+    result = matrix_norm(A, p) * matrix_norm(inverse, p)
+    return write_out(out, result.masked_fill(info != 0, math.inf))
 
 
 # -- powers and products -----------------------------------------------------------------------------------------
-
-
-def _eye_like(A: Tensor) -> Tensor:
-    from .create import eye
-
-    return eye(A.shape[-1], dtype=A.dtype, device=A.device).expand(A.shape)
 
 
 @linalg("matrix_power", also="matrix_power", methods="matrix_power")
@@ -116,8 +184,12 @@ def matrix_power(A, n, *, out=None):
             "linalg.matrix_power: A must be batches of square matrices, but they are "
             f"{A.shape[-2]} by {A.shape[-1]} matrices"
         )
+    if not isinstance(n, int):
+        raise TypeError(
+            f"linalg_matrix_power(): argument 'n' (position 2) must be int, not {type(n).__name__}"
+        )
     if n == 0:
-        return write_out(out, _eye_like(A).clone())
+        return exact_out(out, A.clone().copy_(eye_like(A)))
     if n < 0:
         A, n = inv(A), -n
     result, square = None, A
@@ -126,7 +198,7 @@ def matrix_power(A, n, *, out=None):
             result = square if result is None else result @ square
         n >>= 1
         if not n:
-            return write_out(out, A.clone() if result is A else result)
+            return exact_out(out, A.clone() if result is A else result)
         square = square @ square
 
 
@@ -189,8 +261,40 @@ matrix_exp_op = declare(
 @linalg("matrix_exp", also="matrix_exp", methods="matrix_exp")
 def matrix_exp(A):
     """The exponential of square matrices."""
-    check_square("linalg.matrix_exp", A)
-    return matrix_exp_op.call(A)
+    if not isinstance(A, Tensor):
+        raise need_tensor("matrix_exp", A)
+    half = A.dtype in (dtypes.float16, dtypes.bfloat16)
+    wide = A.float() if half else A
+    check_square("linalg.matrix_exp", wide)
+    result = matrix_exp_op.call(wide)
+    return result.to(A.dtype) if half else result
+
+
+def _check_chain(tensors: list) -> None:
+    """RuntimeError unless the tensors are matrices (the outer ones perhaps vectors) that can be multiplied."""
+    last = len(tensors) - 1
+    for i, t in enumerate(tensors):
+        if i in (0, last) and t.ndim not in (1, 2):
+            which = "first" if i == 0 else "last"
+            raise RuntimeError(
+                f"multi_dot(): the {which} tensor must be 1D or 2D but got {t.ndim}D"
+            )
+        if 0 < i < last and t.ndim != 2:
+            raise RuntimeError(f"multi_dot(): tensor {i} must be 2D but got {t.ndim}D")
+        if t.dtype is not tensors[0].dtype:
+            kinds = [d.dtype.tensor_type.removesuffix("Tensor").lower() for d in (tensors[0], t)]
+            raise RuntimeError(
+                "multi_dot(): all tensors must have be the same dtype but tensor 0 is "
+                f"{kinds[0]} and tensor {i} {kinds[1]}"
+            )
+        if i and tensors[i - 1].shape[-1] != t.shape[0]:
+            before = (
+                (1, *tensors[i - 1].shape) if tensors[i - 1].ndim == 1 else tensors[i - 1].shape
+            )
+            here = (*t.shape, 1) if t.ndim == 1 else t.shape
+            raise RuntimeError(
+                f"multi_dot(): tensors {i - 1} and {i} with shapes {list(before)} and {list(here)} cannot be multiplied"
+            )
 
 
 @linalg("multi_dot")
@@ -199,20 +303,16 @@ def multi_dot(tensors, *, out=None):
     tensors = list(tensors)
     if len(tensors) < 2:
         raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(tensors)}")
+    _check_chain(tensors)
     row, column = tensors[0].ndim == 1, tensors[-1].ndim == 1
     if row:
         tensors[0] = tensors[0].unsqueeze(0)
     if column:
         tensors[-1] = tensors[-1].unsqueeze(-1)
-    for i, t in enumerate(tensors):
-        if t.ndim != 2:
-            kind = "1D or 2D" if i in (0, len(tensors) - 1) else "2D"
-            raise RuntimeError(f"multi_dot(): tensor {i} must be {kind} but got {t.ndim}D")
-        if i and tensors[i - 1].shape[1] != t.shape[0]:
-            raise RuntimeError(
-                f"multi_dot(): tensors {i - 1} and {i} with shapes {list(tensors[i - 1].shape)} and {list(t.shape)} "
-                "cannot be multiplied"
-            )
+    if out is not None and out.dtype is not tensors[0].dtype:
+        raise RuntimeError(
+            f"multi_dot(): expected out tensor to have dtype {c_name(tensors[0])} but got {c_name(out)}"
+        )
     result = chain(tensors)
     if row:
         result = result.squeeze(0)
@@ -222,6 +322,18 @@ def multi_dot(tensors, *, out=None):
 @linalg("vecdot")
 def vecdot(x, y, *, dim=-1, out=None):
     """Dot products of vectors along `dim`, those of `x` conjugated."""
+    kinds = [t.dtype.tensor_type.removesuffix("Tensor") for t in (x, y)]
+    if x._array.dtype not in dtypes.DIFFERENTIABLE:
+        raise RuntimeError(
+            f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {kinds[0]}"
+        )
+    if x.dtype is not y.dtype:
+        raise RuntimeError(
+            f"linalg.vecdot: Expected x and y to have the same dtype, but found x of type {kinds[0]} and y of type "
+            f"{kinds[1]} instead"
+        )
+    if x.ndim == 1 and y.ndim == 1:
+        return PUBLIC["vdot"](x, y, out=out)
     return write_out(out, (x.conjugate() * y).sum(dim))
 
 
@@ -240,6 +352,11 @@ def diagonal(A, *, offset=0, dim1=-2, dim2=-1):
 @linalg("vander")
 def vander(x, N=None):
     """Rows of powers 0, 1, ..., N - 1 of the elements of x."""
+    if x.dtype is dtypes.bool_:
+        raise RuntimeError(
+            "linalg.vander supports floating point, complex, and integer tensors, but got Bool"
+        )
+    x = x.reshape((1,)) if not x.ndim else x
     n = x.shape[-1] if N is None else N
     if n <= 1:
         raise RuntimeError("N must be greater than 1.")
@@ -254,7 +371,7 @@ def vander(x, N=None):
 def tensorinv(A, ind=2, *, out=None):
     """The inverse of A as a map from its last dimensions to its first `ind`."""
     if ind <= 0:
-        raise RuntimeError("Expected a strictly positive integer for 'ind'")
+        raise RuntimeError(f"Expected a strictly positive integer for 'ind', but got {ind}")
     first, last = tuple(A.shape[:ind]), tuple(A.shape[ind:])
     if math.prod(first) != math.prod(last):
         raise RuntimeError(
@@ -276,96 +393,3 @@ def tensorsolve(A, B, dims=None, *, out=None):
             f"but got {math.prod(shape)} != {math.prod(A.shape[: B.ndim])}"
         )
     return write_out(out, solve(A.reshape((-1, math.prod(shape))), B.reshape((-1,))).reshape(shape))
-
-
-# -- Householder reflections -------------------------------------------------------------------------------------
-
-
-def _reflect(A, tau, Q, adjoint: bool):
-    """Q with the reflections of ``geqrf`` (or, adjoint, their reverse) applied from the left."""
-    k = tau.shape[-1]
-    vectors = A[..., :, :k].tril(-1) + PUBLIC["eye"](A.shape[-2], k, dtype=A.dtype, device=A.device)
-    for i in range(k) if adjoint else reversed(range(k)):
-        v = vectors[..., i : i + 1]
-        t = tau[..., i : i + 1].unsqueeze(-1)
-        Q = Q - (t.conjugate() if adjoint else t) * (v @ (v.mH @ Q))
-    return Q
-
-
-@linalg("householder_product", also="orgqr", methods="orgqr")
-def householder_product(A, tau, *, out=None):
-    """The first columns of the product of the reflections that ``geqrf`` returns: Q of a QR decomposition."""
-    check_matrix("torch.linalg.householder_product", A, "input")
-    m, n = A.shape[-2:]
-    if m < n:
-        raise RuntimeError(
-            "torch.linalg.householder_product: input.shape[-2] must be greater than or equal to input.shape[-1]"
-        )
-    if n < tau.shape[-1]:
-        raise RuntimeError(
-            "torch.linalg.householder_product: input.shape[-1] must be greater than or equal to tau.shape[-1]"
-        )
-    start = PUBLIC["eye"](m, n, dtype=A.dtype, device=A.device).expand(A.shape)
-    return write_out(out, _reflect(A, tau, start, False))
-
-
-@function("ormqr", method=True)
-def ormqr(input, tau, other, left=True, transpose=False, *, out=None):
-    """`other` multiplied by the full Q (or Q^H) that ``geqrf`` describes."""
-    if left:
-        return write_out(out, _reflect(input, tau, other, transpose))
-    return write_out(out, _reflect(input, tau, other.mH, not transpose).mH)
-
-
-def _geqrf(xp, self):
-    h, tau = xp.linalg.qr(self, "raw")
-    return xp.swapaxes(h, -1, -2).copy(), tau
-
-
-geqrf_op = declare(
-    "geqrf", _geqrf, n_out=2, nondifferentiable="not in PyTorch either: use linalg.qr",
-    samples=lambda t: [(t(4, 3),), (t(3, 3),)],
-)  # fmt: skip
-
-
-@function("geqrf", method=True)
-def geqrf(input, *, out=None):
-    """(a, tau): R above the diagonal and the Householder vectors below it, and their factors. No derivative."""
-    check_matrix("geqrf", input, "input")
-    return write_out(out, return_types.geqrf(*geqrf_op.call(input)))
-
-
-# -- low rank ----------------------------------------------------------------------------------------------------
-
-
-def _range_finder(A, q: int, niter: int):
-    """Orthonormal columns that nearly span the range of A, by subspace iteration from random vectors."""
-    start = PUBLIC["randn"](A.shape[-1], q, dtype=A.dtype, device=A.device)
-    Q = qr(A @ start)[0]
-    for _ in range(niter):
-        Q = qr(A @ qr(A.mH @ Q)[0])[0]
-    return Q
-
-
-@function("svd_lowrank")
-def svd_lowrank(A, q=6, niter=2, M=None):
-    """(U, S, V) of rank q, nearly the largest singular values of A (of ``A - M`` with M)."""
-    A = A if M is None else A - M
-    q = 6 if q is None else q
-    if not 0 <= q <= min(A.shape[-2:]):
-        raise ValueError(
-            f"q(={q}) must be non-negative integer and not greater than min(m, n)={min(A.shape[-2:])}"
-        )
-    wide = A.shape[-2] < A.shape[-1]
-    X = A.mH if wide else A
-    Q = _range_finder(X, q, niter)
-    U, S, Vh = LINALG["svd"](Q.mH @ X, full_matrices=False)
-    U, V = Q @ U, Vh.mH
-    return (V, S, U) if wide else (U, S, V)
-
-
-@function("pca_lowrank")
-def pca_lowrank(A, q=None, center=True, niter=2):
-    """(U, S, V) of rank q of the rows of A, with the mean of each column taken out if `center`."""
-    q = min(6, *A.shape[-2:]) if q is None else q
-    return svd_lowrank(A - A.mean(-2, keepdim=True) if center else A, q, niter)

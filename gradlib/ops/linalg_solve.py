@@ -1,118 +1,30 @@
-"""Square matrices: determinants, inverses, linear systems, Cholesky; the parts of torch.linalg built on them."""
+"""Square matrices: determinants, inverses, linear systems, triangular systems."""
 
 from __future__ import annotations
 
 from numpy.linalg import LinAlgError as SingularError  # CuPy raises NumPy's too
 
 from .. import return_types
-from ..core import dtypes
 from ..core.formulas import formula_function
 from ..core.op import declare
 from ..core.tensor import Tensor
-from .expose import PUBLIC, function, method, write_out
-
-LINALG: dict = {}  # gradlib.linalg.<name>
-
-
-class LinAlgError(RuntimeError):
-    """A matrix for which the decomposition or solution does not exist or did not converge."""
-
-
-def linalg(*names: str, also: str = "", methods: str = ""):
-    """Publish as ``gradlib.linalg.<name>``; also as ``gradlib.<name>`` and as Tensor methods where names are given."""
-
-    def publish(fn):
-        for name in names or (fn.__name__,):
-            LINALG[name] = fn
-        for name in also.split():
-            PUBLIC[name] = fn
-        if methods:
-            method(*methods.split())(fn)
-        return fn
-
-    return publish
-
-
-# -- checks ------------------------------------------------------------------------------------------------------
-
-
-def check_matrix(name: str, A: Tensor, argument: str = "A") -> None:
-    """RuntimeError unless A is a floating or complex tensor (not half) of at least 2 dimensions."""
-    if not isinstance(A, Tensor):
-        raise TypeError(f"{name}(): argument '{argument}' must be Tensor, not {type(A).__name__}")
-    if A._array.ndim < 2:
-        raise RuntimeError(f"{name}: The input tensor {argument} must have at least 2 dimensions.")
-    if A.dtype in (dtypes.float16, dtypes.bfloat16):
-        raise RuntimeError(
-            f"{name}: Low precision dtypes not supported. Got {A.dtype.tensor_type.removesuffix('Tensor')}"
-        )
-    if A._array.dtype not in dtypes.DIFFERENTIABLE:
-        raise RuntimeError(
-            f"{name}: Expected a floating point or complex tensor as input. Got "
-            f"{A.dtype.tensor_type.removesuffix('Tensor')}"
-        )
-
-
-def check_square(name: str, A: Tensor, argument: str = "A") -> None:
-    """The same, and square."""
-    check_matrix(name, A, argument)
-    n, m = A._array.shape[-2:]
-    if n != m:
-        raise RuntimeError(
-            f"{name}: {argument} must be batches of square matrices, but they are {n} by {m} matrices"
-        )
-
-
-def first_bad(bad, text: str, name: str) -> LinAlgError:
-    """The error for the first true element of a boolean array over the batch."""
-    if bad.ndim == 0:
-        return LinAlgError(f"{name}: {text}")
-    return LinAlgError(f"{name}: (Batch element {int(bad.reshape(-1).argmax())}): {text}")
-
-
-# -- small linear maps that formulas need ------------------------------------------------------------------------
-
-
-triangle = declare(
-    "triangle", lambda xp, self, *, lower, diagonal: (xp.tril if lower else xp.triu)(self, diagonal), jvp="linear",
-    self=lambda F, g, lower, diagonal: F.triangle(g, lower, diagonal), complex=True,
-    node="TrilBackward0", samples=lambda t: [(t(3, 4), True, 0), (t(2, 3, 3), False, 1)],
-)  # fmt: skip
-
-
-def _fill_diagonal(xp, self, *, value):
-    out = self.copy()
-    i = xp.arange(min(self.shape[-2:]))
-    out[..., i, i] = value
-    return out
-
-
-fill_diagonal = declare(
-    "fill_diagonal", _fill_diagonal, complex=True, self=lambda F, g: F.fill_diagonal(g, 0.0),
-    node="FillDiagonalBackward0",
-    jvp=lambda F, self_t: F.fill_diagonal(self_t, 0.0), samples=lambda t: [(t(3, 3), 1.0), (t(2, 3, 2), 0.0)],
-)  # fmt: skip
-
-
-def _diag_matrix(xp, self, *, rows, columns):
-    out = xp.zeros((*self.shape[:-1], rows, columns), self.dtype)
-    i = xp.arange(self.shape[-1])
-    out[..., i, i] = self
-    return out
-
-
-diag_vector = declare(
-    "diag_vector", lambda xp, self: xp.diagonal(self, 0, -2, -1).copy(), jvp="linear", complex=True,
-    node="DiagonalBackward0",
-    self=lambda F, g, self_shape: F.diag_matrix(g, self_shape[-2], self_shape[-1]), samples=lambda t: [(t(3, 4),),
-    (t(2, 3, 3),)],
-)  # fmt: skip
-diag_matrix = declare(
-    "diag_matrix", _diag_matrix, jvp="linear", complex=True, self=lambda F, g: F.diag_vector(g),
-    node="DiagEmbedBackward0",
-    samples=lambda t: [(t(3), 3, 3), (t(2, 3), 4, 3)],
-)  # fmt: skip
-
+from .expose import function
+from .linalg_base import (
+    LinAlgError,
+    added,
+    broadcast_batch,
+    check_batches,
+    check_kernel,
+    check_matrix,
+    check_square,
+    check_system,
+    check_types,
+    exact_out,
+    fill_diagonal,
+    flat_batch,
+    linalg,
+    renamed,
+)
 
 # -- determinants ------------------------------------------------------------------------------------------------
 
@@ -127,6 +39,10 @@ def _cofactor(xp, self):
     if not self.size:
         return self.copy()
     try:
+        if (
+            xp.name != "numpy"
+        ):  # which way is the better one would have to be waited for; the other is always right
+            raise SingularError
         inverse = xp.linalg.inv(self)
         condition = xp.abs(inverse).max() * xp.abs(self).max()
         if condition * n < 1.0 / xp.sqrt(xp.finfo(self.dtype).eps):
@@ -136,7 +52,9 @@ def _cofactor(xp, self):
     except SingularError:
         pass
     U, S, Vh = xp.linalg.svd(self)
-    others = xp.stack([xp.prod(xp.delete(S, i, -1), -1) for i in range(n)], -1)
+    others = xp.stack(
+        [xp.prod(xp.concatenate([S[..., :i], S[..., i + 1 :]], -1), -1) for i in range(n)], -1
+    )
     phase = (xp.linalg.det(U) * xp.linalg.det(Vh))[..., None, None]
     return (phase * xp.matmul(U.conj() * others[..., None, :], Vh.conj())).astype(self.dtype)
 
@@ -172,7 +90,18 @@ def _slogdet_self(F, gs, self, result0):
         weight = turn if weight is None else weight + turn
     if weight is None:
         return F.zeros_like(self)
-    return F.unsqueeze(F.unsqueeze(weight, weight.ndim), weight.ndim + 1) * F.mH(F.linalg_inv(self))
+    return F.unsqueeze(F.unsqueeze(weight, weight.ndim), weight.ndim + 1) * F.mH(
+        F.inverse_or_nan(self)
+    )
+
+
+@formula_function()
+def inverse_or_nan(F, A):
+    """The inverses of matrices; where one is singular, nan."""
+    try:
+        return F.linalg_inv(A)
+    except LinAlgError:
+        return A * float("nan")
 
 
 slogdet_op = declare(
@@ -185,14 +114,14 @@ slogdet_op = declare(
 def det(A, *, out=None):
     """The determinant of square matrices (..., n, n): (...). The gradient exists for singular matrices too."""
     check_square("linalg.det", A)
-    return write_out(out, det_op.call(A))
+    return exact_out(out, det_op.call(A))
 
 
 def _slogdet_pair(result_type):
     def slogdet(A, *, out=None):
         """(sign, logabsdet) of square matrices: ``det = sign * exp(logabsdet)`` without overflow."""
         check_square("linalg.slogdet", A)
-        return write_out(out, result_type(*slogdet_op.call(A)))
+        return exact_out(out, result_type(*slogdet_op.call(A)))
 
     return slogdet
 
@@ -229,7 +158,7 @@ def _inv(xp, self):
     try:
         return xp.linalg.inv(self)
     except SingularError:
-        flat = self.reshape(-1, *self.shape[-2:])
+        flat = flat_batch(self)
         for i, one in enumerate(flat):
             try:
                 xp.linalg.inv(one)
@@ -255,21 +184,14 @@ inv_op = declare(
 def inv(A, *, out=None):
     """The inverse of square matrices. Raises LinAlgError for a singular one."""
     check_square("linalg.inv", A)
-    return write_out(out, inv_op.call(A))
-
-
-def _minor(xp, one) -> int:
-    """The order of the first leading minor of a matrix that is not positive-definite; 0 if there is none."""
-    for k in range(1, one.shape[0] + 1):
-        try:
-            xp.linalg.cholesky(one[:k, :k])
-        except SingularError:
-            return k
-    return 0
+    return exact_out(out, inv_op.call(A))
 
 
 def with_info(fn, where, check_errors: bool, A: Tensor, *others: Tensor):
-    """(fn(A, *others), info); where it fails the result is nan and info says ``where(xp, matrix)``."""
+    """(fn(A, *others), info); where it fails the result is nan and info says ``where(xp, matrix)``.
+
+    With `check_errors` it fails as `fn` does.
+    """
     from ..backends import backend_of
 
     xp = backend_of(A._array)
@@ -278,7 +200,7 @@ def with_info(fn, where, check_errors: bool, A: Tensor, *others: Tensor):
     except LinAlgError:
         if check_errors:
             raise
-    flat = A._array.reshape(-1, *A._array.shape[-2:])
+    flat = flat_batch(A._array)
     info = xp.asarray([where(xp, one) for one in flat], "i4")
     safe = flat.copy()
     safe[info != 0] = xp.eye(flat.shape[-1], dtype=flat.dtype)
@@ -290,9 +212,10 @@ def with_info(fn, where, check_errors: bool, A: Tensor, *others: Tensor):
 @linalg("inv_ex")
 def inv_ex(A, *, check_errors=False, out=None):
     """(inverse, info): as ``inv``, but a singular matrix gives nan and the number of its zero pivot in info."""
-    return write_out(
-        out, return_types.linalg_inv_ex(*with_info(inv, _pivot_or_zero, check_errors, A))
-    )
+    check_square("linalg.inv_ex", A)
+    with renamed("linalg.inv", "linalg.inv_ex"):
+        found = with_info(inv, _pivot_or_zero, check_errors, A)
+    return exact_out(out, return_types.linalg_inv_ex(*found))
 
 
 def _pivot_or_zero(xp, one) -> int:
@@ -316,12 +239,6 @@ def _solve(xp, A, B):
         ) from None
 
 
-@formula_function()
-def times_h(F, a, b, shape):
-    """``a @ b^H`` summed over what was broadcast, to `shape`."""
-    return F.sum_to_size(F.matmul(a, F.mH(b)), shape)
-
-
 def _solve_jvp(F, A, B, A_t, B_t, result):
     right = (
         B_t
@@ -341,13 +258,9 @@ solve_op = declare(
 )  # fmt: skip
 
 
-def check_types(name: str, A: Tensor, B: Tensor) -> None:
-    if A.dtype is not B.dtype:
-        raise RuntimeError(
-            f"{name}: Expected A and B to have the same dtype, but found A of type "
-            f"{A.dtype.tensor_type.removesuffix('Tensor')} and B of type "
-            f"{B.dtype.tensor_type.removesuffix('Tensor')} instead"
-        )
+def is_vector(A: Tensor, B: Tensor) -> bool:
+    """Whether B is one vector, or one for each matrix of A, and not matrices."""
+    return B.ndim == 1 or (A.ndim - 1 == B.ndim and tuple(B.shape) == tuple(A.shape[:-1]))
 
 
 @linalg("solve")
@@ -356,23 +269,26 @@ def solve(A, B, *, left=True, out=None):
 
     A is (..., n, n); B is (..., n, k) or (..., k, n), or (n) or (*batch of A, n) for vectors. LinAlgError if singular.
     """
-    check_square("linalg.solve", A)
+    check_square("linalg.solve", A, kernel="lu_cpu")
     check_types("linalg.solve", A, B)
-    vector = B.ndim == 1 or (A.ndim - 1 == B.ndim and tuple(B.shape) == tuple(A.shape[:-1]))
+    if not B.ndim:
+        check_matrix("linalg.solve", B, "B")
+    vector = is_vector(A, B)
     rows = B.unsqueeze(-1) if vector else B
-    if vector and not left:
-        raise RuntimeError(
-            "linalg.solve: Vector broadcasting of the left hand side is not supported for left=False. In this case "
-            "linalg.solve is equivalent to B / A.squeeze(-1)"
-        )
     n, m = A.shape[-1], rows.shape[-2 if left else -1]
     if n != m:
         raise RuntimeError(
             f"linalg.solve: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} "
             f"({n}x{n} and {rows.shape[-2]}x{rows.shape[-1]})"
         )
+    check_batches(rows, A)
+    if vector and not left:
+        raise RuntimeError(
+            "linalg.solve: Vector broadcasting of the left hand side is not supported for left=False. In this case "
+            "linalg.solve is equivalent to B / A.squeeze(-1)"
+        )
     result = solve_op.call(A, rows) if left else solve_op.call(A.mT, rows.mT).mT
-    return write_out(out, result.squeeze(-1) if vector else result)
+    return exact_out(out, result.squeeze(-1) if vector else result)
 
 
 @linalg("solve_ex")
@@ -382,9 +298,9 @@ def solve_ex(A, B, *, left=True, check_errors=False, out=None):
     def run(matrix, right):
         return solve(matrix, right, left=left)
 
-    return write_out(
-        out, return_types.linalg_solve_ex(*with_info(run, _pivot_or_zero, check_errors, A, B))
-    )
+    with renamed("linalg.solve", "linalg.solve_ex"):
+        found = with_info(run, _pivot_or_zero, check_errors, A, B)
+    return exact_out(out, return_types.linalg_solve_ex(*found))
 
 
 # -- triangular systems ------------------------------------------------------------------------------------------
@@ -408,7 +324,7 @@ def _substitute(xp, A, B, lower: bool):
 def _solve_triangular(xp, self, B, *, upper, unitriangular):
     A = (xp.triu if upper else xp.tril)(self)
     if unitriangular:
-        A = _fill_diagonal(xp, A, value=1)
+        A = fill_diagonal.forward(xp, A, value=1)
     batch = xp.broadcast_shapes(A.shape[:-2], B.shape[:-2])
     B = xp.broadcast_to(B, batch + B.shape[-2:])
     if not B.size:
@@ -453,6 +369,8 @@ def solve_triangular(A, B, *, upper, left=True, unitriangular=False, out=None):
 
     A zero on the diagonal gives inf or nan.
     """
+    if A.ndim > 1:
+        check_kernel("triangular_solve_cpu", A)
     check_square("linalg.solve_triangular", A)
     check_matrix("linalg.solve_triangular", B, "B")
     check_types("linalg.solve_triangular", A, B)
@@ -463,106 +381,59 @@ def solve_triangular(A, B, *, upper, left=True, unitriangular=False, out=None):
             f"{'AX = B' if left else 'XA = B'} "
             f"({n}x{n} and {B.shape[-2]}x{B.shape[-1]})"
         )
+    check_batches(B, A)
     if left:
-        return write_out(out, solve_triangular_op.call(A, B, upper, unitriangular))
-    return write_out(out, solve_triangular_op.call(A.mT, B.mT, not upper, unitriangular).mT)
+        return exact_out(out, solve_triangular_op.call(A, B, upper, unitriangular))
+    return exact_out(out, solve_triangular_op.call(A.mT, B.mT, not upper, unitriangular).mT)
+
+
+def _triangular_solve(xp, self, A, *, upper, transpose, unitriangular):
+    matrix = xp.swapaxes(A, -1, -2) if transpose else A
+    X = _solve_triangular(xp, matrix, self, upper=upper != transpose, unitriangular=unitriangular)
+    return X, A.copy()
+
+
+def _triangular_solve_vjp(F, gs, A, result0, upper, transpose, unitriangular):
+    g, gA = gs
+    if g is None:
+        return None, gA
+    matrix, above = (F.mT(A), not upper) if transpose else (A, upper)
+    gb = F.linalg_solve_triangular(F.mH(matrix), g, not above, unitriangular)
+    full = F.triangle(
+        -F.matmul(gb, F.mH(result0)), not above, (1 if above else -1) if unitriangular else 0
+    )
+    return gb, added(gA, F.mT(full) if transpose else full)
+
+
+def _triangular_solve_jvp(F, A, self_t, A_t, result0, upper, transpose, unitriangular):
+    """The tangent of A counts as a whole, as if it were triangular too."""
+    right = self_t
+    if A_t is not None:
+        right = added(right, -F.matmul(F.mT(A_t) if transpose else A_t, result0))
+    matrix = F.mT(A) if transpose else A
+    return F.linalg_solve_triangular(matrix, right, upper != transpose, unitriangular), A_t
+
+
+# a difference quotient of larger samples would see that one triangle of A is not read
+triangular_solve_op = declare(
+    "triangular_solve", _triangular_solve, n_out=2, promote="none", complex=True, vjp=_triangular_solve_vjp,
+    jvp=_triangular_solve_jvp,
+    samples=lambda t: [(t(1, 2), t(1, 1, low=1.0), True, False, False), (t(2, 1, 2), t(2, 1, 1, low=1.0), False, True,
+    False)],
+)  # fmt: skip
 
 
 @function("triangular_solve", method=True)
 def triangular_solve(b, A, upper=True, transpose=False, unitriangular=False, *, out=None):
-    """(solution, A): the older form of ``linalg.solve_triangular``."""
-    matrix = A.mT if transpose else A
-    solution = solve_triangular(matrix, b, upper=upper != transpose, unitriangular=unitriangular)
-    return write_out(out, return_types.triangular_solve(solution, A.clone()))
-
-
-# -- Cholesky ----------------------------------------------------------------------------------------------------
-
-
-def _not_positive(xp, A, name: str) -> LinAlgError:
-    text = "The factorization could not be completed because the input is not positive-definite"
-    for i, one in enumerate(A.reshape(-1, *A.shape[-2:])):
-        k = _minor(xp, one)
-        if k:
-            where = f"(Batch element {i}): " if A.ndim > 2 else ""
-            return LinAlgError(
-                f"{name}: {where}{text} (the leading minor of order {k} is not positive-definite)."
+    """(solution, a copy of A): the older form of ``linalg.solve_triangular``."""
+    for name, t in (("b", b), ("A", A)):
+        if t.ndim < 2:
+            raise RuntimeError(
+                f"torch.triangular_solve: Expected {name} to have at least 2 dimensions, but it has {t.ndim} "
+                "dimensions instead"
             )
-    return LinAlgError(f"{name}: {text}.")
-
-
-def _cholesky(xp, self):
-    try:
-        return xp.linalg.cholesky(self)
-    except SingularError:
-        raise _not_positive(xp, self, "linalg.cholesky") from None
-
-
-def _cholesky_self(F, g, result):
-    """L^-H phi(L^H g) L^-1 made Hermitian; phi keeps the lower triangle and halves the diagonal."""
-    inner = F.triangle(F.matmul(F.mH(result), g), True, 0)
-    inner = 0.5 * (inner + F.mH(F.triangle(inner, True, -1)) + F.diag_real(inner))
-    left = F.linalg_solve_triangular(F.mH(result), inner, True, False)
-    return F.mH(F.linalg_solve_triangular(F.mH(result), F.mH(left), True, False))
-
-
-@formula_function()
-def diag_real(F, x):
-    """What makes ``tril + strict^H`` Hermitian: minus the imaginary part of the diagonal; nothing for real x."""
-    if not F.is_complex(x):
-        return 0.0
-    d = F.diag_vector(x)
-    return F.diag_matrix(d.conjugate() - d, x.shape[-2], x.shape[-1]) * 0.5
-
-
-cholesky_op = declare(
-    "linalg_cholesky", _cholesky, complex=True, self=_cholesky_self, node="LinalgCholeskyExBackward0",
-    # one triangle is read but both get a gradient, which a difference quotient of larger samples would not see
-    samples=lambda t: [] if t.dtype.is_complex else [(t(1, 1, low=0.5),), (t(2, 1, 1, low=0.5),)],
-)  # fmt: skip
-
-
-@linalg("cholesky")
-def cholesky(A, *, upper=False, out=None):
-    """The lower triangular L with ``A = L @ L^H`` (or the upper U with ``A = U^H @ U``).
-
-    Only the lower triangle of A is read; the gradient is Hermitian. Raises LinAlgError if A is not positive-definite.
-    """
-    check_square("linalg.cholesky", A)
-    L = cholesky_op.call(A)
-    return write_out(out, L.mH if upper else L)
-
-
-@linalg("cholesky_ex")
-def cholesky_ex(A, *, upper=False, check_errors=False, out=None):
-    """(L, info): as ``cholesky``, but failure gives nan and the order of the bad leading minor in info (int32)."""
-
-    def run(matrix):
-        return cholesky(matrix, upper=upper)
-
-    return write_out(out, return_types.linalg_cholesky_ex(*with_info(run, _minor, check_errors, A)))
-
-
-@function("cholesky", method=True)
-def _cholesky_function(input, upper=False, *, out=None):
-    """See ``linalg.cholesky``."""
-    return cholesky(input, upper=upper, out=out)
-
-
-@function("cholesky_solve", method=True)
-def cholesky_solve(B, L, upper=False, *, out=None):
-    """X with ``A @ X = B``, where A is given by its Cholesky factor."""
-    L = L.mH if upper else L
-    half = solve_triangular(L, B, upper=False)
-    return write_out(out, solve_triangular(L.mH, half, upper=True))
-
-
-@function("cholesky_inverse", method=True)
-def cholesky_inverse(L, upper=False, *, out=None):
-    """The inverse of the matrix that a Cholesky factor was made from."""
-    from .create import eye
-
-    return write_out(
-        out,
-        cholesky_solve(eye(L.shape[-1], dtype=L.dtype, device=L.device).expand(L.shape), L, upper),
-    )
+    check_system(A, b, "triangular_solve")
+    check_kernel("triangular_solve_cpu", A)
+    b, A = broadcast_batch(b, A)
+    found = triangular_solve_op.call(b, A, bool(upper), bool(transpose), bool(unitriangular))
+    return exact_out(out, return_types.triangular_solve(*found))

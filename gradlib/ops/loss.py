@@ -6,10 +6,11 @@ import inspect
 import math
 import warnings
 
+from ..core.modes import is_grad_enabled
 from ..core.op import Op, declare
 from ..core.tensor import Tensor
 from ._blocks import floating
-from .expose import function
+from .expose import PUBLIC, function
 
 NONE, MEAN, SUM = range(3)
 _NUMBERS = {"none": NONE, "mean": MEAN, "sum": SUM}
@@ -121,10 +122,17 @@ def _pair(input, target, name: str):
             "likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
             stacklevel=3,
         )
-        from .expose import PUBLIC
-
         return PUBLIC["broadcast_tensors"](input, target)
     return input, target
+
+
+def _refuse_grad(tensor, function: str, argument: str) -> None:
+    """RuntimeError for an argument that has no derivative but requires grad."""
+    if tensor is not None and tensor.requires_grad and is_grad_enabled():
+        raise RuntimeError(
+            f"The function '{function}' is not differentiable with respect to argument '{argument}'. This input cannot "
+            "have requires_grad True."
+        )
 
 
 # -- regression --------------------------------------------------------------------------------------------------------
@@ -137,7 +145,7 @@ def _mse(xp, self, target, *, reduction):
         difference *= difference
         return difference
     flat = difference.reshape(-1)
-    total = flat.dot(flat)
+    total = xp.dot(flat, flat)
     return (
         total / flat.size
         if reduction == MEAN and flat.size
@@ -220,6 +228,7 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     input, target = _pair(input, target, "huber_loss")
+    target = target.to(input.dtype)
     if weight is None:
         return huber_op.call(input, target, number, delta)
     return _weighted(huber_op.call(input, target, NONE, delta), weight, input, number)
@@ -229,7 +238,7 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
 
 
 def _bce(xp, self, target):
-    if ((self < 0) | (self > 1)).any():
+    if xp.surely((self < 0) | (self > 1)):
         raise RuntimeError("all elements of input should be between 0 and 1")
     return -(
         target * xp.maximum(xp.log(self), -100) + (1 - target) * xp.maximum(xp.log1p(-self), -100)
@@ -279,6 +288,7 @@ def binary_cross_entropy(
             f"({input.size()}) is deprecated. "
             "Please ensure they have the same size."
         )
+    _refuse_grad(weight, "binary_cross_entropy", "weight")
     if weight is None:
         return bce_op.call(input, target, number)
     return reduced(bce_op.call(input, target, NONE) * weight, number)
@@ -288,6 +298,14 @@ def _bce_with_logits(input, target, weight, pos_weight, number):
     if target.size() != input.size():
         raise ValueError(
             f"Target size ({target.size()}) must be the same as input size ({input.size()})"
+        )
+    if not target.is_floating_point():
+        kinds = [t.dtype.tensor_type.removesuffix("Tensor") for t in (input, target)]
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` "
+            "operator instead."
+            if kinds[1] == "Bool"
+            else "result type {} can't be cast to the desired output type {}".format(*kinds)
         )
     if weight is None and pos_weight is None:
         return bce_logits_op.call(input, target, number)
@@ -314,7 +332,16 @@ def binary_cross_entropy_with_logits(
 
 def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     """``log(1 + exp(-y * x))`` for targets 1 and -1."""
-    return soft_margin_op.call(input, target, reduction_number(reduction, size_average, reduce))
+    number = reduction_number(reduction, size_average, reduce)
+    _refuse_grad(target, "soft_margin_loss", "target")
+    if input._array.shape != target._array.shape:
+        own = input.shape
+        input, target = PUBLIC["broadcast_tensors"](input, target)
+        if input.shape != own:
+            raise RuntimeError(
+                f"output with shape {list(own)} doesn't match the broadcast shape {list(input.shape)}"
+            )
+    return soft_margin_op.call(input, target.to(input.dtype), number)
 
 
 def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_target=False):
@@ -337,6 +364,8 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
 
 
 def _kl(input, target, number, log_target):
+    if not (input.is_floating_point() and target.is_floating_point()):
+        raise RuntimeError("kl_div: Integral inputs not supported.")
     losses = (
         target.exp() * (target - input) if log_target else target.xlogy(target) - target * input
     )
@@ -363,6 +392,14 @@ def poisson_nll_loss(
     return reduced(losses, number)
 
 
+def _one_for_all(shape, other) -> bool:
+    """Whether `other` is `shape` with a single dimension of length one instead."""
+    if len(shape) != len(other):
+        return False
+    unequal = [b for a, b in zip(shape, other, strict=True) if a != b]
+    return unequal == [1]
+
+
 def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):
     """Negative log likelihood of `target` under normal distributions with mean `input` and variance `var` (>= eps)."""
     number = reduction_number(reduction)
@@ -371,7 +408,7 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
     if var.size() != input.size():
         if input.size()[:-1] == var.size():
             var = var.unsqueeze(-1)
-        elif not (input.size()[:-1] == var.size()[:-1] and var.size(-1) == 1):
+        elif not _one_for_all(input.shape, var.shape):
             raise ValueError("var is of incorrect size")
     if (var < 0).any():
         raise ValueError("var has negative entry/entries")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..backends import backend_of
 from ..core.op import declare
 from ..core.tensor import Tensor
-from ._blocks import floating
+from ._blocks import floating, raw
 from .activation import logsigmoid_op
 from .expose import PUBLIC, function
 from .loss import MEAN, NONE, SUM, reduced, reduction_number
@@ -174,6 +175,11 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
         raise RuntimeError(
             f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}"
         )
+    if input.dim() > 2 or 0 in input.shape[-1:]:
+        raise RuntimeError(
+            "Expected non-empty vector or matrix with optional 0-dim batch size, but got: "
+            f"{list(input.shape)}"
+        )
     alone = input.dim() <= 1
     x, y = (input.reshape(1, -1), target.reshape(1, -1)) if alone else (input, target)
     labels = y._array
@@ -198,8 +204,8 @@ def multilabel_soft_margin_loss(
     losses = -(target * logsigmoid_op.call(input) + (1 - target) * logsigmoid_op.call(-input))
     if weight is not None:
         losses = losses * weight
-    losses = losses.sum(-1) / input.size(-1)
-    return reduced(losses, number)
+    dim = input.dim() - 1
+    return reduced(losses.sum(dim) / input.size(dim), number)
 
 
 # -- connectionist temporal classification -----------------------------------------------------------------------------
@@ -279,9 +285,9 @@ def _shifted_tensor(row: Tensor, by: int):
 def _ctc_recorded(log_probs: Tensor, target, blank: int):
     """The log likelihood of one sequence in recorded operations; log_probs (T, C)."""
     labels, skip = _ctc_labels(np.asarray(target, int), blank)
-    scores = log_probs[:, Tensor._make(labels)]
-    start = Tensor._make(np.arange(len(labels)) >= 2)
-    blocked = Tensor._make(~skip)
+    scores = log_probs[:, Tensor._make(labels).to(log_probs.device)]
+    start = Tensor._make(np.arange(len(labels)) >= 2).to(log_probs.device)
+    blocked = Tensor._make(~skip).to(log_probs.device)
     alpha = scores[0].masked_fill(start, NEVER)
     for t in range(1, log_probs.shape[0]):
         total = alpha.logaddexp(_shifted_tensor(alpha, 1))
@@ -347,9 +353,26 @@ def ctc_loss(
     losses = ctc_op.call(
         x, tuple(tuple(map(int, r)) for r in rows), tuple(lengths), blank, zero_infinity
     )
+    if x.requires_grad:
+        losses = losses + _normalisation(x, lengths, raw(losses) if zero_infinity else None)
     if number == MEAN:
         return (losses / Tensor._make(np.maximum(sizes, 1).astype(losses._array.dtype))).mean()
     return losses.sum() if number == SUM else losses[0] if alone else losses
+
+
+def _normalisation(log_probs: Tensor, lengths: list[int], losses) -> Tensor:
+    """Zeros (N,) whose gradient is ``exp(log_probs)`` within the lengths: what the softmax before the loss would add.
+
+    The gradient of the loss alone is not orthogonal to the constraint that probabilities sum to one; with this term it
+    is, so that it is the same with respect to log probabilities and to the scores that they were made of. `losses`:
+    those that are 0 because they were impossible get no gradient.
+    """
+    xp = backend_of(log_probs._array)
+    within = xp.arange(log_probs.shape[0])[:, None] < xp.asarray(lengths)
+    if losses is not None:
+        within = within & (losses != 0)
+    total = (log_probs.exp().sum(2) * Tensor._make(within)).sum(0)
+    return total - total.detach()
 
 
 def _whole(lengths) -> list[int]:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 
+from numpy import ndarray
+
 from ..core import dtypes
 from ..core.errors import size
 from ..core.formulas import formula_function
+from ..core.modes import AUTOCAST, shared, state
 from ..core.op import declare
 from ..core.tensor import Tensor
 from .expose import function, method, write_out
@@ -20,26 +23,49 @@ F4, F8 = dtypes.float32.np, dtypes.float64.np
 def product(xp, a, b):
     """``a @ b``: rows of a stack times one matrix are one matrix product; half types are multiplied in float32."""
     d = a.dtype
+    if a.__class__ is not ndarray and d.kind != "b":  # on a device half types are multiplied as they are
+        return xp.matmul(a, b)
     if d is not F4 and d is not F8:
         if d.kind in "fV" and d.itemsize == 2:
             return product(xp, xp.wide(a), xp.wide(b)).astype(d)
-        if d.kind == "b":
-            raise NotImplementedError("\"addmm_impl_cpu_\" not implemented for 'Bool'")
+        if d.kind == "b" and a.size and b.size:
+            raise _no_bool(a, b)
     if b.ndim <= 2:
         if a.ndim <= 2:
             return a.dot(b)
-        rows = a.reshape(-1, a.shape[-1])
-        return rows.dot(b).reshape(a.shape[:-1] + b.shape[1:])
+        return _rows(a).dot(b).reshape(a.shape[:-1] + b.shape[1:])
     return xp.matmul(a, b)
+
+
+def _rows(a):
+    """A stack of matrices as one matrix, also where some size is 0."""
+    n = a.shape[-1]
+    return a.reshape(-1, n) if n else a.reshape(math.prod(a.shape[:-1]), 0)
+
+
+def _no_bool(a, b) -> NotImplementedError:
+    """The error for a product of truth values, under the name of what would compute it."""
+    name = (
+        "dot"
+        if a.ndim == b.ndim == 1
+        else "addmv_impl_cpu"
+        if b.ndim == 1
+        else "bmm"
+        if a.ndim == b.ndim == 3
+        else "addmm_impl_cpu_"
+    )
+    return NotImplementedError(f"\"{name}\" not implemented for 'Bool'")
 
 
 def rows_product(xp, a, b):
     """``a^T @ b`` summed over all leading dimensions: (..., n), (..., m) -> (n, m)."""
     d = a.dtype
+    if a.__class__ is not ndarray:
+        return xp.matmul(_rows(a).T, _rows(b))
     if d.itemsize == 2 and d.kind in "fV":
         return rows_product(xp, xp.wide(a), xp.wide(b)).astype(d)
     if a.ndim != 2:
-        a, b = a.reshape(-1, a.shape[-1]), b.reshape(-1, b.shape[-1])
+        a, b = _rows(a), _rows(b)
     return a.T.dot(b)
 
 
@@ -132,6 +158,9 @@ vdot_op = declare(
 
 def _linear(xp, input, weight, bias=None):
     d = input.dtype
+    if input.__class__ is not ndarray:
+        out = xp.matmul(input, weight.T)
+        return out if bias is None else xp.add(out, bias, out=out)
     if d is not F4 and d is not F8 and d.itemsize == 2:
         wide = None if bias is None else xp.wide(bias)
         return _linear(xp, xp.wide(input), xp.wide(weight), wide).astype(d)
@@ -140,11 +169,7 @@ def _linear(xp, input, weight, bias=None):
     elif input.ndim == 1:
         out = weight.dot(input)
     else:
-        out = (
-            input.reshape(-1, input.shape[-1])
-            .dot(weight.T)
-            .reshape(input.shape[:-1] + weight.shape[:1])
-        )
+        out = _rows(input).dot(weight.T).reshape(input.shape[:-1] + weight.shape[:1])
     if bias is not None:
         out += bias
     return out
@@ -201,20 +226,33 @@ def _type(tensor: Tensor) -> str:
 
 
 _C_NAMES = {
-    "float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "int64": "long",
+    "float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "int64": "long int",
     "int32": "int", "int16": "short", "int8": "signed char", "uint8": "unsigned char", "bool": "bool",
     "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
 }  # fmt: skip
 
 
-def _same_types(op, a: Tensor, b: Tensor) -> None:
-    """RuntimeError if the dtypes of two matrices differ."""
-    if a._array.dtype != b._array.dtype:
+def c_name(tensor: Tensor) -> str:
+    """ "float", "double", ..."""
+    return _C_NAMES.get(tensor.dtype.name, tensor.dtype.name)
+
+
+def write_product(out: Tensor, result: Tensor) -> Tensor:
+    """``write_out`` of a matrix product: `out` must have the dtype of the result."""
+    if out.dtype is not result.dtype:
+        raise RuntimeError(
+            f"Expected out tensor to have dtype {c_name(result)}, but got {c_name(out)} instead"
+        )
+    return write_out(out, result)
+
+
+def same_types(op, a: Tensor, b: Tensor) -> None:
+    """RuntimeError if the dtypes of two matrices differ and nobody is going to cast them."""
+    if a._array.dtype != b._array.dtype and not state.bits & AUTOCAST:
         if op is bmm_op or (a.ndim > 2 and b.ndim > 2):
             raise RuntimeError(f"expected scalar type {_type(a)} but found {_type(b)}")
-        first, second = (_C_NAMES.get(t.dtype.name, t.dtype.name) for t in (a, b))
         raise RuntimeError(
-            f"expected m1 and m2 to have the same dtype, but got: {first} != {second}"
+            f"expected m1 and m2 to have the same dtype, but got: {c_name(a)} != {c_name(b)}"
         )
 
 
@@ -241,15 +279,19 @@ def matmul(input, other, *, out=None):
                 f"mat1 and mat2 shapes cannot be multiplied ({a[0]}x{a[1]} and {b[0]}x{b[1]})"
             )
         if input._array.dtype is not other._array.dtype:
-            _same_types(mm_op, input, other)
+            same_types(mm_op, input, other)
         result = mm_op.call(input, other)
     elif m == 1:
         result = (
-            dot(input, other) if n == 1 else mv(input, other) if n == 2 else _stacked(input, other)
+            _stacked(input, other)
+            if n > 2 or (shared.active and state.bits & AUTOCAST)
+            else dot(input, other)
+            if n == 1
+            else mv(input, other)
         )
     else:
         result = _stacked(input, other)
-    return result if out is None else write_out(out, result)
+    return result if out is None else write_product(out, result)
 
 
 def _stacked(input, other):
@@ -257,8 +299,8 @@ def _stacked(input, other):
     a, b = input._array.shape, other._array.shape
     inner = b[-2] if len(b) > 1 else b[0]
     if a[-1] != inner:
-        if len(a) > 2 and len(b) > 2:
-            batch = math.prod(a[:-2])
+        if len(b) > 2 and (len(a) > 2 or len(a) == 1):
+            batch = math.prod(a[:-2] or b[:-2])
             raise RuntimeError(
                 f"Expected size for first two dimensions of batch2 tensor to be: [{batch}, {a[-1]}] but got: "
                 f"[{math.prod(b[:-2])}, {inner}]."
@@ -277,7 +319,7 @@ def _stacked(input, other):
         found = broadcast((*a[:-2], 1, 1), (*b[:-2], 1, 1))
         if found is not None:
             raise found
-    _same_types(matmul_op, input, other)
+    same_types(matmul_op, input, other)
     return matmul_op.call(input, other)
 
 
@@ -297,9 +339,9 @@ def mm(input, mat2, *, out=None):
             f"mat1 and mat2 shapes cannot be multiplied ({a[0]}x{a[1]} and {b[0]}x{b[1]})"
         )
     if input._array.dtype is not mat2._array.dtype:
-        _same_types(mm_op, input, mat2)
+        same_types(mm_op, input, mat2)
     result = mm_op.call(input, mat2)
-    return result if out is None else write_out(out, result)
+    return result if out is None else write_product(out, result)
 
 
 @function("bmm", method=True)
@@ -311,9 +353,9 @@ def bmm(input, mat2, *, out=None, out_dtype=None):
         _both("bmm", input, mat2, "mat2")
         raise
     if input._array.dtype is not mat2._array.dtype:
-        _same_types(bmm_op, input, mat2)
+        same_types(bmm_op, input, mat2)
     result = bmm_op.call(input, mat2)
-    return result if out is None else write_out(out, result)
+    return result if out is None else write_product(out, result)
 
 
 def check_batches(batch1, batch2) -> None:
@@ -340,13 +382,17 @@ def mv(input, vec, *, out=None):
         raise RuntimeError(f"vector + matrix @ vector expected, got 1, {len(a)}, {len(b)}")
     if a[1] != b[0]:
         raise RuntimeError(f"size mismatch, got input ({a[0]}), mat ({a[0]}x{a[1]}), vec ({b[0]})")
-    if input._array.dtype is not vec._array.dtype and input._array.dtype != vec._array.dtype:
+    if (
+        input._array.dtype is not vec._array.dtype
+        and input._array.dtype != vec._array.dtype
+        and not state.bits & AUTOCAST
+    ):
         v = _type(vec)
         raise RuntimeError(
             f"addmv input tensors must have the same dtype, but got {v}, {_type(input)}, and {v}"
         )
     result = mv_op.call(input, vec)
-    return result if out is None else write_out(out, result)
+    return result if out is None else write_product(out, result)
 
 
 def _vectors(name: str, a, b, second: str) -> None:
@@ -357,7 +403,7 @@ def _vectors(name: str, a, b, second: str) -> None:
         raise
     if x.ndim != 1 or y.ndim != 1:
         raise RuntimeError(f"1D tensors expected, but got {x.ndim}D and {y.ndim}D tensors")
-    if x.dtype != y.dtype:
+    if x.dtype != y.dtype and not state.bits & AUTOCAST:
         raise RuntimeError(
             f"dot : expected both vectors to have same dtype, but found {_type(a)} and {_type(b)}"
         )
@@ -374,14 +420,15 @@ def dot(input, tensor, *, out=None):
     """The sum of products of two vectors of the same length (complex: nothing is conjugated)."""
     _vectors("dot", input, tensor, "tensor")
     result = dot_op.call(input, tensor)
-    return result if out is None else write_out(out, result)
+    return result if out is None else write_product(out, result)
 
 
 @function("vdot", method=True)
 def vdot(input, other, *, out=None):
     """The sum of products of two vectors, the first one conjugated."""
     _vectors("vdot", input, other, "other")
-    return write_out(out, vdot_op.call(input, other))
+    result = vdot_op.call(input, other)
+    return result if out is None else write_product(out, result)
 
 
 @function("inner", method=True)
@@ -395,12 +442,19 @@ def inner(input, other, *, out=None):
         raise RuntimeError(
             f"inner() the last dimension must match on both input tensors but got shapes {size(a)} and {size(b)}"
         )
+    if input.dtype is not other.dtype:
+        raise RuntimeError("both inputs should have same dtype")
     if len(a) == 1 and len(b) == 1:
         return write_out(out, dot(input, other))
     rows, columns = (
         input.reshape((math.prod(a[:-1]), a[-1])),
         other.reshape((math.prod(b[:-1]), b[-1])),
     )
+    if out is not None and out.dtype is not input.dtype:
+        raise RuntimeError(
+            f"tensordot: Expected the output tensor to have dtype {_type(input)}, but got an output tensor with dtype "
+            f"{_type(out)}"
+        )
     return write_out(out, mm(rows, columns.t()).reshape(a[:-1] + b[:-1]))
 
 

@@ -269,7 +269,8 @@ def bilinear(input1, input2, weight, bias=None):
     a, b = input1.reshape(-1, input1.shape[-1]), input2.reshape(-1, input2.shape[-1])
     n, (outputs, first, second) = a.shape[0], weight.shape
     middle = a @ weight.permute(1, 0, 2).reshape(first, outputs * second)
-    out = (middle.view(n, outputs, second) * b.unsqueeze(1)).sum(2)
+    product = middle.view(n, outputs, second) * b.unsqueeze(1)
+    out = product.sum(2) if product.is_floating_point() else product.sum(2, dtype=product.dtype)
     out = out if bias is None else out + bias
     return out.view(*lead, outputs)
 
@@ -281,14 +282,11 @@ def gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
     """
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
-    import numpy as np
+    from .random import as_array, draw_for
 
-    from .random import rng_of
-
-    noise = rng_of(None).gumbel(size=logits._array.shape).astype(logits._array.dtype)
-    from ..backends import backend_of
-
-    noise = Tensor._make(backend_of(logits._array).asarray(np.asarray(noise)))
+    shape, d = logits._array.shape, logits._array.dtype
+    noise = draw_for(None, logits.device, lambda rng: as_array(rng.gumbel(size=shape)).astype(d))
+    noise = Tensor._make(noise)
     soft = ((logits + noise) / tau).softmax(dim)
     if not hard:
         return soft

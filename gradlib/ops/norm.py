@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 
 from ..core import dtypes
+from ..core.errors import broadcast
 from ..core.formulas import formula_function
+from ..core.modes import AUTOCAST, state
 from ..core.op import declare
 from ..core.tensor import Tensor, wrap_dim
-from .expose import function, method, write_out
+from .expose import PUBLIC, function, method, need_tensor, write_out
+from .matmul import c_name
 from .reduce import count, dims_of, kept
 
 # -- the vector norm ---------------------------------------------------------------------------------------------
@@ -20,7 +23,7 @@ def _vector_norm(xp, self, *, ord, dim, keepdim):
     if ord == 2:
         if axis is None and not keepdim and wide.dtype.kind == "f" and wide.flags.c_contiguous:
             flat = wide.reshape(-1)
-            out = xp.sqrt(flat.dot(flat))
+            out = xp.sqrt(xp.dot(flat, flat))
         else:
             square = (
                 wide * wide
@@ -81,17 +84,35 @@ vector_norm_op = declare(
 )  # fmt: skip
 
 
+def _check_norm_dtypes(input, dtype, out) -> None:
+    """TypeError or RuntimeError for an input, a dtype or a result that a norm cannot be computed in."""
+    if not isinstance(input, Tensor):
+        raise need_tensor("linalg_vector_norm", input)
+    have, want = input.dtype.to_real(), (dtype or input.dtype).to_real()
+    if have.category == dtypes.FLOATING and dtypes.promote(have, want) is not want:
+        names = [d.tensor_type.removesuffix("Tensor") for d in (input.dtype, dtype or input.dtype)]
+        raise RuntimeError(
+            f"linalg.vector_norm: the dtype of the input ({names[0]}) should be convertible without narrowing to "
+            f"the specified dtype ({names[1]})"
+        )
+    if out is not None and out.dtype is not want:
+        raise RuntimeError(
+            f"linalg.vector_norm expected out tensor dtype {want.name} but got: {out.dtype.name}"
+        )
+
+
 def vector_norm(input, ord: float = 2, dim=None, keepdim=False, *, dtype=None, out=None):
     """The norm of order `ord` (a number, inf or -inf) of vectors along `dim`; all elements are one vector by default.
 
     The gradient at 0 is 0; ties of inf norms share it. Complex input gives a real result.
     Raises RuntimeError for integer input.
     """
+    _check_norm_dtypes(input, dtype, out)
     x = input if dtype is None else input.to(dtype)
-    if x._array.dtype not in dtypes.DIFFERENTIABLE:
+    if input._array.dtype not in dtypes.DIFFERENTIABLE:
         raise RuntimeError(
             "linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
-            f"{x.dtype.tensor_type.removesuffix('Tensor')}"
+            f"{input.dtype.tensor_type.removesuffix('Tensor')}"
         )
     dims = dims_of(dim, x.ndim)
     if not x._array.size and (ord < 0 or ord == math.inf) and not count(x._array.shape, dims):
@@ -135,7 +156,35 @@ def _norm_method(self, p="fro", dim=None, keepdim=False, dtype=None):
 @function("dist", method=True)
 def dist(input, other, p=2):
     """The norm of order `p` of ``input - other`` (with broadcasting)."""
+    if not isinstance(input, Tensor):
+        raise need_tensor("dist", input)
+    if not isinstance(other, Tensor):
+        raise need_tensor("dist", other, "other", 2)
     return vector_norm(input - other, p)
+
+
+_MODES = (
+    "use_mm_for_euclid_dist_if_necessary",
+    "use_mm_for_euclid_dist",
+    "donot_use_mm_for_euclid_dist",
+)
+
+
+def _check_cdist(x1, x2, compute_mode: str) -> None:
+    """Errors for dtypes that cdist does not take, for batches that do not broadcast, and for an unknown mode."""
+    if compute_mode not in _MODES:
+        raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
+    kinds = [t.dtype.tensor_type.removesuffix("Tensor") for t in (x1, x2)]
+    for k, (x, kind) in enumerate(zip((x1, x2), kinds)):
+        if not x.is_floating_point():
+            raise RuntimeError(f"cdist only supports floating-point dtypes, X{k + 1} got: {kind}")
+        if x._array.dtype.itemsize == 2 and not state.bits & AUTOCAST:
+            raise NotImplementedError(f"\"cdist\" not implemented for '{kind}'")
+    if kinds[0] != kinds[1] and not state.bits & AUTOCAST:
+        raise RuntimeError(f"expected scalar type {kinds[0]} but found {kinds[1]}")
+    found = broadcast(x1._array.shape[:-2], x2._array.shape[:-2])
+    if found is not None:
+        raise found
 
 
 @function("cdist")
@@ -153,6 +202,7 @@ def cdist(x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
         )
     if p < 0:
         raise RuntimeError("cdist only supports non-negative p values")
+    _check_cdist(x1, x2, compute_mode)
     return cdist_op.call(x1, x2, float(p))
 
 
@@ -248,8 +298,10 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
         raise RuntimeError(
             f"expected common dtype to be floating point, yet common dtype is {common.name}"
         )
+    if x1.shape != x2.shape:
+        x1, x2 = PUBLIC["broadcast_tensors"](x1, x2)
     x1, x2 = x1.to(common), x2.to(common)
-    d = wrap_dim(dim, max(x1.ndim, x2.ndim)) - max(x1.ndim, x2.ndim)
+    d = wrap_dim(dim, x1.ndim) - x1.ndim
     n1, n2 = (vector_norm(x, 2, d, True).clamp_min(eps) for x in (x1, x2))
     return ((x1 / n1) * (x2 / n2)).sum(d)
 
@@ -261,7 +313,18 @@ def renorm(input, p, dim, maxnorm, *, out=None):
         raise RuntimeError(
             f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions"
         )
+    for name, number in (("p", p), ("maxnorm", maxnorm)):
+        if isinstance(number, complex):
+            raise RuntimeError(f"renorm: {name} must be real-valued")
+    if p <= 0:
+        raise RuntimeError("renorm: non-positive-norm not supported")
+    if maxnorm < 0:
+        raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm:g}")
     d = wrap_dim(dim, input.ndim)
+    if out is not None and out.dtype is not input.dtype:
+        raise RuntimeError(
+            f"Expected out tensor to have dtype {c_name(input)}, but got {c_name(out)} instead"
+        )
     norms = vector_norm(input, p, tuple(i for i in range(input.ndim) if i != d), True)
     scale = (maxnorm / (norms + 1e-7)).where(norms > maxnorm, 1.0)
     return write_out(out, input * scale)

@@ -1,8 +1,4 @@
-"""Normalisations: layer_norm, rms_norm, group_norm, instance_norm, local_response_norm, normalize.
-
-Each is one node that keeps its input, the mean and 1 / standard deviation. Gradients have two forms: kernels in
-blocks of rows that fit into cache, and, for derivatives of derivatives, the same formula in recorded operations.
-"""
+"""Normalisations by groups of channels and others: group_norm, instance_norm, local_response_norm, normalize."""
 
 from __future__ import annotations
 
@@ -10,273 +6,13 @@ import math
 
 import numpy as np
 
-from ..core import dtypes
 from ..core.op import declare
 from ..core.tensor import Tensor
-from ._blocks import check_kind, is_half, row_blocks, wide_or_none
-from .batch_norm import batch_norm_op, update_running
+from ._blocks import check_kind, row_blocks
+from .batch_norm import batch_norm_op, nothing, update_running
 from .expose import function
+from .layer_norm import moments
 from .softmax import _ones
-
-F4, F8 = dtypes.float32.np, dtypes.float64.np
-
-
-# -- layer_norm ------------------------------------------------------------------------------------------------------
-
-
-def _row_moments(x, centred, eps: float):
-    """Centre the rows of a block into `centred`; returns (mean, 1 / standard deviation) as columns."""
-    n = x.shape[1]
-    mean = x.dot(_ones(n, x.dtype))
-    mean /= n
-    mean = mean[:, None]
-    np.subtract(x, mean, out=centred)
-    rstd = np.vecdot(centred, centred)
-    rstd /= n
-    rstd += eps
-    np.sqrt(rstd, out=rstd)
-    return mean, np.reciprocal(rstd, out=rstd)[:, None]
-
-
-def _layer_norm_rows(x, weight, bias, eps: float):
-    """On (rows, n): (result, mean, rstd), the last two as columns."""
-    rows, n = x.shape
-    out = np.empty((rows, n), x.dtype)
-    mean, rstd = np.empty((rows, 1), x.dtype), np.empty((rows, 1), x.dtype)
-    for i, j in row_blocks(rows, n):
-        o = out[i:j]
-        mean[i:j], rstd[i:j] = _row_moments(x[i:j], o, eps)
-        o *= rstd[i:j]
-        if weight is not None:
-            o *= weight
-        if bias is not None:
-            o += bias
-    return out, mean, rstd
-
-
-def _layer_norm_rows_any(xp, x, weight, bias, eps):
-    """The same in whole arrays, for other array libraries."""
-    mean = x.mean(axis=1, keepdims=True)
-    centred = x - mean
-    rstd = 1 / xp.sqrt((centred * centred).mean(axis=1, keepdims=True) + eps)
-    out = centred * rstd
-    if weight is not None:
-        out *= weight
-    if bias is not None:
-        out += bias
-    return out, mean, rstd
-
-
-def _layer_norm(xp, input, weight=None, bias=None, *, normalized_shape, eps):
-    d, shape = input.dtype, input.shape
-    if d is not F4 and d is not F8:
-        check_kind(input, "LayerNormKernelImpl")
-        input, weight, bias = xp.wide(input), wide_or_none(xp, weight), wide_or_none(xp, bias)
-    outer = shape[: len(shape) - len(normalized_shape)]
-    stats = outer + (1,) * len(normalized_shape)
-    n = math.prod(normalized_shape)
-    if not input.size:
-        empty = xp.zeros(stats, input.dtype)
-        return input.copy(), empty, empty
-    if weight is not None and weight.ndim > 1:
-        weight = weight.reshape(-1)
-    if bias is not None and bias.ndim > 1:
-        bias = bias.reshape(-1)
-    rows = input.reshape(-1, n)
-    if xp.name == "numpy":
-        out, mean, rstd = _layer_norm_rows(rows, weight, bias, eps)
-    else:
-        out, mean, rstd = _layer_norm_rows_any(xp, rows, weight, bias, eps)
-    out = out.reshape(shape)
-    if out.dtype is not d:
-        out = out.astype(d, copy=False)
-    return out, mean.reshape(stats), rstd.reshape(stats)
-
-
-def _layer_norm_grad_rows(g, x, mean, rstd, weight, needs):
-    """Gradients of input, weight and bias on (rows, n)."""
-    rows, n = x.shape
-    d = x.dtype
-    dx = np.empty((rows, n), d) if needs[0] else None
-    dw = np.zeros(n, d) if needs[1] else None
-    db = np.zeros(n, d) if needs[2] else None
-    # the weight is folded into the two row means: mean(g * w), mean(g * w * xhat)
-    w = _ones(n, d) if weight is None else weight
-    for i, j in row_blocks(rows, n):
-        gb = g[i:j]
-        xhat = x[i:j] - mean[i:j]
-        xhat *= rstd[i:j]
-        product = gb * xhat
-        ones = _ones(j - i, d)
-        if dw is not None:
-            dw += ones.dot(product)
-        if db is not None:
-            db += ones.dot(gb)
-        if dx is None:
-            continue
-        slope = product.dot(w)
-        slope /= n
-        shift = gb.dot(w)
-        shift /= n
-        xhat *= slope[:, None]
-        xhat += shift[:, None]
-        o = dx[i:j]
-        if weight is None:
-            np.subtract(gb, xhat, out=o)
-        else:
-            np.multiply(gb, w, out=o)
-            o -= xhat
-        o *= rstd[i:j]
-    return dx, dw, db
-
-
-def _layer_norm_vjp(F, g, input, weight, result1, result2, normalized_shape, needs, traced):
-    if traced or F.backend.name != "numpy" or not g.size:
-        return _layer_norm_formula(F, g, input, weight, result1, result2, normalized_shape, needs)
-    n, d = math.prod(normalized_shape), input.dtype
-    kinds = (
-        d,
-        weight.dtype if weight is not None else d,
-        weight.dtype if weight is not None else d,
-    )
-    g_rows, rows = (wide_or_none(F.backend, a).reshape(-1, n) for a in (g, input))
-    mean, rstd = result1.reshape(-1, 1), result2.reshape(-1, 1)
-    w = None if weight is None else wide_or_none(F.backend, weight).reshape(-1)
-    found = _layer_norm_grad_rows(g_rows, rows, mean, rstd, w, needs)
-    shapes = (input.shape, normalized_shape, normalized_shape)
-    return tuple(
-        None if a is None else a.reshape(s).astype(k, copy=False)
-        for a, s, k in zip(found, shapes, kinds, strict=True)
-    )
-
-
-def _layer_norm_formula(F, g, input, weight, result1, result2, normalized_shape, needs):
-    k = g.ndim - len(normalized_shape)
-    inner, outer = tuple(range(k, g.ndim)), tuple(range(k))
-    xhat = (input - result1) * result2
-    gw = g if weight is None else g * weight
-    dx = dw = db = None
-    if needs[0]:
-        dx = result2 * (gw - F.mean(gw, inner, True) - xhat * F.mean(gw * xhat, inner, True))
-    if needs[1]:
-        dw = F.sum(g * xhat, outer, False) if outer else g * xhat
-    if needs[2]:
-        db = F.sum(g, outer, False) if outer else g
-    return dx, dw, db
-
-
-def _inner(input, normalized_shape):
-    return tuple(range(input.ndim - len(normalized_shape), input.ndim))
-
-
-layer_norm_op = declare(
-    "native_layer_norm", _layer_norm, promote="free", vjp=_layer_norm_vjp,
-    hidden={
-        "result1": lambda F, input, normalized_shape: F.mean(input, _inner(input, normalized_shape), True),
-        "result2": lambda F, input, result1, normalized_shape, eps: F.rsqrt(
-            F.mean(F.square(input - result1), _inner(input, normalized_shape), True) + eps
-        ),
-    },
-    samples=lambda t: [
-        (t(3, 5), t(5), t(5), (5,), 1e-5), (t(2, 3, 4), t(3, 4), None, (3, 4), 1e-3), (t(4, 3), None, None, (3,), 1e-5),
-        (t(6), t(6), t(6), (6,), 1e-5), (t(0, 3), t(3), t(3), (3,), 1e-5),
-    ],
-)  # fmt: skip
-
-
-@function("layer_norm")
-def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5, cudnn_enable=True):
-    """Normalise over the last dimensions, those of `normalized_shape`, to mean 0 and variance 1; then scale and shift.
-
-    weight, bias: of shape `normalized_shape`, or None. RuntimeError when the shapes do not fit.
-    """
-    shape = _normalized(input, normalized_shape, weight, bias)
-    return layer_norm_op.call(input, weight, bias, shape, eps)
-
-
-def _normalized(input, normalized_shape, weight, bias=None) -> tuple:
-    """`normalized_shape` as a tuple of ints, checked."""
-    if normalized_shape.__class__ is not tuple:
-        normalized_shape = (
-            (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-        )
-    k, shape = len(normalized_shape), input._array.shape
-    if not k:
-        raise RuntimeError(
-            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got "
-            "normalized_shape = []"
-        )
-    for name, value in (("weight", weight), ("bias", bias)):
-        if value is not None and value._array.shape != normalized_shape:
-            raise RuntimeError(
-                f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape "
-                f"{list(value.shape)} and normalized_shape = {list(normalized_shape)}"
-            )
-    if shape[len(shape) - k :] != normalized_shape or len(shape) < k:
-        raise RuntimeError(
-            f"Given normalized_shape={list(normalized_shape)}, expected input with shape "
-            f"[*, {', '.join(map(str, normalized_shape))}], but got input of size{list(shape)}"
-        )
-    return normalized_shape
-
-
-# -- rms_norm --------------------------------------------------------------------------------------------------------
-
-
-def _rms_norm(xp, input, weight=None, *, normalized_shape, eps):
-    d, shape = input.dtype, input.shape
-    x = xp.wide(input).reshape(-1, math.prod(normalized_shape))
-    rstd = xp.vecdot(x, x)[:, None] if xp.name == "numpy" else (x * x).sum(axis=1, keepdims=True)
-    rstd = 1 / xp.sqrt(rstd / max(x.shape[1], 1) + eps)
-    out = x * rstd
-    if weight is not None:
-        out *= xp.wide(weight).reshape(-1)
-    stats = shape[: len(shape) - len(normalized_shape)] + (1,) * len(normalized_shape)
-    return out.reshape(shape).astype(d, copy=False), rstd.reshape(stats)
-
-
-def _rms_norm_vjp(F, g, input, weight, result1, normalized_shape, needs):
-    inner = _inner(g, normalized_shape)
-    outer = tuple(range(g.ndim - len(inner)))
-    xhat = input * result1
-    gw = g if weight is None else g * weight
-    dx = result1 * (gw - xhat * F.mean(gw * xhat, inner, True)) if needs[0] else None
-    dw = None
-    if needs[1]:
-        dw = F.sum(g * xhat, outer, False) if outer else g * xhat
-    return dx, dw
-
-
-rms_norm_op = declare(
-    "fused_rms_norm",
-    _rms_norm,
-    promote="free",
-    vjp=_rms_norm_vjp,
-    hidden={
-        "result1": lambda F, input, normalized_shape, eps: F.rsqrt(
-            F.mean(F.square(input), _inner(input, normalized_shape), True) + eps
-        ),
-    },
-    samples=lambda t: [
-        (t(3, 5), t(5), (5,), 1e-5),
-        (t(2, 3, 4), None, (3, 4), 1e-3),
-        (t(6), t(6), (6,), 1e-5),
-        (t(0, 3), t(3), (3,), 1e-5),
-    ],
-)
-
-
-@function("rms_norm")
-def rms_norm(input, normalized_shape, weight=None, eps=None):
-    """Divide by the root of the mean square over the dimensions of `normalized_shape`; then scale by `weight`.
-
-    eps: added to the mean square; None is the machine epsilon of the dtype of `input` (float32 for half types).
-    """
-    shape = _normalized(input, normalized_shape, weight)
-    if eps is None:
-        eps = dtypes.finfo(dtypes.float32 if is_half(input._array) else input.dtype).eps
-    return rms_norm_op.call(input, weight, shape, eps)
-
 
 # -- group_norm ------------------------------------------------------------------------------------------------------
 
@@ -330,7 +66,7 @@ def _group_norm_vjp(F, g, input, weight, result1, result2, groups, needs):
         dw = F.reshape(F.sum(gx * xhat, (0, 3), False), (c,))
     if needs[2]:
         db = F.reshape(F.sum(gx, (0, 3), False), (c,))
-    return dx, dw, db
+    return tuple(map(F.in_dtype_of, (dx, dw, db), (input, weight, weight)))
 
 
 def _grouped(F, input, groups):
@@ -379,6 +115,13 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5, cudnn_enable
     return group_norm_op.call(input, weight, bias, num_groups, eps)
 
 
+@function("native_group_norm")
+def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
+    """``group_norm`` of `group` groups, and mean and 1 / standard deviation (N, group)."""
+    out = group_norm(input, group, weight, bias, eps)
+    return out, *moments(input.reshape(N, group, C // group * HxW), (2,), eps, keepdim=False)
+
+
 # -- instance_norm, local_response_norm ------------------------------------------------------------------------------
 
 
@@ -398,14 +141,16 @@ def instance_norm(
 
     use_input_stats: whether the statistics are those of `input` (running ones then follow them) or the running ones.
     """
-    n, c, *space = input.shape
-    if use_input_stats and math.prod(space) == 1:
-        raise ValueError(
-            f"Expected more than 1 spatial element when training, got input size {input.shape}"
-        )
     if not use_input_stats and (running_mean is None or running_var is None):
         raise RuntimeError(
             "Expected running_mean and running_var to be defined when use_input_stats is false"
+        )
+    n, c, *space = input.shape
+    if not input.numel():
+        return nothing(input, weight, bias)
+    if use_input_stats and math.prod(space) == 1:
+        raise ValueError(
+            f"Expected more than 1 spatial element when training, got input size {input.shape}"
         )
 
     def spread(t):
@@ -448,7 +193,7 @@ def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
     if input.numel() == 0:
         return input
     from .pad import pad
-    from .pool import avg_pool3d
+    from .pool_average import avg_pool3d
 
     n, c, *space = input.shape
     square = (input * input).reshape(n, 1, c, math.prod(space), 1)

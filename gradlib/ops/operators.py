@@ -2,47 +2,69 @@
 
 from __future__ import annotations
 
+from ..core import dtypes
+from ..core.codegen import operator
 from ..core.op import Op
 from ..core.tensor import Tensor
 from .absolute import abs
 from .elementwise import (
     add_op,
     div_op,
-    floor_divide,
-    floor_divide_op,
     mul,
     neg,
     positive,
     pow,
+    pow_number,
     pow_tensors,
+    quotient_op,
     remainder,
     sub_op,
 )
 
 
-def _reflected(op: Op):
-    """``number <op> tensor``."""
+def _reflected(op: Op, needs: str = ""):
+    """``number <op> tensor``; AttributeError for a second operand without the attribute that the operation needs."""
+    run = operator(op, f"__r{op.name}__", reflected=True)
 
     def reflected(self, other):
         first = op.number_first
-        if first is not None and other.__class__ in (float, int):
+        if first is not None and other.__class__ in (float, int) and isinstance(self, Tensor):
             return first(other, self)
-        return op.call(other, self)
+        if needs:
+            getattr(self, needs)
+        return run(other, self)
 
     reflected.__name__ = f"__r{op.name}__"
     return reflected
 
 
-Tensor.__add__ = Tensor.__radd__ = add_op.call
-Tensor.__sub__, Tensor.__rsub__ = sub_op.call, _reflected(sub_op)
-Tensor.__mul__ = Tensor.__rmul__ = mul.call
-Tensor.__truediv__ = Tensor.__div__ = div_op.call
-Tensor.__rtruediv__ = Tensor.__rdiv__ = _reflected(div_op)
-Tensor.__floordiv__ = floor_divide
-Tensor.__rfloordiv__ = lambda self, other: floor_divide_op.call(other, self)
-Tensor.__mod__, Tensor.__rmod__ = remainder.call, lambda self, other: remainder.call(other, self)
-Tensor.__pow__, Tensor.__rpow__ = pow, lambda self, other: pow_tensors.call(other, self)
-Tensor.__neg__, Tensor.__pos__, Tensor.__abs__ = neg.call, positive.call, abs.call
+def _power(self, other):
+    """``self ** other``."""
+    try:
+        if other.__class__ in (int, float) and self._array.dtype in dtypes.NP_FLOATING:
+            return pow_number.call(self, other)
+        return pow(self, other)
+    except TypeError:
+        return NotImplemented
+
+
+for _names, _op in (
+    (("__add__", "__radd__"), add_op),
+    (("__sub__",), sub_op),
+    (("__mul__", "__rmul__"), mul),
+    (("__truediv__", "__div__"), div_op),
+    (("__floordiv__",), quotient_op),
+    (("__mod__",), remainder),
+):
+    for _name in _names:
+        setattr(Tensor, _name, operator(_op, _name))
+for _name, _op in (
+    ("__rsub__", sub_op), ("__rfloordiv__", quotient_op), ("__rmod__", remainder), ("__rpow__", pow_tensors),
+):  # fmt: skip
+    setattr(Tensor, _name, _reflected(_op))
+Tensor.__rtruediv__ = Tensor.__rdiv__ = _reflected(div_op, needs="reciprocal")
+Tensor.__pow__ = _power
+Tensor.__neg__, Tensor.__pos__, Tensor.__abs__ = neg.call, positive, abs.call
 for _operator, _method in {
     "__iadd__": "add_",
     "__isub__": "sub_",

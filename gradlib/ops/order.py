@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 import operator
 
+import numpy as np
+
 from .. import return_types
 from ..core import dtypes
 from ..core.op import declare
 from ..core.tensor import Tensor, wrap_dim
-from .expose import function, write_out
+from ._blocks import kind_name
+from .expose import function, need_tensor, write_out
 from .extrema import _share_jvp, grid, taken
 
 # -- the index of an element by its rank -------------------------------------------------------------------------
@@ -20,10 +23,17 @@ def _at(xp, order, rank, dim: int):
     return order[grid(xp, rank, dim)].squeeze(dim)
 
 
+def refuse_unordered(array, label: str) -> None:
+    """NotImplementedError for bool and complex elements."""
+    if array.dtype.kind in "bc":
+        raise NotImplementedError(f"\"{label}\" not implemented for '{kind_name(array)}'")
+
+
 def _ranked(name: str):
     """The kernel that finds the index of the median or nanmedian along `dim`."""
 
     def forward(xp, self, *, dim):
+        refuse_unordered(self, "median_out")
         if not self.ndim:
             return xp.zeros((), "i8")
         n = self.shape[dim]
@@ -44,6 +54,8 @@ def _ranked(name: str):
 
 def _mode_index(xp, self, *, dim):
     """The last place of the most frequent element (of the smallest such element)."""
+    if self.dtype.kind == "c":
+        refuse_unordered(self, "mode_cpu")
     if not self.ndim:
         return xp.zeros((), "i8")
     n = self.shape[dim]
@@ -77,9 +89,9 @@ def _median_all(name: str):
 
     def forward(xp, self):
         if not self.size:
-            if self.dtype.kind in "iub":
-                raise RuntimeError(f"{name}() of an empty integer tensor has no value")
-            return xp.full((), math.nan, self.dtype)
+            with np.errstate(invalid="ignore"):
+                return xp.asarray(math.nan).astype(self.dtype)
+        refuse_unordered(self, "median_cpu")
         flat = self.reshape(-1)
         return flat[index(xp, flat, dim=0)]
 
@@ -102,6 +114,8 @@ def _check(name: str, input: Tensor, dim: int) -> None:
 
 
 def _median(name, all_op, dim_op, input, dim, keepdim, out):
+    if not isinstance(input, Tensor):
+        raise need_tensor(name, input)
     if dim is None:
         return write_out(out, all_op.call(input))
     d = wrap_dim(operator.index(dim), input.ndim)
@@ -118,23 +132,28 @@ def _pair(op, index, result_type, input, dim, keepdim, out):
 
 
 @function("median", method=True)
-def median(input, dim=None, keepdim=False, *, out=None):
+def median(input, dim=None, keepdim=False, *, out=None, axis=None, keepdims=False):
     """The middle element (the lower of two), nan if there is any; with `dim`, (values, indices) along it.
 
     Without `dim` the gradient is shared equally by the elements equal to the median.
     """
+    dim, keepdim = axis if dim is None else dim, keepdim or keepdims
     return _median("median", median_all, median_dim, input, dim, keepdim, out)
 
 
 @function("nanmedian", method=True)
-def nanmedian(input, dim=None, keepdim=False, *, out=None):
+def nanmedian(input, dim=None, keepdim=False, *, out=None, axis=None, keepdims=False):
     """``median`` of the elements that are not nan."""
+    dim, keepdim = axis if dim is None else dim, keepdim or keepdims
     return _median("nanmedian", nanmedian_all, nanmedian_dim, input, dim, keepdim, out)
 
 
 @function("mode", method=True)
-def mode(input, dim=-1, keepdim=False, *, out=None):
+def mode(input, dim=-1, keepdim=False, *, out=None, axis=None, keepdims=False):
     """(values, indices) of the most frequent element along `dim`, the smallest of those."""
+    if not isinstance(input, Tensor):
+        raise need_tensor("mode", input)
+    dim, keepdim = dim if axis is None else axis, keepdim or keepdims
     d = wrap_dim(operator.index(dim), input.ndim)
     _check("mode", input, d)
     return _pair(mode_op, mode_index.call(input, d), return_types.mode, input, d, keepdim, out)
@@ -159,8 +178,12 @@ def _check_quantile(name: str, input: Tensor, q, interpolation: str) -> None:
 
 
 def _quantile(name: str, input, q, dim, keepdim, interpolation, out):
-    from .create import tensor
+    from .data import tensor
 
+    if not isinstance(input, Tensor):
+        raise need_tensor(name, input)
+    if out is not None and out.dtype is not input.dtype:
+        raise RuntimeError("quantile() out tensor must be same dtype as the input tensor")
     if not isinstance(q, Tensor):
         if not 0 <= q <= 1:
             raise RuntimeError(f"{name}() q must be in the range [0, 1] but got {q:g}")
@@ -206,64 +229,34 @@ def _place(result, q, ndim: int, d, keepdim: bool):
 
 
 @function("quantile", method=True)
-def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear", out=None):
+def quantile(
+    input,
+    q,
+    dim=None,
+    keepdim=False,
+    *,
+    interpolation="linear",
+    out=None,
+    axis=None,
+    keepdims=False,
+):
     """The q-quantiles of all elements or along `dim`; those of a vector q are in the first dimension of the result."""
+    dim, keepdim = axis if dim is None else dim, keepdim or keepdims
     return _quantile("quantile", input, q, dim, keepdim, interpolation, out)
 
 
 @function("nanquantile", method=True)
-def nanquantile(input, q, dim=None, keepdim=False, *, interpolation="linear", out=None):
+def nanquantile(
+    input,
+    q,
+    dim=None,
+    keepdim=False,
+    *,
+    interpolation="linear",
+    out=None,
+    axis=None,
+    keepdims=False,
+):
     """``quantile`` of the elements that are not nan."""
+    dim, keepdim = axis if dim is None else dim, keepdim or keepdims
     return _quantile("nanquantile", input, q, dim, keepdim, interpolation, out)
-
-
-# -- covariance --------------------------------------------------------------------------------------------------
-
-
-@function("cov", method=True)
-def cov(input, *, correction=1, fweights=None, aweights=None):
-    """The covariance matrix of variables (rows) over observations (columns).
-
-    fweights: how often each observation counts (integers); aweights: their importance.
-    """
-    if input.ndim > 2:
-        raise RuntimeError(
-            f"cov(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions"
-        )
-    x = input.reshape((1, -1)) if input.ndim < 2 else input
-    weights = None
-    for w in (fweights, aweights):
-        if w is not None:
-            weights = w if weights is None else weights * w
-    n = x.shape[1]
-    if weights is None:
-        total, mean = n, x.sum(1, True) / n
-    else:
-        total = weights.sum()
-        mean = (x * weights).sum(1, True) / total
-    if weights is not None and aweights is not None and correction:
-        free = total - correction * (weights * aweights).sum() / total
-    else:
-        free = total - correction
-    free = free.clamp_min(0) if isinstance(free, Tensor) else max(free, 0)
-    d = x - mean
-    right = d if weights is None else d * weights
-    result = d @ right.mH
-    result = result / (free if isinstance(free, Tensor) else result.new_full((), free))
-    return result.squeeze() if input.ndim < 2 else result
-
-
-@function("corrcoef", method=True)
-def corrcoef(input):
-    """The correlation matrix of variables (rows) over observations (columns)."""
-    if input.ndim > 2:
-        raise RuntimeError(
-            f"corrcoef(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions"
-        )
-    c = cov(input)
-    if c.ndim == 0:
-        return c / c
-    d = c.diagonal().sqrt()
-    if c.is_complex():
-        d = c.diagonal().real.sqrt()
-    return c / d.unsqueeze(1) / d.unsqueeze(0)

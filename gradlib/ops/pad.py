@@ -43,7 +43,7 @@ pad_constant_op = declare(
 
 
 def _take_along(xp, self, *, where, dim):
-    return self.take(xp.asarray(where), axis=dim)
+    return self.take(xp.table(where), axis=dim)
 
 
 def _add_along(xp, self, *, where, dim, size):
@@ -82,6 +82,11 @@ take_along_op = declare(
     self=lambda F, g, self_shape, where, dim: F.add_along(g, where, dim, self_shape[dim]),
     samples=lambda t: [(t(3, 4), np.array([1, 0, 1, 3, 2, 2]), 1), (t(3, 2), np.array([2, 2, 0]), 0)],
 )  # fmt: skip
+pad_lines_op = declare(
+    "pad_lines", _take_along, jvp="linear", complex=True, node="ReflectionPadBackward0", dependent="self",
+    self=lambda F, g, self_shape, where, dim: F.add_along(g, where, dim, self_shape[dim]),
+    samples=lambda t: [(t(3, 4), np.array([1, 0, 1, 3, 2, 2]), 1)],
+)  # fmt: skip
 add_along_op = declare(
     "add_along", _add_along, jvp="linear", complex=True, node="IndexAddBackward0",
     self=lambda F, g, where, dim, size: F.take_along(g, where, dim),
@@ -99,30 +104,56 @@ def _positions(mode: str, size: int, before: int, after: int):
         return np.where(line >= size, period - line, line)
     if mode == "replicate":
         return np.clip(line, 0, size - 1)
-    return line % size
+    kept = np.arange(size)[max(-before, 0) : size - max(-after, 0)]
+    line = np.arange(-max(before, 0), len(kept) + max(after, 0))
+    return kept[line % len(kept)] if len(kept) else line[:0]
 
 
 def _pad_lines(input: Tensor, pads: list, mode: str) -> Tensor:
+    op = take_along_op if mode == "circular" else pad_lines_op
     for dim, (before, after) in enumerate(pads):
         if before or after:
-            input = take_along_op.call(
-                input, _positions(mode, input._array.shape[dim], before, after), dim
-            )
+            where = _positions(mode, input._array.shape[dim], before, after)
+            input = op.call(input, where, dim)
     return input
 
 
 def _check(input: Tensor, pads: list, mode: str) -> None:
-    for dim, (before, after) in enumerate(pads):
-        size = input._array.shape[dim]
-        if mode == "reflect" and max(before, after) >= size:
+    """RuntimeError where a mode other than constant cannot pad `input`; `pads` is (before, after) of each dimension."""
+    shape, ndim = list(input.shape), input.dim()
+    n = ndim - next((i for i, p in enumerate(pads) if p is not None), ndim)
+    if mode == "circular":
+        _check_circular(shape, pads)
+        return
+    if 0 in shape[ndim - n - 1 :]:
+        raise RuntimeError(
+            f"Expected {n + 1}D or {n + 2}D (batch mode) tensor with possibly 0 batch size and other non-zero "
+            f"dimensions for input, but got: {shape}"
+        )
+    for k in range(1, n + 1):
+        before, after = pads[-k]
+        if mode == "reflect" and max(before, after) >= shape[-k]:
             raise RuntimeError(
-                "Padding size should be less than the corresponding input dimension, but got: padding "
-                f"({before}, {after}) at dimension {dim} of input {list(input.shape)}"
+                f"Argument #{2 * k + 2}: Padding size should be less than the corresponding input dimension, but got: "
+                f"padding ({before}, {after}) at dimension {ndim - k} of input {shape}"
             )
-        if mode == "circular" and max(before, after) > size:
+    names = "DHW"[3 - n :]
+    sizes = [s + p[0] + p[1] for s, p in zip(shape[ndim - n :], pads[ndim - n :], strict=True)]
+    if min(sizes, default=1) < 1:
+        given, made = (
+            " ".join(f"{a}: {s}" for a, s in zip(names, values, strict=True))
+            for values in (shape[ndim - n :], sizes)
+        )
+        raise RuntimeError(f"input ({given}) is too small. Calculated output {made}")
+
+
+def _check_circular(shape: list, pads: list) -> None:
+    for size, pair in zip(shape, pads, strict=True):
+        before, after = pair or (0, 0)
+        if max(before, after) > size:
             raise RuntimeError("Padding value causes wrapping around more than once.")
-        if mode != "circular" and size + before + after < 1:
-            raise RuntimeError(f"input ({size}) is too small for padding ({before}, {after})")
+        if size + before + after < 0:
+            raise RuntimeError("Negative padding value is resulting in an empty dimension")
 
 
 def pad(input, pad, mode="constant", value=None):
@@ -150,6 +181,8 @@ def pad(input, pad, mode="constant", value=None):
     ]
     if mode == "constant":
         for n, (a, b) in zip(input._array.shape, pads, strict=True):
+            if n + min(a, 0) < 0 or n + min(b, 0) < 0:
+                raise RuntimeError("narrow(): length must be non-negative.")
             if n + a + b < 0:
                 raise RuntimeError(
                     f"The input size {n}, plus negative padding {a} and {b}, resulted in a "
@@ -158,15 +191,20 @@ def pad(input, pad, mode="constant", value=None):
                 )
         return pad_constant_op.call(input, tuple(pads), 0 if value is None else value)
     if value is not None and value != 0:
-        raise ValueError(f"Padding mode '{mode}' doesn't take in value argument")
+        raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
     if mode not in ("reflect", "replicate", "circular"):
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     n = len(pad) // 2
     if n not in (1, 2, 3) or ndim not in (n + 1, n + 2):
         raise NotImplementedError(
-            "Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now"
+            f"Padding size {len(pad)} is not supported for {ndim}D input tensor.\nSupported combinations for "
+            "non-constant padding:\n  - 2D or 3D input: padding size = 2 (pads last dimension)\n  - 3D or 4D input: "
+            "padding size = 4 (pads last 2 dimensions)\n  - 4D or 5D input: padding size = 6 (pads last 3 dimensions)"
         )
-    _check(input, pads, mode)
+    if input._array.dtype.kind == "b" and mode != "circular":
+        name = "reflection" if mode == "reflect" else "replication"
+        raise NotImplementedError(f"\"{name}_pad{n}d\" not implemented for 'Bool'")
+    _check(input, [None] * (ndim - n) + pads[ndim - n :], mode)
     out = _pad_lines(input, pads, mode)
     return out.clone() if out is input else out
 

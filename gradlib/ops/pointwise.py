@@ -34,9 +34,16 @@ def unary(
     *aliases: str,
     forward: Any = None,
     promote: str = "float",
+    exact_out: bool = False,
+    bool_out: str = "",
     **spec: Any,
 ) -> Op:
-    """A pointwise op of one argument; `formula` is its gradient."""
+    """A pointwise op of one argument; `formula` is its gradient.
+
+    exact_out: a tensor given as ``out=`` must have the dtype of the result. bool_out: it must be a bool tensor.
+    """
     if formula is not None:
         spec["self"] = formula
-    return pointwise(name, forward or name, *aliases, promote=promote, **spec)
+    op = pointwise(name, forward or name, *aliases, promote=promote, **spec)
+    op.exact_out, op.bool_out = exact_out, bool_out
+    return op

@@ -1,21 +1,20 @@
-"""Pooling: maxima and averages of windows, in fixed and adaptive sizes, their inverses, and power averages."""
+"""Max pooling, and what poolings share: checked geometry, and values at chosen positions."""
 
 from __future__ import annotations
 
 import math
-from functools import lru_cache
-from typing import Any
 
 from ..core.op import declare
 from ._blocks import is_half, kind_name, raw
-from ._windows import maximum_of_windows, pick, put, spread_over_windows, sum_of_windows, windows
+from ._windows import maximum_of_windows, pick, put, windows
 from .expose import function
 
 # -- values at chosen positions: what maxima are made of ---------------------------------------------------------------
 
 
 def _flat(index, space):
-    return index.reshape(-1, math.prod(index.shape[index.ndim - space :]))
+    k = index.ndim - space
+    return index.reshape(math.prod(index.shape[:k]), math.prod(index.shape[k:]))
 
 
 def _gather_plane(xp, self, index, *, space):
@@ -43,7 +42,7 @@ def _index_samples(t):
 
 
 gather_plane_op = declare(
-    "gather_plane", _gather_plane, promote="free",
+    "gather_plane", _gather_plane, promote="free", dependent="self",
     self=lambda F, g, index, self_shape, space: F.scatter_plane(g, index, tuple(self_shape[len(self_shape) - space :])),
     samples=lambda t: [(t(2, 3, 5), _index_samples(t)[0], 1), (t(2, 2, 2), _index_samples(t)[1], 2)],
     jvp=lambda F, self_t, index, space: F.gather_plane(self_t, index, space),
@@ -61,7 +60,7 @@ scatter_plane_op = declare(
 GEOMETRY = "kernel_size stride padding dilation ceil_mode"
 
 
-def _geometry(shape, kernel_size, stride, padding, dilation, ceil_mode):
+def geometry(shape, kernel_size, stride, padding, dilation, ceil_mode):
     return windows(
         tuple(shape[len(shape) - len(kernel_size) :]),
         kernel_size,
@@ -76,7 +75,7 @@ def _max_pool(xp, self, *, kernel_size, stride, padding, dilation, ceil_mode):
     d = self.dtype
     if d.kind not in "fViu":
         raise NotImplementedError(f"\"max_pool2d\" not implemented for '{kind_name(self)}'")
-    w = _geometry(self.shape, kernel_size, stride, padding, dilation, ceil_mode)
+    w = geometry(self.shape, kernel_size, stride, padding, dilation, ceil_mode)
     best, taps = maximum_of_windows(xp, w, xp.wide(self) if is_half(self) else self)
     return best.astype(d, copy=False), taps
 
@@ -87,7 +86,7 @@ def _pool_put(xp, self, *, taps, space, kernel_size, stride, padding, dilation, 
 
 def _pool_pick(xp, self, *, taps, kernel_size, stride, padding, dilation, ceil_mode):
     return pick(
-        xp, _geometry(self.shape, kernel_size, stride, padding, dilation, ceil_mode), self, taps
+        xp, geometry(self.shape, kernel_size, stride, padding, dilation, ceil_mode), self, taps
     )
 
 
@@ -154,7 +153,7 @@ def _declare_max_pool(n: int):
 
     return declare(
         f"max_pool{n}d_op", _max_pool, node=f"MaxPool{n}DWithIndicesBackward0", hidden={"taps": None}, samples=samples,
-        self=_max_pool_grad,
+        self=_max_pool_grad, dependent="self",
     )  # fmt: skip
 
 
@@ -172,7 +171,7 @@ def _max_pool_indices(xp, self, *, kernel_size, stride, padding, dilation, ceil_
         dilation=dilation,
         ceil_mode=ceil_mode,
     )
-    w = _geometry(self.shape, kernel_size, stride, padding, dilation, ceil_mode)
+    w = geometry(self.shape, kernel_size, stride, padding, dilation, ceil_mode)
     return best, w.positions(xp, taps, "input")
 
 
@@ -183,7 +182,7 @@ def _by_index(F, gs, result1, self_shape):
 
 max_pool_indices_op = declare(
     "max_pool_with_indices", _max_pool_indices, n_out=2, nondifferentiable=(1,), node="MaxPool2DWithIndicesBackward0",
-    self=_by_index, samples=MAX_POOL[2].samples,
+    self=_by_index, samples=MAX_POOL[2].samples, dependent="self",
 )  # fmt: skip
 
 
@@ -201,9 +200,14 @@ def pool_tuple(value, n: int, name: str, function_name: str) -> tuple:
     return value
 
 
-def _pool_input(input, n: int, name: str):
+def pool_input(input, n: int, name: str):
     """`input` with a batch dimension, and whether it was added."""
     ndim = input._array.ndim
+    if not input._array.size and ndim in (n + 1, n + 2) and 0 in input.shape[ndim - n - 1 :]:
+        raise RuntimeError(
+            f"{name}: Expected {n + 1}D or {n + 2}D (batch mode) tensor with optional 0 dim batch size for input, but "
+            f"got:{list(input.shape)}"
+        )
     if ndim == n + 2:
         return input, False
     if ndim == n + 1:
@@ -215,7 +219,7 @@ def _pool_input(input, n: int, name: str):
     )
 
 
-def _checked(name: str, n: int, space, kernel_size, stride, padding, dilation, ceil_mode) -> tuple:
+def checked(name: str, n: int, space, kernel_size, stride, padding, dilation, ceil_mode) -> tuple:
     """The geometry as tuples; RuntimeError where it makes no sense."""
     kernel = pool_tuple(kernel_size, n, "kernel_size", name)
     stride = (
@@ -265,8 +269,12 @@ def _sizes(name: str, values) -> str:
 
 def _max(n, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices):
     name = f"max_pool{n}d"
-    input, alone = _pool_input(input, n, name)
-    how = _checked(
+    if n == 1 and not return_indices and input._array.dtype.kind in "iu":
+        raise NotImplementedError(
+            f"\"max_pool1d_impl\" not implemented for '{kind_name(input._array)}'"
+        )
+    input, alone = pool_input(input, n, name)
+    how = checked(
         name, n, input._array.shape[2:], kernel_size, stride, padding, dilation, ceil_mode
     )
     if return_indices:
@@ -327,182 +335,3 @@ def max_pool3d_with_indices(
 ):
     """``max_pool3d`` with positions."""
     return _max(3, input, kernel_size, stride, padding, dilation, ceil_mode, True)
-
-
-# -- average pooling ---------------------------------------------------------------------------------------------------
-
-
-@lru_cache(maxsize=64)
-def _counts(w, count_include_pad: bool):
-    """How many elements each window's sum is divided by: a number, or an array (*out)."""
-    import numpy as np
-
-    total = None
-    for n, k, s, p, m in zip(w.space, w.kernel, w.stride, w.padding, w.out, strict=True):
-        start = np.arange(m) * s - p
-        stop = np.minimum(start + k, n + p)
-        if not count_include_pad:
-            start, stop = np.maximum(start, 0), np.minimum(stop, n)
-        line = stop - start
-        total = line if total is None else np.multiply.outer(total, line)
-    assert total is not None
-    return int(total.flat[0]) if total.size and (total == total.flat[0]).all() else total
-
-
-def _divide(xp, values, w, count_include_pad, divisor_override):
-    by = divisor_override or _counts(w, count_include_pad)
-    if not isinstance(by, int):
-        by = xp.asarray(by, dtype=values.dtype)
-    return values * (1 / by) if isinstance(by, int) else values / by
-
-
-def _avg_pool(
-    xp, self, *, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
-):
-    if self.dtype.kind not in "fV":
-        raise NotImplementedError(f"\"avg_pool2d\" not implemented for '{kind_name(self)}'")
-    w = _geometry(self.shape, kernel_size, stride, padding, (1,) * len(kernel_size), ceil_mode)
-    total = sum_of_windows(xp, w, xp.wide(self))
-    return _divide(xp, total, w, count_include_pad, divisor_override).astype(self.dtype, copy=False)
-
-
-def _avg_pool_grad(
-    xp, self, *, space, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
-):
-    w = windows(space, kernel_size, stride, padding, (1,) * len(kernel_size), ceil_mode)
-    values = _divide(xp, xp.wide(self), w, count_include_pad, divisor_override)
-    return spread_over_windows(xp, w, values).astype(self.dtype, copy=False)
-
-
-def _declare_avg_pool(n: int):
-    def samples(t):
-        one, two, three = (1,) * n, (2,) * n, (3,) * n
-        return [(t(2, 2, *(4,) * n), two, two, (0,) * n, False, True, None),
-                (t(1, 2, *(6,) * n), three, two, one, True, False, None),
-                (t(1, 2, *(4,) * n), three, one, one, False, True, 5)]  # fmt: skip
-
-    def grad_samples(t):
-        one, two, three = (1,) * n, (2,) * n, (3,) * n
-        return [(t(2, 2, *(2,) * n), (4,) * n, two, two, (0,) * n, False, True, None),
-                (t(1, 2, *(4,) * n), (6,) * n, three, two, one, True, False, None)]  # fmt: skip
-
-    def back(
-        F,
-        g,
-        self_shape,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-    ):
-        space = tuple(self_shape[len(self_shape) - n :])
-        op = getattr(F, f"avg_pool{n}d_grad")
-        return op(
-            g, space, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
-        )
-
-    def forth(F, g, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
-        op = getattr(F, f"avg_pool{n}d_op")
-        return op(g, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
-
-    declare(
-        f"avg_pool{n}d_grad", _avg_pool_grad, self=forth, jvp="linear", samples=grad_samples,
-        node=f"AvgPool{n}DBackwardBackward0",
-    )  # fmt: skip
-    return declare(
-        f"avg_pool{n}d_op",
-        _avg_pool,
-        self=back,
-        jvp="linear",
-        samples=samples,
-        node=f"AvgPool{n}DBackward0",
-    )
-
-
-AVG_POOL = {2: _declare_avg_pool(2), 3: _declare_avg_pool(3)}
-AVG_POOL[1] = declare(
-    "avg_pool1d_op",
-    _avg_pool,
-    jvp="linear",
-    node="AvgPool2DBackward0",
-    self=lambda F, g, self_shape, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override: (
-        F.avg_pool2d_grad(
-            g,
-            tuple(self_shape[-1:]),
-            kernel_size,
-            stride,
-            padding,
-            ceil_mode,
-            count_include_pad,
-            divisor_override,
-        )
-    ),
-    samples=lambda t: [(t(2, 2, 4), (2,), (2,), (0,), False, True, None)],
-)
-
-
-def _avg(n, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
-    name = f"avg_pool{n}d"
-    input, alone = _pool_input(input, n, name)
-    if divisor_override == 0:
-        raise RuntimeError("divisor must be not zero")
-    kernel, stride, padding, _, ceil_mode = _checked(
-        name, n, input._array.shape[2:], kernel_size, stride, padding, 1, ceil_mode
-    )
-    out = AVG_POOL[n].call(
-        input, kernel, stride, padding, ceil_mode, bool(count_include_pad), divisor_override
-    )
-    return out.squeeze(0) if alone else out
-
-
-@function("avg_pool1d")
-def avg_pool1d(
-    input, kernel_size, stride=None, padding: Any = 0, ceil_mode=False, count_include_pad=True
-):
-    """The average of each window of `input` (N, C, L) or (C, L).
-
-    count_include_pad: whether the zeros of `padding` count as elements.
-    """
-    return _avg(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
-
-
-def avg_pool2d(
-    input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None,
-):  # fmt: skip
-    """The average of each window of `input` (N, C, H, W); divisor_override replaces the number of elements."""
-    return _avg(
-        2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
-    )
-
-
-def avg_pool3d(
-    input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None,
-):  # fmt: skip
-    """The average of each window of `input` (N, C, D, H, W); see ``avg_pool2d``."""
-    return _avg(
-        3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
-    )
-
-
-def _lp(n, input, norm_type, kernel_size, stride, ceil_mode):
-    kernel = pool_tuple(kernel_size, n, "kernel_size", f"lp_pool{n}d")
-    average = (avg_pool1d, avg_pool2d, avg_pool3d)[n - 1]
-    out = average(input.pow(norm_type), kernel, stride, 0, ceil_mode)
-    return (out.sign() * out.abs().relu()).mul(math.prod(kernel)).pow(1.0 / norm_type)
-
-
-def lp_pool1d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
-    """The `norm_type`-th root of the sum of powers over each window."""
-    return _lp(1, input, norm_type, kernel_size, stride, ceil_mode)
-
-
-def lp_pool2d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
-    """``lp_pool1d`` over two dimensions."""
-    return _lp(2, input, norm_type, kernel_size, stride, ceil_mode)
-
-
-def lp_pool3d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
-    """``lp_pool1d`` over three dimensions."""
-    return _lp(3, input, norm_type, kernel_size, stride, ceil_mode)

@@ -10,6 +10,7 @@ import numpy as np
 from ..backends import backend_of
 from ..core.op import declare
 from ..core.tensor import Tensor
+from ._blocks import check_kind
 from .expose import function
 from .interpolate import adaptive_size
 from .pool import gather_plane_op, pool_tuple
@@ -29,7 +30,7 @@ def _argmax_windows(array, bounds: list) -> np.ndarray:
         limits = [b[i] for b, i in zip(bounds, cell, strict=True)]
         part = wide[(..., *[slice(*limit) for limit in limits])]
         shape = part.shape[part.ndim - n :]
-        best = part.reshape(*lead, -1).argmax(axis=-1)
+        best = part.reshape(*lead, math.prod(shape)).argmax(axis=-1)
         flat, scale = 0, 1
         for (start, _), size, whole in zip(
             reversed(limits), reversed(shape), reversed(space), strict=True
@@ -46,12 +47,9 @@ def _take_maxima(input, bounds):
 
 
 def _adaptive_max(n: int, input, output_size, return_indices: bool):
-    if input.dim() not in (n + 1, n + 2):
-        raise RuntimeError(
-            f"adaptive_max_pool{n}d(): Expected {n + 1}D or {n + 2}D tensor, but got {list(input.shape)}"
-        )
-    space = tuple(input.shape[-n:])
-    news = adaptive_size(n, output_size, space)
+    news, space = adaptive_size(f"adaptive_max_pool{n}d", n, output_size, input, 1)
+    if input._array.size:
+        check_kind(input._array, f"adaptive_max_pool{max(n, 2)}d")
     bounds = [
         [(i * old // new, -(-(i + 1) * old // new)) for i in range(new)]
         for new, old in zip(news, space, strict=True)
@@ -130,9 +128,11 @@ def _fractional(n, input, kernel_size, output_size, output_ratio, return_indices
     samples = random_samples._array
     where = np.empty((*x.shape[:2], *news), np.int64)
     for b, c in np.ndindex(*x.shape[:2]):
-        # the last sample belongs to the first dimension, as in PyTorch
+        # as in PyTorch: of two samples the last one belongs to the first dimension, of three the first one
         starts = [
-            _fractional_starts(float(samples[b, c, n - 1 - d]), space[d], news[d], kernel[d])
+            _fractional_starts(
+                float(samples[b, c, 1 - d if n == 2 else d]), space[d], news[d], kernel[d]
+            )
             for d in range(n)
         ]
         bounds = [[(s, s + k) for s in line] for line, k in zip(starts, kernel, strict=True)]

@@ -7,24 +7,59 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
-from ..core import batching, dtypes
+from ..core import batching, dtypes, errors
+from ..core.device import CPU
 from ..core.generator import default_generator
 from ..core.inplace import inplace
 from ..core.modes import VMAP, shared, state
 from ..core.op import declare
-from ..core.tensor import Tensor
-from .create import finish, place, sizes
-from .expose import PUBLIC, function, method, write_out
+from ..core.tensor import Tensor, to_host
+from .create import finish, pinned_copy, place, sizes
+from .expose import PUBLIC, function, method, need_tensor
 
 
-def rng_of(generator, tensor_device=None) -> Any:
-    """The array-library generator to draw from."""
-    generator = generator or default_generator
+def rng_of(generator, where=CPU) -> Any:
+    """The array-library generator to draw from, for numbers on the device `where`."""
+    if generator is None:
+        if where.type == "cpu":
+            generator = default_generator
+        else:
+            from ..cuda.random import default_generator as of_device
+
+            generator = of_device(where)
+    elif generator.device.type != where.type:
+        raise RuntimeError(
+            f"Expected a '{where.type}' device type for generator but found '{generator.device.type}'"
+        )
     if shared.active and state.bits & VMAP:
         batching.draw(generator)
     return generator.rng
+
+
+def draw_for(generator, where, draw) -> Any:
+    """``draw(rng)`` with the generator for the device `where`, and that device current."""
+    rng = rng_of(generator, where)
+    if where.type == "cpu":
+        return draw(rng)
+    with rng.xp.cuda.Device(rng.device):
+        return draw(rng)
+
+
+def as_array(values) -> Any:
+    """A raw array; NumPy draws single numbers as scalars."""
+    return (
+        values
+        if hasattr(values, "ndim") and not isinstance(values, np.generic)
+        else np.asarray(values)
+    )
+
+
+def _on_host(rng) -> Any:
+    """A generator on the host for what only NumPy can draw."""
+    return rng if isinstance(rng, np.random.Generator) else rng.host()
 
 
 def _uniform(rng, shape, d, low=0.0, high=1.0):
@@ -33,7 +68,7 @@ def _uniform(rng, shape, d, low=0.0, high=1.0):
         part = np.dtype(np.float32 if d.itemsize == 8 else np.float64)
         return _uniform(rng, shape, part, low, high) + 1j * _uniform(rng, shape, part, low, high)
     native = d if d in (dtypes.float32.np, dtypes.float64.np) else np.dtype(np.float32)
-    values = np.asarray(rng.random(shape, dtype=native))
+    values = as_array(rng.random(shape, dtype=native))
     if (low, high) != (0.0, 1.0):
         values = values * native.type(high - low) + native.type(low)
     return values if native is d else values.astype(d)
@@ -48,11 +83,17 @@ def _normal(rng, shape, d):
             d
         )
     native = d if d in (dtypes.float32.np, dtypes.float64.np) else np.dtype(np.float32)
-    values = np.asarray(rng.standard_normal(shape, dtype=native))
+    values = as_array(rng.standard_normal(shape, dtype=native))
     return values if native is d else values.astype(d)
 
 
-def _factory(name: str, draw, doc: str):
+def _check_drawn(d, label: str) -> None:
+    if d.kind not in "fcV":
+        kind = dtypes.from_np(d).tensor_type.removesuffix("Tensor")
+        raise NotImplementedError(f"\"{label}\" not implemented for '{kind}'")
+
+
+def _factory(name: str, draw, doc: str, label: str):
     def make(
         *size,
         generator=None,
@@ -68,11 +109,10 @@ def _factory(name: str, draw, doc: str):
         if "size" in kw:
             size = (kw["size"],)
         _, d, target = place(dtype, device, out)
-        if d.kind not in "fcV":
-            raise RuntimeError(
-                f"\"{name}\" not implemented for '{dtypes.from_np(d).tensor_type.removesuffix('Tensor')}'"
-            )
-        return finish(_at(draw(rng_of(generator), sizes(size), d), target), requires_grad, out)
+        _check_drawn(d, label)
+        values = draw_for(generator, target, lambda rng: draw(rng, sizes(size), d))
+        values = _at(values, target)
+        return finish(pinned_copy(values) if pin_memory else values, requires_grad, out)
 
     def like(
         input,
@@ -85,7 +125,9 @@ def _factory(name: str, draw, doc: str):
         generator=None,
     ):
         _, d, target = place(dtype, device, input)
-        return finish(_at(draw(rng_of(generator), input._array.shape, d), target), requires_grad)
+        _check_drawn(d, label)
+        values = draw_for(generator, target, lambda rng: draw(rng, input._array.shape, d))
+        return finish(_at(values, target), requires_grad)
 
     make.__name__ = make.__qualname__ = name
     make.__doc__ = f"A tensor of the given size filled with {doc}."
@@ -101,11 +143,11 @@ def _at(array, target):
         return array
     from ..backends import backend_for
 
-    return backend_for(target.type).to_backend(np.asarray(array), target)
+    return backend_for(target.type).to_backend(as_array(array), target)
 
 
-rand, rand_like = _factory("rand", _uniform, "uniform numbers in [0, 1)")
-randn, randn_like = _factory("randn", _normal, "standard normal numbers")
+rand, rand_like = _factory("rand", _uniform, "uniform numbers in [0, 1)", "check_uniform_bounds")
+randn, randn_like = _factory("randn", _normal, "standard normal numbers", "normal_kernel_cpu")
 
 
 @function("randint")
@@ -125,13 +167,19 @@ def randint(
     """Integers in [low, high): ``randint(high, size)`` or ``randint(low, high, size)``."""
     if size is None:
         low, high, size = 0, low, high
+    if isinstance(size, int):
+        raise TypeError(
+            f"randint(): argument 'size' (position 2) must be tuple of ints, not {type(size).__name__}"
+        )
     if high <= low:
         raise RuntimeError(
             f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
         )
     _, d, target = place(dtype or dtypes.int64, device, out)
-    values = rng_of(generator).integers(low, high, sizes((size,)), dtype=np.int64).astype(d)
-    return finish(_at(np.asarray(values), target), requires_grad, out)
+    values = draw_for(
+        generator, target, lambda rng: rng.integers(low, high, sizes((size,)), dtype=np.int64)
+    )
+    return finish(_at(as_array(values).astype(d), target), requires_grad, out)
 
 
 @function("randint_like")
@@ -172,8 +220,11 @@ def randperm(
     pin_memory=False,
 ):
     """A random permutation of 0..n-1."""
+    if n < 0:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
     _, d, target = place(dtype, device, out)
-    return finish(_at(rng_of(generator).permutation(n).astype(d), target), requires_grad, out)
+    order = draw_for(generator, target, lambda rng: rng.permutation(n).astype(d))
+    return finish(_at(order, target), requires_grad, out)
 
 
 @function("normal")
@@ -191,56 +242,109 @@ def normal(
 ):
     """Normal numbers; `mean` and `std` are tensors (elementwise) or numbers with `size`."""
     if size is not None:
+        _check_std(std)
         _, d, target = place(dtype, device, out)
-        return finish(
-            _at(
-                np.asarray(
-                    _normal(rng_of(generator), sizes((size,)), d) * d.type(std) + d.type(mean), d
-                ),
-                target,
-            ),
-            requires_grad,
-            out,
+        values = draw_for(
+            generator,
+            target,
+            lambda rng: _normal(rng, sizes((size,)), d) * d.type(std) + d.type(mean),
         )
+        return finish(_at(as_array(values).astype(d, copy=False), target), requires_grad, out)
     some: Any = mean if isinstance(mean, Tensor) else std
-    shape = np.broadcast_shapes(*(t._array.shape for t in (mean, std) if isinstance(t, Tensor)))
-    noise = finish(_at(_normal(rng_of(generator), shape, some._array.dtype), some.device))
-    value = noise * (std.detach() if isinstance(std, Tensor) else std) + (
-        mean.detach() if isinstance(mean, Tensor) else mean
+    if not isinstance(some, Tensor):
+        raise need_tensor("normal", mean, "mean")
+    _check_std(std)
+    arrays = [t.detach() if isinstance(t, Tensor) else t for t in (mean, std)]
+    shapes = [t._array.shape for t in arrays if isinstance(t, Tensor)]
+    refusal = errors.broadcast(shapes[0], shapes[-1])
+    if refusal is not None:
+        raise refusal
+    wide, d = np.broadcast_shapes(*shapes), some._array.dtype
+    noise = finish(
+        _at(draw_for(generator, some.device, lambda rng: _normal(rng, wide, d)), some.device)
     )
-    return write_out(out, value)
+    values = (noise * arrays[1] + arrays[0])._array
+    return finish(values, out=out)
+
+
+def _check_std(std) -> None:
+    """RuntimeError for a negative standard deviation."""
+    if isinstance(std, Tensor):
+        if std.is_complex():
+            raise RuntimeError("normal expects standard deviation to be non-complex")
+        if not bool((std._array >= 0).all()):
+            raise RuntimeError("normal expects all elements of std >= 0.0")
+    elif std < 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
+
+
+def _check_chances(chance) -> None:
+    """RuntimeError unless all probabilities are in [0, 1]."""
+    if isinstance(chance, Tensor):
+        if not bool(((chance._array >= 0) & (chance._array <= 1)).all()):
+            raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
+    elif not 0 <= chance <= 1:
+        raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={chance}")
+
+
+def _floats_only(tensor: Tensor, label: str) -> None:
+    if tensor._array.dtype.kind not in "fV":
+        kind = tensor.dtype.tensor_type.removesuffix("Tensor")
+        raise NotImplementedError(f"\"{label}\" not implemented for '{kind}'")
 
 
 @function("bernoulli", method=True)
 def bernoulli(input, p=None, *, generator=None, out=None):
     """1 with probability `p` (or the element of `input`), else 0; not differentiable."""
-    chance = input._array if p is None else (p._array if isinstance(p, Tensor) else p)
-    if (
-        p is None
-        and input._array.size
-        and not bool(((input._array >= 0) & (input._array <= 1)).all())
-    ):
-        raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
-    draws = _at(rng_of(generator).random(input._array.shape), input.device)
-    return finish((draws < chance).astype(input._array.dtype), out=out)
+    if not isinstance(input, Tensor):
+        raise need_tensor("bernoulli", input)
+    if p is None:
+        _floats_only(input, "bernoulli_tensor_cpu_p_")
+    chance = input if p is None else p
+    _check_chances(chance)
+    draws = draw_for(generator, input.device, lambda rng: rng.random(input._array.shape))
+    values = (draws < getattr(chance, "_array", chance)).astype(input._array.dtype)
+    return finish(values if out is None else values.astype(out._array.dtype), out=out)
 
 
 @function("poisson")
 def poisson(input, generator=None):
     """Poisson numbers with the rates in `input`; not differentiable."""
-    from ..core.tensor import to_host
-
+    if not isinstance(input, Tensor):
+        raise need_tensor("poisson", input)
+    _floats_only(input, "poisson_cpu")
     rates = to_host(input._array)
-    return finish(
-        _at(np.asarray(rng_of(generator).poisson(rates)).astype(rates.dtype), input.device)
-    )
+    if not (rates >= 0).all():
+        raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
+    rng = draw_for(generator, input.device, _on_host)
+    values = np.asarray(rng.poisson(rates.astype(np.float64))).astype(rates.dtype)
+    return finish(_at(values, input.device))
+
+
+@function("binomial")
+def binomial(count, prob, generator=None):
+    """Numbers of successes in `count` trials of probability `prob`, floating tensors; not differentiable."""
+    for i, (name, t) in enumerate((("count", count), ("prob", prob))):
+        if not isinstance(t, Tensor):
+            raise need_tensor("binomial", t, name, i + 1)
+        _floats_only(t, "binomial_cpu")
+    trials, chances = np.broadcast_arrays(*(to_host(t._array) for t in (count, prob)))
+    rng = draw_for(generator, count.device, _on_host)
+    values = rng.binomial(trials.astype(np.int64), chances.astype(np.float64))
+    return finish(_at(np.asarray(values).astype(trials.dtype), count.device))
 
 
 @function("multinomial", method=True)
 def multinomial(input, num_samples, replacement=False, *, generator=None, out=None):
     """Indices drawn with the (unnormalised) probabilities in each row of `input`; int64, not differentiable."""
-    from ..core.tensor import to_host
-
+    if not input.is_floating_point():
+        raise RuntimeError(
+            "multinomial only supports floating-point dtypes for input, got: "
+            + input.dtype.tensor_type.removesuffix("Tensor")
+        )
+    if out is not None and out.dtype is not dtypes.int64:
+        kind = out.dtype.tensor_type.removesuffix("Tensor")
+        raise RuntimeError(f"multinomial expects Long tensor out, got: {kind}")
     weights = to_host(input._array).astype(np.float64)
     if weights.ndim not in (1, 2):
         raise RuntimeError("prob_dist must be 1 or 2 dim")
@@ -251,11 +355,11 @@ def multinomial(input, num_samples, replacement=False, *, generator=None, out=No
     rows = weights.reshape(-1, weights.shape[-1])
     if (rows.sum(1) <= 0).any():
         raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
-    if not replacement and ((rows > 0).sum(1) < num_samples).any():
+    if not replacement and num_samples > weights.shape[-1]:
         raise RuntimeError(
             "cannot sample n_sample > prob_dist.size(-1) samples without replacement"
         )
-    rng = rng_of(generator)
+    rng = draw_for(generator, input.device, _on_host)
     if replacement:
         edges = np.cumsum(rows, 1)
         draws = rng.random((rows.shape[0], num_samples)) * edges[:, -1:]
@@ -271,90 +375,164 @@ def multinomial(input, num_samples, replacement=False, *, generator=None, out=No
     )
 
 
-random_fill = declare(
-    "random_fill", lambda xp, self, *, values: xp.asarray(values).astype(self.dtype), jvp="elementwise",
-    self=lambda F, g: F.zeros_like(g), samples=lambda t: [(t(3), np.ones(3)), (t(0), np.ones(0))],
-)  # fmt: skip
+def _declare_draw(name: str, node: str):
+    """An op whose result is drawn, whatever its argument holds: no gradient flows to that."""
+    return declare(
+        name, lambda xp, self, *, values: xp.asarray(values).astype(self.dtype, copy=False), node=node,
+        jvp="elementwise", self=lambda F, g: F.zeros_like(g), integer_results=True,
+        samples=lambda t: [(t(3), np.ones(3)), (t(0), np.ones(0))],
+    )  # fmt: skip
+
+
+_NODES = {
+    "bernoulli_tensor_": "BernoulliBackward1", "bernoulli_": "BernoulliBackward2", "normal_": "NormalBackward0",
+    "uniform_": "UniformBackward0", "exponential_": "ExponentialBackward0", "geometric_": "GeometricBackward0",
+    "cauchy_": "CauchyBackward0", "log_normal_": "LogNormalBackward0", "random_": "RandomBackward2",
+    "random_to_": "RandomBackward1", "random_from_": "RandomBackward0",
+}  # fmt: skip
+_DRAWS = {name: _declare_draw("draw_" + name.rstrip("_"), node) for name, node in _NODES.items()}
 
 
 def _fill(tensor: Tensor, values, name: str) -> Tensor:
     """Write drawn values into `tensor` in place; no gradient flows to what it held before."""
-    return inplace(random_fill, tensor, (), (_at(np.asarray(values), tensor.device),))
+    return inplace(_DRAWS[name], tensor, (), (_at(values, tensor.device),))
 
 
 @method()
 def uniform_(self, from_=0.0, to=1.0, *, generator=None, **kw):
     """Fill with uniform numbers in [from, to)."""
     low = kw.get("from", from_)
-    return _fill(
-        self, _uniform(rng_of(generator), self._array.shape, self._array.dtype, low, to), "uniform_"
-    )
+    _refuse_kind(self, "check_uniform_bounds")
+    if low > to:
+        raise RuntimeError(
+            f"uniform_ expects to return a [from, to) range, but found from={low} > to={to}"
+        )
+    shape, d = self._array.shape, self._array.dtype
+    values = draw_for(generator, self.device, lambda rng: _uniform(rng, shape, d, low, to))
+    return _fill(self, values, "uniform_")
+
+
+def _refuse_kind(tensor: Tensor, label: str) -> None:
+    """NotImplementedError for integer and bool tensors."""
+    if tensor._array.dtype.kind in "iub":
+        kind = tensor.dtype.tensor_type.removesuffix("Tensor")
+        raise NotImplementedError(f"\"{label}\" not implemented for '{kind}'")
 
 
 @method()
 def normal_(self, mean=0.0, std=1.0, *, generator=None):
     """Fill with normal numbers."""
     if std < 0:
-        raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
+    _refuse_kind(self, "normal_kernel_cpu")
     d = self._array.dtype
-    return _fill(
-        self,
-        _normal(rng_of(generator), self._array.shape, d) * d.type(std) + d.type(mean),
-        "normal_",
+    values = draw_for(
+        generator,
+        self.device,
+        lambda rng: _normal(rng, self._array.shape, d) * d.type(std) + d.type(mean),
     )
+    return _fill(self, values, "normal_")
 
 
 @method()
 def bernoulli_(self, p=0.5, *, generator=None):
-    """Fill with 1 with probability p, else 0."""
+    """Fill with 1 with probability p (a number or a tensor), else 0."""
+    _check_chances(p)
     chance = p._array if isinstance(p, Tensor) else p
-    return _fill(self, rng_of(generator).random(self._array.shape) < chance, "bernoulli_")
+    draws = draw_for(generator, self.device, lambda rng: rng.random(self._array.shape) < chance)
+    return _fill(self, draws, "bernoulli_tensor_" if isinstance(p, Tensor) else "bernoulli_")
 
 
 @method()
 def random_(self, from_=0, to=None, *, generator=None, **kw):
     """Fill with integers in [from, to)."""
     low = kw.get("from", from_)
+    name = "random_from_"
     if to is None and low and "from" not in kw:
-        low, to = 0, low
+        low, to, name = 0, low, "random_to_"
     if to is None:
+        name = "random_"
         kind = self._array.dtype
         to = (
             2
             if kind.kind == "b"
             else np.iinfo(kind).max
             if kind.kind in "iu"
-            else 2 ** (np.finfo(kind).nmant + 1)
+            else 2 ** (ml_dtypes.finfo(kind).nmant + 1)
         )
-    return _fill(self, rng_of(generator).integers(low, to, self._array.shape), "random_")
+    if low >= to:
+        raise RuntimeError(
+            f"random_ expects 'from' to be less than 'to', but got from={low} >= to={to}"
+        )
+    values = draw_for(generator, self.device, lambda rng: rng.integers(low, to, self._array.shape))
+    return _fill(self, values, name)
 
 
-def _sampler(name: str, draw, doc: str) -> None:
+def _sampler(name: str, draw, doc: str, check) -> None:
     def fill(self, *args, generator=None, **kwargs):
-        return _fill(self, draw(rng_of(generator), self._array.shape, *args, **kwargs), name)
+        check(self, *args, **kwargs)
+        values = draw_for(
+            generator, self.device, lambda rng: draw(rng, self._array.shape, *args, **kwargs)
+        )
+        return _fill(self, values, name)
 
     fill.__name__ = fill.__qualname__ = name
     fill.__doc__ = f"Fill with numbers from {doc}."
     setattr(Tensor, name, fill)
 
 
+def _continuous(tensor: Tensor, name: str) -> None:
+    if not tensor.is_floating_point():
+        raise RuntimeError(
+            f"{name} distribution is a continuous probability distribution. dtype must be a floating point but you "
+            f"specified {tensor.dtype.tensor_type.removesuffix('Tensor')}"
+        )
+
+
+def _check_exponential(tensor, lambd=1.0):
+    _continuous(tensor, "Exponential")
+    if not lambd > 0:
+        raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
+
+
+def _check_geometric(tensor, p):
+    if not 0 < p < 1:
+        raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
+
+
+def _check_cauchy(tensor, median=0.0, sigma=1.0):
+    _continuous(tensor, "Cauchy")
+    if not sigma > 0:
+        raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
+
+
+def _check_log_normal(tensor, mean=1.0, std=2.0):
+    if not std > 0:
+        raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
+    _refuse_kind(tensor, "log_normal_cpu")
+
+
 _sampler(
     "exponential_",
     lambda r, s, lambd=1.0: r.exponential(1.0 / lambd, s),
     "the exponential distribution of rate lambd",
+    _check_exponential,
 )
 _sampler(
     "geometric_",
     lambda r, s, p: r.geometric(p, s),
     "the geometric distribution: trials up to the first success",
+    _check_geometric,
 )
 _sampler(
     "cauchy_",
     lambda r, s, median=0.0, sigma=1.0: median + sigma * r.standard_cauchy(s),
     "the Cauchy distribution",
+    _check_cauchy,
 )
 _sampler(
     "log_normal_",
     lambda r, s, mean=1.0, std=2.0: r.lognormal(mean, std, s),
     "the log-normal distribution",
+    _check_log_normal,
 )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import builtins
 import math
 import operator
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from ..core import dtypes
 from ..core.formulas import formula_function
 from ..core.op import declare
 from ..core.tensor import Tensor, wrap_dim
-from .expose import function, write_out
+from .expose import function, need_tensor, write_out
 
 F4, F8 = dtypes.float32.np, dtypes.float64.np
 I8 = dtypes.int64.np
@@ -39,6 +39,13 @@ def dims_of(dim, ndim: int) -> tuple[int, ...]:
         twice = next(d for d in dims if dims.count(d) > 1)
         raise RuntimeError(f"dim {twice} appears multiple times in the list of dims")
     return dims if ndim else ()
+
+
+def dims_in(name: str, input, dim) -> tuple[int, ...]:
+    """`dims_of` for the argument `dim` of the public function `name`; TypeError unless `input` is a tensor."""
+    if not isinstance(input, Tensor):
+        raise need_tensor(name, input)
+    return dims_of(dim, input._array.ndim)
 
 
 def kept(shape, dim: tuple) -> tuple:
@@ -68,9 +75,11 @@ def spread(F, x, shape, dim, keepdim):
     return F.expand(x if keepdim or not dim else F.reshape(x, kept(shape, dim)), shape)
 
 
-def result_dtype(input: Tensor, dtype) -> Tensor:
-    """`input` in the dtype asked for."""
-    return input if dtype is None else input.to(dtype)
+def result_dtype(input: Tensor, dtype, out: Tensor | None = None) -> tuple[Tensor, Any]:
+    """`input` in the dtype asked for, by `dtype` or by the tensor given as ``out=``, and that dtype (or None)."""
+    if dtype is None and out is not None:
+        dtype = out.dtype
+    return (input if dtype is None else input.to(dtype)), dtype
 
 
 # -- sum and mean ------------------------------------------------------------------------------------------------
@@ -91,7 +100,7 @@ def _row_sums(array, n: int):
     return array.reshape(-1, n).dot(ones)
 
 
-def _sum_floats(xp, self, dim, keepdim: bool):
+def sum_floats(xp, self, dim, keepdim: bool):
     """The sum of a float32 or float64 array; trailing dimensions of large arrays are summed by BLAS, in short rows.
 
     Rows are at most 1024 long and their sums are added pairwise, so the error stays that of NumPy's own sum.
@@ -119,13 +128,13 @@ def _sum_floats(xp, self, dim, keepdim: bool):
 def _sum(xp, self, *, dim, keepdim):
     d = self.dtype
     if d is F4 or d is F8:
-        return _sum_floats(xp, self, dim, keepdim)
+        return sum_floats(xp, self, dim, keepdim)
     if d.kind in "iub":
         return xp.add.reduce(self, dim or None, I8, None, keepdim)
     wide = xp.wide(self)
     if wide is self:
         return xp.add.reduce(self, dim or None, None, None, keepdim)
-    return _sum_floats(xp, wide, dim, keepdim).astype(d)
+    return sum_floats(xp, wide, dim, keepdim).astype(d)
 
 
 def _sum_all(xp, self):
@@ -137,7 +146,7 @@ def _sum_all(xp, self):
 def _mean(xp, self, *, dim, keepdim):
     d, n = self.dtype, count(self.shape, dim)
     if d is F4 or d is F8:
-        total = _sum_floats(xp, self, dim, keepdim)
+        total = sum_floats(xp, self, dim, keepdim)
         return total / n if n else total * math.nan
     wide = xp.wide(self)
     total = xp.add.reduce(wide, dim or None, None, None, keepdim)
@@ -188,7 +197,9 @@ def sum(input, dim=None, keepdim=False, *, dtype=None, out=None, axis=None, keep
     """
     if dim is None and dtype is None and out is None and axis is None and not (keepdim or keepdims):
         return sum_all.call(input)
-    x = result_dtype(input, dtype)
+    if not isinstance(input, Tensor):
+        raise need_tensor("sum", input)
+    x, dtype = result_dtype(input, dtype, out)
     if dim is None and axis is None and not (keepdim or keepdims):
         result = sum_all.call(x)
     else:
@@ -201,6 +212,8 @@ def sum(input, dim=None, keepdim=False, *, dtype=None, out=None, axis=None, keep
 @function("mean", method=True)
 def mean(input, dim=None, keepdim=False, *, dtype=None, out=None, axis=None, keepdims=False):
     """The mean over all elements, or over the dimension(s) `dim`. Integer input needs a floating `dtype`."""
+    if not isinstance(input, Tensor):
+        raise need_tensor("mean", input)
     x = input if dtype is None else input.to(dtype)
     if x._array.dtype not in dtypes.DIFFERENTIABLE:
         what = "could not infer output dtype. Input dtype" if dtype is None else "optional dtype"
@@ -238,20 +251,26 @@ nansum_op = declare(
 
 
 @function("nansum", method=True)
-def nansum(input, dim=None, keepdim=False, *, dtype=None, out=None):
+def nansum(input, dim=None, keepdim=False, *, dtype=None, out=None, axis=None, keepdims=False):
     """The sum with nan counted as zero."""
+    dims = dims_in("nansum", input, dim if axis is None else axis)
     if input.is_complex():
         raise RuntimeError("nansum on CPU does not support complex inputs")
-    x = result_dtype(input, dtype)
-    result = nansum_op.call(x, dims_of(dim, x.ndim), keepdim)
+    x, dtype = result_dtype(input, dtype, out)
+    if x.dtype.category < dtypes.FLOATING <= input.dtype.category:
+        raise NotImplementedError(f"\"nansum_cpu\" not implemented for '{_legacy(x.dtype)}'")
+    result = nansum_op.call(x, dims, keepdim or keepdims)
     if dtype is not None and dtype is not result.dtype:
         result = result.to(dtype)
     return write_out(out, result)
 
 
 @function("nanmean", method=True)
-def nanmean(input, dim=None, keepdim=False, *, dtype=None, out=None):
+def nanmean(input, dim=None, keepdim=False, *, dtype=None, out=None, axis=None, keepdims=False):
     """The mean of the elements that are not nan."""
+    if not isinstance(input, Tensor):
+        raise need_tensor("nanmean", input)
+    dim, keepdim = dim if axis is None else axis, keepdim or keepdims
     if input._array.dtype not in dtypes.DIFFERENTIABLE:
         raise RuntimeError(
             f"nanmean(): expected input to have floating point or complex dtype but got {_legacy(input.dtype)}"
@@ -333,171 +352,26 @@ prod_dim = declare(
 
 
 @function("prod", method=True)
-def prod(input, dim=None, keepdim=False, *, dtype=None, out=None):
+def prod(input, dim=None, keepdim=False, *, dtype=None, out=None, axis=None, keepdims=False):
     """The product of all elements, or over the dimension `dim` (an int). Exact gradients where elements are zero."""
-    x = result_dtype(input, dtype)
+    if not isinstance(input, Tensor):
+        raise need_tensor("prod", input)
+    x, dtype = result_dtype(input, dtype, out)
+    dim = axis if dim is None else dim
     result = (
         prod_all.call(x)
         if dim is None
-        else prod_dim.call(x, dims_of(operator.index(dim), x.ndim), keepdim)
+        else prod_dim.call(x, dims_of(operator.index(dim), x.ndim), keepdim or keepdims)
     )
     if dtype is not None and dtype is not result.dtype:
         result = result.to(dtype)
     return write_out(out, result)
 
 
-# -- variance and standard deviation -----------------------------------------------------------------------------
-
-
-def _freedom(n: int, correction):
-    """The degrees of freedom, an int where possible: half types stay themselves when divided by it."""
-    return n - int(correction) if correction == int(correction) else n - correction
-
-
-def _moments(xp, self, dim, correction, keepdim):
-    """(variance, mean), the mean with its dimensions kept; in the wide type."""
-    real = self.dtype is F4 or self.dtype is F8
-    wide = self if real else xp.wide(self)
-    n, axis = count(self.shape, dim), dim or None
-    mean = _sum_floats(xp, self, dim, True) if real else xp.add.reduce(wide, axis, None, None, True)
-    mean = mean / n if n else mean * math.nan
-    d = wide - mean
-    if real and d.ndim:
-        d = xp.multiply(d, d, out=d)
-        total = _sum_floats(xp, d, dim, keepdim)
-    else:
-        d = d.real * d.real + d.imag * d.imag
-        total = xp.add.reduce(d, axis, None, None, keepdim)
-    free = n - correction if correction.__class__ is int else _freedom(n, correction)
-    free = free if free > 0 else 0
-    return total / (free or xp.zeros((), total.dtype)), mean
-
-
-def _var(xp, self, *, dim, correction, keepdim):
-    var = _moments(xp, self, dim, correction, keepdim)[0]
-    return var.astype(self.dtype) if var.dtype.itemsize > self.dtype.itemsize else var
-
-
-def _std(xp, self, *, dim, correction, keepdim):
-    std = xp.sqrt(_moments(xp, self, dim, correction, keepdim)[0])
-    return std.astype(self.dtype) if std.dtype.itemsize > self.dtype.itemsize else std
-
-
-def _with_mean(root: bool):
-    def forward(xp, self, *, dim, correction, keepdim):
-        var, mean = _moments(xp, self, dim, correction, keepdim)
-        if root:
-            var = xp.sqrt(var)
-        if not keepdim:
-            mean = mean.reshape(var.shape)
-        half = self.dtype.itemsize == 2
-        return (
-            (var.astype(self.dtype), mean.astype(self.dtype)) if half else (xp.asarray(var), mean)
-        )
-
-    return forward
-
-
-def _var_self(F, g, self, dim, correction, keepdim):
-    n = count(self.shape, dim)
-    free = _freedom(n, correction)
-    scaled = F.keep_dims(g, self.shape, dim, keepdim) * 2
-    scaled = scaled / free if free else scaled * math.inf
-    return scaled * (self - F.mean(self, dim, True))
-
-
-def _std_self(F, g, result, self, dim, correction, keepdim):
-    zero = result == 0
-    half = F.where(zero, 0, g / (2 * F.where(zero, 1, result)))
-    return _var_self(F, half, self, dim, correction, keepdim)
-
-
-def _with_mean_self(root: bool):
-    def both(F, gs, self, result0, dim, correction, keepdim):
-        total = None
-        if gs[0] is not None:
-            total = (
-                _std_self(F, gs[0], result0, self, dim, correction, keepdim)
-                if root
-                else _var_self(F, gs[0], self, dim, correction, keepdim)
-            )
-        if gs[1] is None:
-            return total
-        part = F.spread(gs[1] / builtins.max(count(self.shape, dim), 1), self.shape, dim, keepdim)
-        return part if total is None else total + part
-
-    if root:
-        return both
-    return lambda F, gs, self, dim, correction, keepdim: both(
-        F, gs, self, None, dim, correction, keepdim
-    )
-
-
-def _moment_samples(t):
-    return [
-        (t(3, 4), (1,), 1, False), (t(2, 3, 4), (0, 2), 0, True), (t(5), (), 1, False), (t(2, 3, 2), (), 2, True),
-        (t(0, 3), (1,), 1, False),
-    ]  # fmt: skip
-
-
-var_op = declare("var", _var, self=_var_self, complex=True, samples=_moment_samples)
-std_op = declare("std", _std, self=_std_self, complex=True, samples=_moment_samples)
-var_mean_op = declare(
-    "var_mean",
-    _with_mean(False),
-    n_out=2,
-    self=_with_mean_self(False),
-    complex=True,
-    samples=_moment_samples,
-)
-std_mean_op = declare(
-    "std_mean",
-    _with_mean(True),
-    n_out=2,
-    self=_with_mean_self(True),
-    complex=True,
-    samples=_moment_samples,
-)
-
-
-def _moment(op, input, dim, unbiased, keepdim, correction, out, axis=None):
-    if input._array.dtype not in dtypes.DIFFERENTIABLE:
-        raise RuntimeError("std and var only support floating point and complex dtypes")
-    if isinstance(dim, bool):  # var(input, unbiased)
-        dim, unbiased = None, dim
-    if unbiased is not None:
-        correction = 1 if unbiased else 0
-    elif correction is None:
-        correction = 1
-    result = op.call(input, dims_of(axis if dim is None else dim, input.ndim), correction, keepdim)
-    return write_out(out, result) if out is not None else result
-
-
-def _publish_moment(op, text: str):
-    def moment(
-        input, dim=None, unbiased=None, keepdim=False, *, correction=None, out=None, axis=None
-    ):
-        return _moment(op, input, dim, unbiased, keepdim, correction, out, axis)
-
-    moment.__name__ = moment.__qualname__ = op.name
-    moment.__doc__ = (
-        f"The {text} over the dimension(s) `dim` (all by default).\n\n"
-        "    correction: the divisor is the number of elements minus this (default 1); ``unbiased=False`` means 0.\n"
-        "    The gradient of the standard deviation of equal values is 0."
-    )
-    return function(op.name, method=not op.name.endswith("_mean"))(moment)
-
-
-var = _publish_moment(var_op, "variance")
-std = _publish_moment(std_op, "standard deviation")
-var_mean = _publish_moment(var_mean_op, "variance and the mean, as a tuple,")
-std_mean = _publish_moment(std_mean_op, "standard deviation and the mean, as a tuple,")
-
-
 # -- logic and counting ------------------------------------------------------------------------------------------
 
 
-def _logical(method: str):
+def _logical_kernel(method: str):
     def forward(xp, self, *, dim, keepdim):
         out = getattr(self if self.dtype.kind != "V" else self != 0, method)(
             dim or None, keepdims=keepdim
@@ -510,7 +384,7 @@ def _logical(method: str):
 all_op, any_op = (
     declare(
         name,
-        _logical(name),
+        _logical_kernel(name),
         nondifferentiable="bool",
         samples=lambda t: [(t(3, 4), (1,), False), (t(2, 3), (), True), (t(0, 3), (0,), False)],
     )
@@ -532,28 +406,39 @@ count_nonzero_op = declare(
 )
 
 
+def _logical(op, input, dim, keepdim: bool, out):
+    """all or any; over no dimension at all they are a test of each element."""
+    dims = dims_in(op.name, input, dim)
+    if not dims and dim is not None and input.ndim:
+        result = input != 0
+        result = result.to(input.dtype) if input.dtype is dtypes.uint8 else result
+    else:
+        result = op.call(input, dims, keepdim)
+    if out is not None and out.dtype not in (dtypes.bool_, dtypes.uint8):
+        raise RuntimeError(
+            f"{op.name} only supports bool tensor for result, got: {_legacy(out.dtype)}"
+        )
+    return result if out is None else write_out(out, result)
+
+
 @function("all", method=True)
 def all(input, dim=None, keepdim=False, *, out=None, axis=None, keepdims=False):
     """Whether all elements (along `dim`) are true; bool, uint8 for uint8 tensors."""
-    result = all_op.call(
-        input, dims_of(dim if axis is None else axis, input.ndim), keepdim or keepdims
-    )
-    return result if out is None else write_out(out, result)
+    return _logical(all_op, input, dim if axis is None else axis, keepdim or keepdims, out)
 
 
 @function("any", method=True)
 def any(input, dim=None, keepdim=False, *, out=None, axis=None, keepdims=False):
     """Whether any element (along `dim`) is true; bool, uint8 for uint8 tensors."""
-    result = any_op.call(
-        input, dims_of(dim if axis is None else axis, input.ndim), keepdim or keepdims
-    )
-    return result if out is None else write_out(out, result)
+    return _logical(any_op, input, dim if axis is None else axis, keepdim or keepdims, out)
 
 
 @function("count_nonzero", method=True)
-def count_nonzero(input, dim=None):
+def count_nonzero(input, dim=None, *, axis=None):
     """The number (int64) of elements that are not zero, over the dimension(s) `dim` (all by default)."""
-    return count_nonzero_op.call(input, dims_of(dim, input.ndim))
+    return count_nonzero_op.call(
+        input, dims_in("count_nonzero", input, dim if axis is None else axis)
+    )
 
 
 # -- log of the sum of exponentials ------------------------------------------------------------------------------
@@ -583,6 +468,10 @@ logsumexp_op = declare(
 
 
 @function("logsumexp", method=True)
-def logsumexp(input, dim, keepdim=False, *, out=None):
+def logsumexp(input, dim=None, keepdim=False, *, out=None, axis=None, keepdims=False):
     """``log(sum(exp(input)))`` over the dimension(s) `dim`, without overflow."""
-    return write_out(out, logsumexp_op.call(input, dims_of(dim, input.ndim), keepdim))
+    dim = axis if dim is None else dim
+    if dim is None:
+        raise TypeError("logsumexp(): argument 'dim' must be tuple of ints, not NoneType")
+    dims = dims_in("logsumexp", input, dim)
+    return write_out(out, logsumexp_op.call(input, dims, keepdim or keepdims))

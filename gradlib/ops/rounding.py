@@ -6,7 +6,9 @@ from typing import Any
 
 from ..core.inplace import inplace
 from ..core.op import Op, declare
-from .expose import function, method, write_out
+from ._blocks import kind_name
+from .absolute import sign_kernel
+from .expose import function, method, write_exact
 from .pointwise import pointwise, unary
 
 # -- rounding and sign -------------------------------------------------------------------------------------------
@@ -14,6 +16,8 @@ from .pointwise import pointwise, unary
 
 def _keeps_integers(name):
     def forward(xp, self):
+        if self.dtype.kind == "b":
+            raise NotImplementedError(f"\"{name}_vml_cpu\" not implemented for 'Bool'")
         return self.copy() if self.dtype.kind in "iub" else getattr(xp, name)(self)
 
     return forward
@@ -28,6 +32,7 @@ def step(name: str, *aliases: str, forward: Any = None, domain: tuple = (0.1, 0.
         forward=forward or _keeps_integers(name),
         promote="same",
         domain=domain,
+        exact_out=True,
     )
 
 
@@ -41,22 +46,33 @@ def _sign(xp, self):
         raise NotImplementedError(
             "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead."
         )
-    return xp.sign(self) if self.dtype.kind != "b" else self.copy()
+    return sign_kernel(xp, self)
+
+
+def _frac(xp, self):
+    if self.dtype.kind in "iub":
+        raise NotImplementedError(f"\"frac_cpu\" not implemented for '{kind_name(self)}'")
+    return self - xp.trunc(self)
+
+
+def _round(xp, self, *, decimals):
+    if self.dtype.kind in "bc":
+        raise NotImplementedError(f"\"round_vml_cpu\" not implemented for '{kind_name(self)}'")
+    return self.copy() if self.dtype.kind in "iu" else xp.round(self, decimals)
 
 
 sign = step("sign", forward=_sign, domain=(0.1, 2.0))
 frac = unary(
     "frac",
     lambda g: g,
-    forward=lambda xp, self: self - xp.trunc(self),
+    forward=_frac,
+    exact_out=True,
     promote="same",
     domain=(0.1, 0.9),
 )
 round_op = declare(
     "round",
-    lambda xp, self, *, decimals: (
-        self.copy() if self.dtype.kind in "iub" else xp.round(self, decimals)
-    ),
+    _round,
     self=lambda F, g: F.zeros_like(g),
     samples=lambda t: [(t(3, 4), 0), (t(4), 2), (t(), 0), (t(0), 0)],
     inplace=True,
@@ -68,7 +84,7 @@ round_op = declare(
 @function("round", method=True)
 def round(input, *, decimals=0, out=None):
     """Round to the nearest number with `decimals` digits after the point; halves go to the even neighbour."""
-    return write_out(out, round_op.call(input, decimals))
+    return write_exact(out, round_op.call(input, decimals))
 
 
 @method("round_")
@@ -77,17 +93,35 @@ def round_(self, *, decimals=0):
     return inplace(round_op, self, (), (decimals,))
 
 
+def _nextafter(xp, self, other):
+    if self.dtype.kind not in "fV":
+        raise NotImplementedError(f"\"nextafter_cpu\" not implemented for '{kind_name(self)}'")
+    return xp.nextafter(self, other)
+
+
+def _signbit(xp, self):
+    if self.dtype.kind == "c":
+        raise NotImplementedError("signbit is not implemented for complex tensors.")
+    return xp.signbit(self) if self.dtype.kind != "b" else xp.zeros_like(self)
+
+
 signbit = unary(
     "signbit",
     nondifferentiable="bool",
-    forward=lambda xp, self: xp.signbit(self) if self.dtype.kind != "b" else xp.zeros_like(self),
+    forward=_signbit,
     promote="same",
     inplace=False,
+    bool_out="signbit",
 )
 copysign = pointwise(
     "copysign", "copysign", args="self other", promote="float",
     self=lambda F, g, self, result: F.where(self == 0, 0.0, g * F.sign(self) * F.sign(result)),
-    other=lambda F, g: F.zeros_like(g), domain=(0.1, 2.0))  # fmt: skip
+    other=lambda F, g: F.zeros_like(g), domain=(0.1, 2.0), numbers="second", complex=False)  # fmt: skip
 nextafter = pointwise(
-    "nextafter", "nextafter", args="self other", nondifferentiable="its derivative is not defined"
+    "nextafter",
+    _nextafter,
+    self=lambda F, g, self, other: F.where(self == other, 0.0, g),
+    other=lambda F, g: F.zeros_like(g),
+    numbers="none",
+    complex=False,
 )

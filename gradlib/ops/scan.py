@@ -10,8 +10,10 @@ from ..core.formulas import formula_function
 from ..core.inplace import inplace
 from ..core.op import Op, declare
 from ..core.tensor import Tensor, wrap_dim
-from .expose import PUBLIC, function, method, write_out
+from .expose import PUBLIC, function, method, need_tensor, write_out
 from .extrema import grid
+from .reduce import result_dtype
+from .transcendental import logaddexp_kernel
 
 I8 = dtypes.int64.np
 
@@ -105,7 +107,7 @@ cumprod_op = declare(
 def log_weight(F, part, total):
     """exp(part - total): the share of a term in a sum of exponentials, 0 in an empty sum."""
     none = total == -float("inf")
-    return F.exp(part - F.where(none, 0, total))
+    return F.exp(part - F.where(none, 0, total)).conjugate()
 
 
 @formula_function()
@@ -127,11 +129,19 @@ def _logcumsumexp(xp, self, *, dim):
     if self.dtype.kind in "iub":
         kind = dtypes.from_np(self.dtype).tensor_type.removesuffix("Tensor")
         raise NotImplementedError(f"\"logcumsumexp_out_cpu\" not implemented for '{kind}'")
-    return accumulate(xp, "logaddexp", self, dim)
+    if self.dtype.kind != "c" or not self.ndim:
+        return accumulate(xp, "logaddexp", self, dim)
+    out, lead = self.copy(), (slice(None),) * dim
+    for i in range(
+        1, self.shape[dim]
+    ):  # one after the other: it decides the branch of the logarithm
+        here = (*lead, i)
+        out[here] = logaddexp_kernel(xp, out[here], out[(*lead, i - 1)])
+    return out
 
 
 logcumsumexp_op = declare(
-    "logcumsumexp", _logcumsumexp, samples=_SAMPLES,
+    "logcumsumexp", _logcumsumexp, samples=_SAMPLES, complex=True,
     self=lambda F, g, self, dim: F.logcumsumexp_gradient(g, self, dim),
 )  # fmt: skip
 
@@ -183,6 +193,19 @@ def _running_index(ufunc: str):
     return forward
 
 
+def refuse_complex(input: Tensor, name: str) -> None:
+    if input.is_complex():
+        kind = input.dtype.tensor_type.removesuffix("Tensor")
+        raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{kind}'")
+
+
+def _required(name: str, dim, axis) -> int:
+    """The dimension given as `dim` or `axis`; TypeError if there is none."""
+    if dim is None and axis is None:
+        raise TypeError(f'{name}() missing 1 required positional arguments: "dim"')
+    return operator.index(axis if dim is None else dim)
+
+
 def _running(name: str, ufunc: str, result_type) -> None:
     find = declare(
         name + "_index",
@@ -196,8 +219,12 @@ def _running(name: str, ufunc: str, result_type) -> None:
         jvp=lambda F, self_t, indices, dim: F.take_same(self_t, indices, dim),
     )  # fmt: skip
 
-    def call(input, dim, *, out=None):
-        d = wrap_dim(operator.index(dim), input.ndim)
+    def call(input, dim=None, *, out=None, axis=None):
+        if not isinstance(input, Tensor):
+            raise need_tensor(name, input)
+        d = wrap_dim(_required(name, dim, axis), input.ndim)
+        if input.ndim and input.numel():
+            refuse_complex(input, name)
         indices = find.call(input, d)
         return write_out(out, result_type(take.call(input, indices, d), indices))
 
@@ -218,12 +245,12 @@ _running("cummin", "minimum", return_types.cummin)
 
 def _publish(op: Op, text: str) -> None:
     def call(input, dim=None, *, dtype=None, out=None, axis=None):
-        x = input if dtype is None else input.to(dtype)
-        if dim is None:
-            if axis is None:
-                raise TypeError(f'{op.name}() missing 1 required positional arguments: "dim"')
-            dim = axis
-        result = op.call(x, wrap_dim(operator.index(dim), x.ndim))
+        if not isinstance(input, Tensor):
+            raise need_tensor(op.name, input)
+        x, dtype = result_dtype(input, dtype, out)
+        result = op.call(x, wrap_dim(_required(op.name, dim, axis), x.ndim))
+        if out is not None and out.dtype is dtypes.bool_ and x.ndim:
+            raise NotImplementedError(f"\"{op.name}_out_cpu\" not implemented for 'Bool'")
         if dtype is not None and dtype is not result.dtype:
             result = result.to(dtype)
         return result if out is None else write_out(out, result)
@@ -244,9 +271,12 @@ _publish(cumprod_op, "running product")
 
 
 @function("logcumsumexp", method=True)
-def logcumsumexp(input, dim, *, out=None):
+def logcumsumexp(input, dim=None, *, out=None, axis=None):
     """The logarithm of the running sum of exponentials along `dim`, without overflow."""
-    return write_out(out, logcumsumexp_op.call(input, wrap_dim(operator.index(dim), input.ndim)))
+    if not isinstance(input, Tensor):
+        raise need_tensor("logcumsumexp", input)
+    d = wrap_dim(_required("logcumsumexp", dim, axis), input.ndim)
+    return write_out(out, logcumsumexp_op.call(input, d))
 
 
 @function("diff", method=True)
@@ -257,7 +287,7 @@ def diff(input, n=1, dim=-1, prepend=None, append=None, *, out=None):
     if n < 0:
         raise RuntimeError(f"order must be non-negative but got {n}")
     d = wrap_dim(dim, input.ndim)
-    if prepend is not None or append is not None:
+    if n and (prepend is not None or append is not None):
         input = PUBLIC["cat"]([t for t in (prepend, input, append) if t is not None], d)
     for _ in range(min(n, input.shape[d])):
         late, early = input.narrow(d, 1, input.shape[d] - 1), input.narrow(d, 0, input.shape[d] - 1)
@@ -344,6 +374,10 @@ def gradient(input, *, spacing=1, dim=None, edge_order=1):
         raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
     dims = range(input.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim
     dims = [wrap_dim(d, input.ndim) for d in dims]
+    if len(set(dims)) != len(dims):
+        twice = next(d for d in dims if dims.count(d) > 1)
+        raise RuntimeError(f"dim {twice} appears multiple times in the list of dims")
+    spacing = 1 if spacing is None else spacing
     spacings = list(spacing) if isinstance(spacing, (list, tuple)) else [spacing] * len(dims)
     if len(spacings) != len(dims):
         raise RuntimeError(

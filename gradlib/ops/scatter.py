@@ -1,4 +1,4 @@
-"""gather and the scatter family: reading and writing along one dimension at places given by an index tensor.
+"""The scatter family: writing along one dimension at places given by an index tensor.
 
 Everything is done on flat contiguous memory: `places` turns an index tensor into positions there.
 """
@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 
+from ..backends import backend_of
 from ..core import errors
 from ..core.formulas import formula_function
 from ..core.op import declare
@@ -33,7 +34,7 @@ def places(xp, index, shape: tuple, dim: int):
     grid = None
     for d, n in enumerate(index.shape):
         if d != dim and n > 1:
-            line = xp.arange(0, n * steps[d] or 1, steps[d] or 1)
+            line = xp.arange(0, n * steps[d] or n, steps[d] or 1)
             line = line.reshape((n,) + (1,) * (index.ndim - d - 1)) if d + 1 < index.ndim else line
             grid = line if grid is None else grid + line
     spots = index if steps[dim] == 1 else index.astype("i8", copy=False) * steps[dim]
@@ -77,7 +78,7 @@ def as_index(index) -> Tensor:
     return index if isinstance(index, Tensor) else Tensor._make(index)
 
 
-def _raw(index):
+def raw_index(index):
     return getattr(index, "_array", index)
 
 
@@ -105,39 +106,8 @@ def outside(array, n: int):
 # -- ops ---------------------------------------------------------------------------------------------------------
 
 
-def _gather(xp, self, index, *, dim):
-    return self.reshape(-1).take(places(xp, index, self.shape, dim))
-
-
-def _gather_backward(xp, grad, index, *, shape, dim):
-    return xp.sum_at(shape, places(xp, index, shape, dim), grad)
-
-
-def _sample_index(*shape, n=3):
+def sample_index(*shape, n=3):
     return Tensor._make((np.arange(math.prod(shape)) * 2 % n).reshape(shape))
-
-
-gather_op = declare(
-    "gather", _gather, promote="free", jvp="linear", complex=True,
-    self=lambda F, g, index, self_shape, dim: F.gather_backward(g, index, self_shape, dim),
-    samples=lambda t: [
-        (t(3, 4), _sample_index(2, 3), 0), (t(3, 4), _sample_index(3, 2), 1), (t(), _sample_index(n=1), 0),
-        (t(2, 3), _sample_index(0, 3), 0),
-    ],
-)  # fmt: skip
-gather_backward_op = declare(
-    "gather_backward", _gather_backward, promote="free", jvp="linear", complex=True, node="ScatterAddBackward0",
-    grad=lambda F, g, index, dim: F.gather(g, dim, index),
-    samples=lambda t: [(t(2, 3), _sample_index(2, 3), (3, 4), 0), (t(), _sample_index(n=1), (), 0)],
-)  # fmt: skip
-
-
-@formula_function("gather")
-def _f_gather(F, x, dim, index):
-    """``gather`` for formulas; index is a raw array or a Tensor."""
-    if hasattr(x, "_array"):
-        return gather_op.call(x, as_index(index), dim)
-    return _gather(F.backend, x, _raw(index), dim=dim)
 
 
 def _scatter_into(xp, out, index, src, *, dim):
@@ -176,9 +146,9 @@ def on_copy(kernel):
 
 def _scatter_samples(t):
     return [
-        (t(3, 4), _sample_index(2, 3), t(2, 3), 0), (t(3, 4), _sample_index(3, 1), t(3, 2), 1),
-        (t(), _sample_index(n=1), t(), 0),
-        (t(2, 3), _sample_index(0, 3), t(0, 3), 0),
+        (t(3, 4), sample_index(2, 3), t(2, 3), 0), (t(3, 4), sample_index(3, 1), t(3, 2), 1),
+        (t(), sample_index(n=1), t(), 0),
+        (t(2, 3), sample_index(0, 3), t(0, 3), 0),
     ]  # fmt: skip
 
 
@@ -186,8 +156,8 @@ def _unique_samples(t):
     where = Tensor._make(np.array([[0, 2, 1], [1, 0, 2]]))
     return [
         (t(3, 4), where, t(2, 3), 0),
-        (t(), _sample_index(n=1), t(), 0),
-        (t(2, 3), _sample_index(0, 3), t(0, 3), 0),
+        (t(), sample_index(n=1), t(), 0),
+        (t(2, 3), sample_index(0, 3), t(0, 3), 0),
     ]
 
 
@@ -208,8 +178,8 @@ scatter_value_op = declare(
     "scatter_value", _scatter_value, promote="free", complex=True, node="ScatterBackward1",
     self=lambda F, g, index, dim: F.scatter_value(g, index, dim, 0),
     jvp=lambda F, self_t, index, dim: F.scatter_value(self_t, index, dim, 0),
-    samples=lambda t: [(t(3, 4), _sample_index(2, 3), 0, 2.0), (t(), _sample_index(n=1), 0, 1.0),
-        (t(2, 3), _sample_index(0, 3), 0, 1.0)],
+    samples=lambda t: [(t(3, 4), sample_index(2, 3), 0, 2.0), (t(), sample_index(n=1), 0, 1.0),
+        (t(2, 3), sample_index(0, 3), 0, 1.0)],
 )  # fmt: skip
 scatter_add_op = declare(
     "scatter_add", on_copy(_scatter_add_into), promote="free", jvp="linear", complex=True, samples=_scatter_samples,
@@ -222,7 +192,7 @@ def _f_scatter_add(F, x, dim, index, src):
     """``scatter_add`` for formulas; index is a raw array or a Tensor."""
     if hasattr(src, "_array"):
         return scatter_add_op.call(x, as_index(index), src, dim)
-    return scatter_add_op.forward(F.backend, x, _raw(index), src, dim=dim)
+    return scatter_add_op.forward(F.backend, x, raw_index(index), src, dim=dim)
 
 
 # -- scatter_reduce ----------------------------------------------------------------------------------------------
@@ -335,11 +305,11 @@ def _prod_parts(F, g, self, index, src, result, dim, include_self):
 def _reduce_samples(t):
     low = {"low": 0.5, "high": 2.0}
     return [
-        (t(3, 4), _sample_index(2, 3), t(2, 3), 0, kind, keep)
+        (t(3, 4), sample_index(2, 3), t(2, 3), 0, kind, keep)
         for kind in ("sum", "mean", "amax", "amin") for keep in (True, False)
     ] + [
-        (t(3, 4, **low), _sample_index(3, 2), t(3, 2, **low), 1, "prod", True),
-        (t(), _sample_index(n=1), t(), 0, "sum", True), (t(2, 3), _sample_index(0, 3), t(0, 3), 0, "sum", True),
+        (t(3, 4, **low), sample_index(3, 2), t(3, 2, **low), 1, "prod", True),
+        (t(), sample_index(n=1), t(), 0, "sum", True), (t(2, 3), sample_index(0, 3), t(0, 3), 0, "sum", True),
     ]  # fmt: skip
 
 
@@ -350,42 +320,25 @@ scatter_reduce_op = declare(
 # -- public ------------------------------------------------------------------------------------------------------
 
 
-def _check_gather(x: Tensor, dim: int, index: Tensor) -> int:
-    shape, have = x._array.shape, index._array.shape
-    dim = wrap_dim(dim, len(shape))
-    if 0 not in have and max(len(shape), 1) != max(len(have), 1):
-        raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
-    if index._array.size:
-        for d, (n, m) in enumerate(zip(have, shape)):
-            if d != dim and n > m:
-                raise RuntimeError(
-                    f"Size does not match at dimension {d} expected index {errors.size(have)} to be no larger than "
-                    f"self {errors.size(shape)} apart from dimension {dim}"
-                )
-    check_index("gather", index, shape[dim] if shape else 1, dim)
-    return dim
+def nowhere(x: Tensor, shape: tuple) -> Tensor:
+    """An empty index of an integer dtype."""
+    return Tensor._make(backend_of(x._array).zeros(shape, np.int64))
 
 
-@function("gather", method=True)
-def gather(input, dim, index, *, sparse_grad=False, out=None):
-    """``out[i][j] = input[index[i][j]][j]`` for dim 0, and so on: the entries of `dim` that `index` names.
-
-    index: int32/int64, as many dimensions as `input`, and no larger than it except in `dim`.
-    """
-    dim = _check_gather(input, dim, index)
-    if not index._array.size and index._array.ndim != input._array.ndim:
-        return write_out(out, input.new_empty(index._array.shape))
-    result = gather_op.call(input, index, dim)
-    return result if out is None else write_out(out, result)
-
-
-def _check_scatter(name: str, x: Tensor, dim: int, index: Tensor, src: Tensor | None) -> int:
+def _check_scatter(
+    name: str, x: Tensor, dim: int, index: Tensor, src: Tensor | None
+) -> tuple[int, Tensor]:
+    """(dim, index), checked."""
+    if src is not None and not isinstance(src, Tensor):
+        raise TypeError(
+            f"{name}(): argument 'src' (position 3) must be Tensor, not {type(src).__name__}"
+        )
     shape, have = x._array.shape, index._array.shape
     dim = wrap_dim(dim, len(shape))
     if src is not None and src._array.dtype != x._array.dtype:
         raise RuntimeError(f"{name}(): Expected self.dtype to be equal to src.dtype")
     if not index._array.size:
-        return dim
+        return dim, nowhere(x, (0,) * len(shape))
     if max(len(shape), 1) != max(len(have), 1):
         raise RuntimeError("Index tensor must have the same number of dimensions as self tensor")
     if src is not None and max(len(src._array.shape), 1) != max(len(have), 1):
@@ -403,7 +356,7 @@ def _check_scatter(name: str, x: Tensor, dim: int, index: Tensor, src: Tensor | 
             )
         )
     check_index(name, index, shape[dim] if shape else 1, dim)
-    return dim
+    return dim, index
 
 
 class _Into:
@@ -418,11 +371,11 @@ class _Into:
 def _scatter_plan(x: Tensor, dim: int, index: Tensor, src, reduce):
     """(op, in-place op, tensors, attributes) of a call of scatter."""
     if is_number(src):
-        dim = _check_scatter("scatter", x, dim, index, None)
+        dim, index = _check_scatter("scatter", x, dim, index, None)
         if reduce is None:
             return scatter_value_op, _Into.value, (index,), (dim, plain_number(src, x.dtype))
         src = x.new_full(index._array.shape, src)
-    dim = _check_scatter("scatter", x, dim, index, src)
+    dim, index = _check_scatter("scatter", x, dim, index, src)
     if reduce is None:
         return scatter_op, _Into.scatter, (index, src), (dim,)
     if reduce == "add":
@@ -454,14 +407,15 @@ def scatter_(self, dim, index, src=None, *, value=None, reduce=None):
 @function("scatter_add", method=True)
 def scatter_add(input, dim, index, src, *, out=None):
     """A copy of `input` with `src` added at the places of `dim` that `index` names, repeated ones included."""
-    dim = _check_scatter("scatter", input, dim, index, src)
+    dim, index = _check_scatter("scatter", input, dim, index, src)
     return write_out(out, scatter_add_op.call(input, index, src, dim))
 
 
 @method("scatter_add_")
 def scatter_add_(self, dim, index, src):
     """In-place version of ``scatter_add``."""
-    return _Into.add(self, (index, src), (_check_scatter("scatter", self, dim, index, src),))
+    dim, index = _check_scatter("scatter", self, dim, index, src)
+    return _Into.add(self, (index, src), (dim,))
 
 
 def _check_reduce(reduce: str, x: Tensor) -> str:
@@ -484,7 +438,7 @@ def scatter_reduce(input, dim, index, src, reduce, *, include_self=True, out=Non
 
     reduce: "sum", "prod", "mean", "amax" or "amin"; include_self: whether the value of `input` there takes part.
     """
-    dim = _check_scatter("scatter_reduce", input, dim, index, src)
+    dim, index = _check_scatter("scatter_reduce", input, dim, index, src)
     attrs = (dim, _check_reduce(reduce, input), include_self)
     return write_out(out, scatter_reduce_op.call(input, index, src, *attrs))
 
@@ -492,36 +446,5 @@ def scatter_reduce(input, dim, index, src, reduce, *, include_self=True, out=Non
 @method("scatter_reduce_")
 def scatter_reduce_(self, dim, index, src, reduce, *, include_self=True):
     """In-place version of ``scatter_reduce``."""
-    dim = _check_scatter("scatter_reduce", self, dim, index, src)
+    dim, index = _check_scatter("scatter_reduce", self, dim, index, src)
     return _Into.reduce(self, (index, src), (dim, _check_reduce(reduce, self), include_self))
-
-
-@function("take_along_dim", method=True)
-def take_along_dim(input, indices, dim=None, *, out=None):
-    """``gather`` with `indices` and `input` broadcast against each other in all dimensions but `dim`.
-
-    Without `dim` both are read as flat.
-    """
-    if dim is None:
-        return gather(input.reshape(-1), 0, indices.reshape(-1), out=out)
-    n = input._array.ndim
-    if n != indices._array.ndim:
-        raise RuntimeError(
-            "torch.take_along_dim(): input and indices should have the same number of dimensions, but got "
-            f"{n} dimensions for input, and {indices._array.ndim} dimensions for indices"
-        )
-    dim = wrap_dim(dim, n)
-    a, b = list(input._array.shape), list(indices._array.shape)
-    a[dim] = b[dim] = 1
-    wrong = errors.broadcast(tuple(a), tuple(b))
-    if wrong is not None:
-        raise wrong
-    wide = list(np.broadcast_shapes(tuple(a), tuple(b)))
-    for one, x in ((input, "input"), (indices, "indices")):
-        wide[dim] = one._array.shape[dim]
-        if one._array.shape != tuple(wide):
-            if x == "input":
-                input = one.expand(*wide)
-            else:
-                indices = one.expand(*wide)
-    return gather(input, dim, indices, out=out)

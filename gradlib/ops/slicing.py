@@ -8,10 +8,12 @@ import numpy as np
 
 from ..core import errors
 from ..core.formulas import formula_function
+from ..core.geometry import owner
 from ..core.op import REGISTRY, declare
 from ..core.tensor import Tensor, wrap_dim
+from .dims import relabel
 from .expose import function, method, write_out
-from .shape import relabel, size_of
+from .shape import size_of
 
 ALL = slice(None)
 
@@ -103,6 +105,8 @@ def narrow(input, dim, start, length):
     shape = input._array.shape
     if not shape:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
+    if isinstance(start, Tensor) and (start._array.ndim or start._array.dtype.kind not in "iu"):
+        raise RuntimeError("start must be an 0-dim integral Tensor.")
     dim, start = wrap_dim(dim, len(shape)), operator.index(start)
     n = shape[dim]
     if length < 0:
@@ -120,6 +124,10 @@ def narrow(input, dim, start, length):
 @function("narrow_copy", method=True)
 def narrow_copy(input, dim, start, length, *, out=None):
     """A copy of ``narrow``."""
+    if not 0 <= wrap_dim(dim, max(input._array.ndim, dim + 1)) < max(input._array.ndim, 1):
+        raise RuntimeError(
+            f"narrow_copy(): dim {dim} is not one of the {input._array.ndim} dimensions of the input"
+        )
     part = narrow(input.detach(), dim, start, length)
     dim = wrap_dim(dim, part._array.ndim)
     start = start + input._array.shape[dim] if start < 0 else start
@@ -243,7 +251,7 @@ def _as_strided_backward(F, g, self_shape, self_stride, size, stride, offset):
 def constant(F, like, array):
     """A NumPy array as a constant of the kind of `like`."""
     if not hasattr(like, "_array"):
-        return F.backend.asarray(array).astype(like.real.dtype)
+        return F.backend.table(array).astype(like.real.dtype)
     from ..backends import backend_of
 
     return Tensor._make(backend_of(like._array).asarray(array).astype(like._array.real.dtype))
@@ -254,7 +262,7 @@ def places_like(F, like, array):
     """A NumPy index array as a raw one where `like` is."""
     from ..backends import backend_of
 
-    return backend_of(getattr(like, "_array", like)).asarray(array)
+    return backend_of(getattr(like, "_array", like)).table(array)
 
 
 def _as_strided(xp, self, *, self_stride, size, stride, offset):
@@ -266,7 +274,7 @@ def _as_strided(xp, self, *, self_stride, size, stride, offset):
             self.shape, self_stride
         )  # another layout: as if it had the one asked for
         memory = xp.zeros(int(places.max(initial=0)) + 1, self.dtype)
-        memory[xp.asarray(places)] = self.reshape(-1)
+        memory[xp.table(places)] = self.reshape(-1)
         self = xp.as_strided(memory, self.shape, tuple([s * item for s in self_stride]))
     return xp.as_strided(self, size, tuple([s * item for s in stride]), offset * item)
 
@@ -285,6 +293,10 @@ def _strided_attrs(x: Tensor, size, stride, storage_offset) -> tuple:
     size, stride = size_of((size,)), size_of((stride,))
     if len(size) != len(stride):
         raise RuntimeError("mismatch in length of strides and shape")
+    if any([n < 0 for n in size]):
+        raise RuntimeError(
+            f"Storage size calculation overflowed with sizes={list(size)} and strides={list(stride)}"
+        )
     if any([s < 0 for s in stride]):
         raise RuntimeError(
             f"as_strided: Negative strides are not supported at the moment, got strides: {errors.size(stride)}"
@@ -299,7 +311,8 @@ def _outside(x: Tensor, size, stride, offset: int) -> RuntimeError:
     item = x._array.itemsize
     return RuntimeError(
         f"setStorage: sizes {errors.size(size)}, strides {errors.size(stride)}, storage offset {start}, and itemsize "
-        f"{item} requiring a storage size of {need * item} are out of bounds for storage of size {_storage_bytes(x)}"
+        f"{item} requiring a storage size of {need * item} are out of bounds for storage of size "
+        f"{owner(x._array).nbytes}"
     )
 
 
@@ -324,13 +337,6 @@ def as_strided_(self, size, stride, storage_offset=None):
         return relabel(as_strided_op, self, *attrs)
     except (ValueError, TypeError):
         raise _outside(self, *attrs[1:]) from None
-
-
-def _storage_bytes(x: Tensor) -> int:
-    root = x._array
-    while isinstance(root.base, type(root)):
-        root = root.base
-    return root.nbytes
 
 
 # -- copies with a part replaced ---------------------------------------------------------------------------------
@@ -374,32 +380,34 @@ def _check_part(part: Tensor, src: Tensor) -> None:
 
 
 @function("select_scatter", method=True)
-def select_scatter(input, src, dim, index):
+def select_scatter(input, src, dim, index, *, out=None):
     """A copy of `input` with `src` in place of ``input.select(dim, index)``."""
     _check_part(select(input.detach(), dim, index), src)
     dim = wrap_dim(dim, input._array.ndim)
     n = input._array.shape[dim]
-    return REGISTRY["select_scatter"].call(input, src, dim, index + n if index < 0 else index)
+    result = REGISTRY["select_scatter"].call(input, src, dim, index + n if index < 0 else index)
+    return write_out(out, result)
 
 
 @function("slice_scatter", method=True)
-def slice_scatter(input, src, dim=0, start=None, end=None, step=1):
+def slice_scatter(input, src, dim=0, start=None, end=None, step=1, *, out=None):
     """A copy of `input` with `src` in place of the slice ``start:end:step`` of `dim`."""
     dim = wrap_dim(dim, input._array.ndim)
     start, end, step = slice(start, end, step).indices(input._array.shape[dim])
     bounds = (dim, start, max(start, end), step)
     _check_part(slice_op.call(input.detach(), *bounds), src)
-    return REGISTRY["slice_scatter"].call(input, src, *bounds)
+    return write_out(out, REGISTRY["slice_scatter"].call(input, src, *bounds))
 
 
 @function("diagonal_scatter", method=True)
-def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1):
+def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1, *, out=None):
     """A copy of `input` with `src` in place of ``input.diagonal(offset, dim1, dim2)``."""
     _check_part(diagonal(input.detach(), offset, dim1, dim2), src)
     n = input._array.ndim
-    return REGISTRY["diagonal_scatter"].call(
+    result = REGISTRY["diagonal_scatter"].call(
         input, src, offset, wrap_dim(dim1, n), wrap_dim(dim2, n)
     )
+    return write_out(out, result)
 
 
 @function("as_strided_scatter", method=True)
@@ -411,4 +419,5 @@ def as_strided_scatter(input, src, size, stride, storage_offset=None):
     size, stride = size_of((size,)), size_of((stride,))
     own = base.storage_offset()
     offset = (own if storage_offset is None else storage_offset) - own
+    _check_part(as_strided(base.detach(), size, stride, storage_offset), src)
     return REGISTRY["as_strided_scatter"].call(base, src, base.stride(), size, stride, offset)

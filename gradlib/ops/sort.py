@@ -1,22 +1,22 @@
-"""Order: sort, topk, kthvalue, unique, counting, binary search, and the positions of non-zero elements.
+"""Order: sort, argsort, topk, kthvalue, unique.
 
 Sorting ops compute indices first; the values are then gathered, and that gather is what gradients flow through.
 """
 
 from __future__ import annotations
 
+import operator
+
 import numpy as np
 
 from .. import return_types
-from ..core import errors
 from ..core.op import Op, declare
 from ..core.tensor import Tensor, wrap_dim
-from .expose import function, write_out
+from .expose import function, refuse_overlap, write_out, write_same
 from .scatter import places
 from .slicing import at
-from .split import unbind
 
-I8, I4 = np.dtype(np.int64), np.dtype(np.int32)
+I8 = np.dtype(np.int64)
 
 
 # -- indices -----------------------------------------------------------------------------------------------------
@@ -86,7 +86,7 @@ sort_op, topk_op, kthvalue_op = _taking("sort"), _taking("topk"), _taking("kthva
 # -- sort --------------------------------------------------------------------------------------------------------
 
 
-def _refuse(input: Tensor, name: str, kinds: str) -> None:
+def refuse(input: Tensor, name: str, kinds: str) -> None:
     if input._array.dtype.kind in kinds:
         kind = input.dtype.tensor_type.removesuffix("Tensor")
         raise NotImplementedError(f"\"{name}\" not implemented for '{kind}'")
@@ -104,16 +104,26 @@ def sort(input, dim=-1, descending=False, stable=False, *, out=None):
     NaN counts as the greatest value. Gradients flow to the elements' places in the input.
     """
     _refuse_complex(input)
-    dim = wrap_dim(dim, input._array.ndim)
+    dim = _dim("sort", dim, input)
     index = argsort_op.call(input, dim, bool(descending))
-    return write_out(out, return_types.sort(sort_op.call(input, index, dim), index))
+    return write_same(out, return_types.sort(sort_op.call(input, index, dim), index))
+
+
+def _dim(name: str, dim, input: Tensor) -> int:
+    if dim.__class__ is not int:
+        if isinstance(dim, bool) or not hasattr(dim, "__index__"):
+            raise TypeError(
+                f"{name}() received an invalid combination of arguments - got (Tensor, {type(dim).__name__})"
+            )
+        dim = operator.index(dim)
+    return wrap_dim(dim, input._array.ndim)
 
 
 @function("argsort", method=True)
 def argsort(input, dim=-1, descending=False, stable=False):
     """The indices that sort `input` along `dim`."""
     _refuse_complex(input)
-    return argsort_op.call(input, wrap_dim(dim, input._array.ndim), bool(descending))
+    return argsort_op.call(input, _dim("argsort", dim, input), bool(descending))
 
 
 @function("msort", method=True)
@@ -127,14 +137,17 @@ def topk(input, k, dim=-1, largest=True, sorted=True, *, out=None):
     """(values, indices) of the `k` largest (or smallest) elements along `dim`, the first being the extreme one."""
     shape = input._array.shape
     dim = wrap_dim(dim, len(shape))
-    k = int(k)
+    if isinstance(k, float) or not hasattr(k, "__index__"):
+        raise TypeError(f"topk(): argument 'k' (position 2) must be int, not {type(k).__name__}")
+    k = operator.index(k)
     if not 0 <= k <= (shape[dim] if shape else 1):
         raise RuntimeError("selected index k out of range")
     if input._array.dtype.kind in "cb":
         kind = "complex" if input._array.dtype.kind == "c" else "bool"
-        raise RuntimeError(f"topk does not support {kind} dtypes on CPU")
+        space = " " if kind == "complex" else ""
+        raise RuntimeError(f"{space}topk does not support {kind} dtypes on CPU")
     index = topk_index_op.call(input, k, dim, bool(largest), bool(sorted))
-    return write_out(out, return_types.topk(topk_op.call(input, index, dim), index))
+    return write_same(out, return_types.topk(topk_op.call(input, index, dim), index))
 
 
 @function("kthvalue", method=True)
@@ -142,9 +155,13 @@ def kthvalue(input, k, dim=-1, keepdim=False, *, out=None):
     """(values, indices) of the `k`-th smallest element along `dim` (k counts from 1)."""
     shape = input._array.shape
     dim = wrap_dim(dim, len(shape))
+    if shape and not shape[dim]:
+        raise IndexError(f"kthvalue(): Expected reduction dim {dim} to have non-zero size.")
     if not 1 <= k <= (shape[dim] if shape else 1):
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {dim}")
-    _refuse(input, "kthvalue_cpu", "cb")
+    refuse(input, "kthvalue_cpu", "cb")
+    if out is not None:
+        _check_kth_out(out, input)
     index = kth_index_op.call(input, k, dim)
     if not keepdim and shape:
         place = index.squeeze(dim)
@@ -152,6 +169,14 @@ def kthvalue(input, k, dim=-1, keepdim=False, *, out=None):
         values = kthvalue_dropped(input, flat, dim)
         return write_out(out, return_types.kthvalue(values, place))
     return write_out(out, return_types.kthvalue(kthvalue_op.call(input, index, dim), index))
+
+
+def _check_kth_out(out: tuple, input: Tensor) -> None:
+    refuse_overlap(out, input)
+    if out[0].dtype is not input.dtype:
+        raise RuntimeError("output values must be of same type as input")
+    if out[1]._array.dtype != I8:
+        raise RuntimeError("output indices must be of scalar type Long")
 
 
 def kthvalue_dropped(input: Tensor, index, dim: int) -> Tensor:
@@ -225,8 +250,21 @@ unique_consecutive_op = declare(
 )
 
 
+def _check_slices(input: Tensor, dim: int) -> None:
+    shape = input._array.shape
+    if not shape:
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+    dim = wrap_dim(dim, len(shape))
+    if 0 in (*shape[:dim], *shape[dim + 1 :]):
+        raise RuntimeError(
+            "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied"
+        )
+
+
 def _chosen(op: Op, input: Tensor, dim, return_inverse, return_counts):
-    _refuse(input, "unique", "c")
+    refuse(input, "unique", "c")
+    if dim is not None:
+        _check_slices(input, dim)
     outs = op.call(input, None if dim is None else wrap_dim(dim, input._array.ndim))
     values, inverse, counts = outs
     kept = (values, *((inverse,) if return_inverse else ()), *((counts,) if return_counts else ()))
@@ -246,169 +284,3 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
 def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
     """The elements (or slices of `dim`) that differ from the one before them; results as of ``unique``."""
     return _chosen(unique_consecutive_op, input, dim, return_inverse, return_counts)
-
-
-# -- counting ----------------------------------------------------------------------------------------------------
-
-
-@function("bincount", method=True)
-def bincount(input, weights=None, minlength=0):
-    """How often each of 0, 1, 2... occurs in an integer vector, or the sum of the weights of its occurrences."""
-    array = input._array
-    if array.dtype.kind not in "iu":
-        kind = input.dtype.tensor_type.removesuffix("Tensor")
-        raise NotImplementedError(f"\"bincount_cpu\" not implemented for '{kind}'")
-    if array.ndim != 1 or (array.size and int(array.min()) < 0):
-        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
-    if minlength < 0:
-        raise RuntimeError("minlength should be >= 0")
-    xp = _backend(array)
-    array = array.astype(I8, copy=False)
-    if weights is None:
-        return Tensor._make(xp.bincount(array, minlength=minlength).astype(I8))
-    if weights._array.shape != array.shape:
-        raise RuntimeError("weights should be 1-d and have the same length as input")
-    kind = weights._array.dtype
-    sums = xp.bincount(array, weights._array.astype("f8"), minlength)
-    return Tensor._make(sums.astype(kind if kind == np.float32 else "f8"))
-
-
-def _backend(array):
-    from ..backends import backend_of
-
-    return backend_of(array)
-
-
-@function("histc", method=True)
-def histc(input, bins=100, min=0, max=0, *, out=None):
-    """How many elements fall into each of `bins` equal intervals from `min` to `max`.
-
-    Where both are equal, they are the extremes of the data.
-    """
-    array = input._array
-    if array.dtype.kind not in "fV":
-        kind = input.dtype.tensor_type.removesuffix("Tensor")
-        raise NotImplementedError(f"\"histogram_cpu\" not implemented for '{kind}'")
-    if bins <= 0:
-        raise RuntimeError("bins must be > 0")
-    if min == max and array.size:
-        min, max = float(array.min()), float(array.max())
-    if min == max:
-        min, max = min - 1, max + 1
-    if not (np.isfinite(min) and np.isfinite(max)):
-        raise RuntimeError(f"range of [{min}, {max}] is not finite")
-    if min > max:
-        raise RuntimeError("torch.histc: max must be larger than min")
-    xp = _backend(array)
-    values = array.reshape(-1).astype("f8")
-    values = values[(values >= min) & (values <= max)]
-    spots = xp.minimum(((values - min) * (bins / (max - min))).astype(I8), bins - 1)
-    return write_out(out, Tensor._make(xp.bincount(spots, minlength=bins).astype(array.dtype)))
-
-
-# -- binary search -----------------------------------------------------------------------------------------------
-
-
-def _search(xp, rows, values, side: str):
-    if rows.ndim == 1:
-        return xp.searchsorted(rows, values, side)
-    flat_rows, flat = rows.reshape(-1, rows.shape[-1]), values.reshape(-1, values.shape[-1])
-    found = [xp.searchsorted(r, v, side) for r, v in zip(flat_rows, flat)]
-    return xp.stack(found).reshape(values.shape) if found else xp.zeros(values.shape, I8)
-
-
-@function("searchsorted")
-def searchsorted(
-    sorted_sequence, input, *, out_int32=False, right=False, side=None, out=None, sorter=None
-):
-    """Where each value would be inserted into the last dimension of `sorted_sequence` to keep it sorted.
-
-    right (or side="right"): after equal elements instead of before them; sorter: indices that sort the sequence.
-    """
-    rows = sorted_sequence
-    if side not in (None, "left", "right"):
-        raise RuntimeError(
-            f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}"
-        )
-    if right and side == "left":
-        raise RuntimeError(
-            "torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True"
-        )
-    _refuse(rows, "searchsorted_out_cpu", "cb")
-    if sorter is not None:
-        rows = rows.gather(-1, sorter)
-    xp = _backend(rows._array)
-    values = input._array if isinstance(input, Tensor) else xp.asarray(input)
-    if rows._array.ndim > 1 and (
-        values.ndim != rows._array.ndim or values.shape[:-1] != rows._array.shape[:-1]
-    ):
-        raise RuntimeError(
-            "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries "
-            f"tensor and input value tensor must match, but we got boundaries tensor {errors.size(rows.shape)} and "
-            f"input value tensor {errors.size(values.shape)}"
-        )
-    found = _search(
-        xp, xp.wide(rows._array), xp.wide(values), "right" if right or side == "right" else "left"
-    )
-    result = Tensor._make(xp.asarray(found).astype(I4 if out_int32 else I8))
-    return write_out(out, result)
-
-
-@function("bucketize", method=True)
-def bucketize(input, boundaries, *, out_int32=False, right=False, out=None):
-    """The number of the interval between sorted `boundaries` that each value is in."""
-    if boundaries._array.ndim != 1:
-        raise RuntimeError(
-            f"boundaries tensor must be 1 dimension, but got dim({boundaries._array.ndim})"
-        )
-    return searchsorted(boundaries, input, out_int32=out_int32, right=right, out=out)
-
-
-# -- non-zero elements -------------------------------------------------------------------------------------------
-
-nonzero_op = declare(
-    "nonzero", lambda xp, self: _nonzero(xp, self), nondifferentiable="indices",
-    samples=lambda t: [(t(3, 4),), (t(),), (t(0, 2),)],
-)  # fmt: skip
-
-
-def _nonzero(xp, self):
-    if not self.ndim:
-        return xp.zeros((int(bool(self)), 0), I8)
-    return xp.stack(xp.nonzero(self), 1).astype(I8, copy=False)
-
-
-@function("nonzero", method=True)
-def nonzero(input, *, out=None, as_tuple=False):
-    """The indices of the elements that are not zero, one row each; as_tuple: one vector for each dimension."""
-    if as_tuple:
-        if not input._array.ndim:
-            return unbind(nonzero_op.call(input.reshape(1)), 1)
-        return unbind(nonzero_op.call(input), 1)
-    return write_out(out, nonzero_op.call(input))
-
-
-@function("argwhere", method=True)
-def argwhere(input):
-    """``nonzero``."""
-    return nonzero_op.call(input)
-
-
-@function("nonzero_static", method=True)
-def nonzero_static(input, *, size, fill_value=-1):
-    """The first `size` rows of ``nonzero``, filled up with `fill_value`."""
-    found = nonzero_op.call(input)
-    rows = found._array[:size]
-    out = _backend(rows).full((size, rows.shape[1]), fill_value, I8)
-    out[: rows.shape[0]] = rows
-    return Tensor._make(out)
-
-
-@function("unravel_index")
-def unravel_index(indices, shape):
-    """The coordinates, as a tuple of tensors, of flat positions in an array of `shape`."""
-    shape = (shape,) if isinstance(shape, int) else tuple(shape)
-    array = indices._array
-    if array.dtype.kind not in "iu":
-        raise ValueError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
-    return tuple([Tensor._make(_backend(array).asarray(c)) for c in np.unravel_index(array, shape)])

@@ -100,7 +100,7 @@ def _tail(xp, a):
     """erfc(a) * exp(a^2) for a >= 0.46875, without overflow."""
     middle = xp.minimum(a, 4.0)
     out = _ratio(_MIDDLE, middle)
-    if bool((a > 4.0).any()):
+    if xp.may(a > 4.0):
         far = xp.maximum(a, 4.0)
         inverse = 1.0 / (far * far)
         out = xp.where(a > 4.0, (1.0 / ROOT_PI - inverse * _ratio(_FAR, inverse)) / far, out)
@@ -280,11 +280,19 @@ ndtr_op = declare(
 def _sinc_grad(F, g, self):
     z = self * math.pi
     safe = F.where(self == 0, 1.0, z)
-    return g * F.where(self == 0, 0.0, math.pi * (F.cos(z) * z - F.sin(z)) / (safe * safe))
+    slope = math.pi * (F.cos(z) * z - F.sin(z)) / (safe * safe)
+    return g * F.where(self == 0, 0.0, slope).conjugate()
+
+
+def _sinc(xp, self):
+    return xp.sinc(self) if self.dtype.kind == "c" else floating_sinc(xp, self)
+
+
+floating_sinc = floating(lambda xp, self: xp.sinc(self))
 
 
 sinc = unary(
-    "sinc", _sinc_grad, forward=floating(lambda xp, self: xp.sinc(self)), domain=(0.2, 2.0), complex=False,
+    "sinc", _sinc_grad, forward=_sinc, domain=(0.2, 2.0), complex=True,
     doc="``sin(pi x) / (pi x)``, and 1 at 0.",
 )  # fmt: skip
 
@@ -300,7 +308,8 @@ def _logit_grad(F, g, self, eps):
 
 
 logit_op = declare(
-    "logit_of", _logit, elementwise=True, promote="float", self=_logit_grad, node="LogitBackward0", domain=(0.15, 0.85),
+    "logit_of", floating(_logit), elementwise=True, promote="float", self=_logit_grad, node="LogitBackward0",
+    domain=(0.15, 0.85),
     samples=lambda t: [(t(3, 4), None), (t(3, 4), 0.1), (t(), None), (t(0), 0.2)],
 )  # fmt: skip
 

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import math
 
+from ..core import dtypes
+from ..core.dispatch import common_dtype
 from ..core.op import declare
 from ..core.tensor import Tensor
 from ._blocks import floating
-from .expose import write_out
+from .expose import need_tensor, write_out
 from .pointwise import unary
 from .special_gamma import in_float64
 
 POINTS = 64  # of the trapezoidal rule on half a period
+EULER = 0.57721566490153286061
 FAR = 40.0  # where the asymptotic series takes over
 
 # -- integrals over a period -------------------------------------------------------------------------------------------
@@ -54,7 +57,7 @@ def scaled_i(xp, x, order):
 @in_float64
 def scaled_k(xp, x, order):
     """exp(x) * K_order(x) for order 0 or 1, x > 0: the integral of exp(x - x cosh t) cosh(order t)."""
-    inside = (x > 0) & (x < FAR)
+    inside = (x > 1e-8) & (x < FAR)
     z = xp.where(inside, x, 1.0)
     end = xp.arccosh(1 + 45.0 / z)
     total = 0.5 * xp.ones_like(z)
@@ -66,6 +69,9 @@ def scaled_k(xp, x, order):
         inside, total * end / 256, _asymptotic(xp, far, order, 1.0) * xp.sqrt(math.pi / (2 * far))
     )
     value = xp.where(xp.isinf(x), 0.0, value)
+    tiny = xp.where((x > 0) & (x <= 1e-8), x, 1e-8)  # the leading terms of the series
+    limit = 1 / tiny if order else -xp.log(0.5 * tiny) - EULER
+    value = xp.where((x > 0) & (x <= 1e-8), limit * xp.exp(tiny), value)
     return xp.where(x == 0, math.inf, xp.where(x < 0, math.nan, xp.where(x == x, value, x)))
 
 
@@ -97,17 +103,29 @@ def bessel_j(xp, x, order):
 
 
 def _scipy(xp, name: str):
-    """A ufunc of SciPy (CuPy); RuntimeError that says what to install."""
+    """A function of SciPy; RuntimeError that says what to install. From a device, values go to the host and back."""
     try:
-        if xp.name == "numpy":
-            import scipy.special as functions
-        else:
-            import cupyx.scipy.special as functions  # type: ignore
+        import scipy.special as functions
     except ImportError:
         raise RuntimeError(
             f"special function {name} needs SciPy: install it with pip install 'gradlib[special]'"
         ) from None
-    return getattr(functions, name)
+    fn = getattr(functions, name)
+    if xp.name == "numpy":
+        return fn
+
+    def through_host(x):
+        out = fn(x.get())
+        return tuple(map(xp.asarray, out)) if isinstance(out, tuple) else xp.asarray(out)
+
+    return through_host
+
+
+@in_float64
+def _spherical(xp, x):
+    """sin(x) / x, 1 at 0 and 0 at infinity."""
+    safe = xp.where(xp.isinf(x) | (x == 0), 1.0, x)
+    return xp.where(xp.isinf(x), 0.0, xp.where(x == 0, 1.0, xp.sin(safe) / safe))
 
 
 # -- ops ---------------------------------------------------------------------------------------------------------------
@@ -212,7 +230,7 @@ airy_op = _declare(
 )  # fmt: skip
 spherical_op = _declare(
     "special_spherical_bessel_j0",
-    lambda xp, self: xp.where(xp.isinf(self), 0, xp.sinc(self / math.pi)).astype(self.dtype),
+    lambda xp, self: _spherical(xp, self),
     lambda F, g, self: g * (F.cos(self) * self - F.sin(self)) / (self * self),
     "SpecialSphericalBesselJ0Backward0",
 )
@@ -235,25 +253,32 @@ def polynomial(first, step):
         return now
 
     def call(input, n, *, out=None):
-        if not isinstance(n, Tensor):
-            if not isinstance(input, Tensor):
-                raise TypeError("input must be a Tensor")
-            return write_out(out, evaluate(_floats(input), int(n)))
-        x = _floats(input) if isinstance(input, Tensor) else _floats(n) * 0 + input
-        x = x + _floats(n) * 0  # broadcast
-        orders = n.expand(x.shape)
+        x, degree = _polynomial_arguments(call.__name__, input, n)
+        if not isinstance(degree, Tensor):
+            return write_out(out, evaluate(x, int(degree)))
+        x = x + degree * 0  # broadcast
+        orders = degree.nan_to_num().expand(x.shape)
         result = x * 0
-        for degree in sorted(set(orders.reshape(-1).tolist())):
-            result = result + evaluate(x, int(degree)) * (orders == degree)
+        for k in sorted(set(orders.reshape(-1).tolist())):
+            result = result + evaluate(x, int(k)) * (orders == k)
         return write_out(out, result)
 
     return call
 
 
-def _floats(x: Tensor) -> Tensor:
-    from ..core import dtypes
-
-    return x if x.is_floating_point() else x.to(dtypes.get_default_dtype())
+def _polynomial_arguments(name: str, x, n):
+    """The argument of a polynomial as a floating tensor, and its degree: a number, or a tensor of the same dtype."""
+    if not isinstance(x, Tensor) and not isinstance(n, Tensor):
+        raise need_tensor("special_" + name, x)
+    common = common_dtype((x, n))
+    if common.category < dtypes.FLOATING:
+        common = dtypes.get_default_dtype()
+    if common.category == dtypes.COMPLEX:
+        kind = common.tensor_type.removesuffix("Tensor")
+        raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{kind}'")
+    if not isinstance(x, Tensor):
+        return n.new_full((), x, dtype=common), n.to(common)
+    return x.to(common), n.to(common) if isinstance(n, Tensor) else n
 
 
 def _chebyshev(first, shifted: bool = False):

@@ -76,7 +76,7 @@ def lgamma_kernel(xp, x):
     for centre, series in ((1.0, _AT_ONE), (2.0, _AT_TWO)):
         t = xp.clip(z - centre, -0.1, 0.1)
         value = xp.where(xp.absolute(z - centre) < 0.1, horner_of(xp, series, t), value)
-    sine = xp.absolute(xp.sin(math.pi * (x - xp.floor(x))))
+    sine = xp.absolute(xp.sin(math.pi * (x - xp.rint(x))))
     value = xp.where(mirrored, math.log(math.pi) - xp.log(sine) - value, value)
     return xp.where(xp.isinf(x) | (mirrored & (x == xp.floor(x))), math.inf, value)
 
@@ -119,7 +119,7 @@ def digamma_kernel(xp, x):
         z = xp.where(small, z + 1, z)
     inverse = 1 / z
     value = xp.log(z) - 0.5 * inverse - _odd_series(xp, _DIGAMMA, inverse) * inverse + shift
-    turn = x - xp.floor(x)
+    turn = x - xp.rint(x)
     value = xp.where(below, value - math.pi / xp.tan(math.pi * turn), value)
     value = xp.where(below & (turn == 0), math.nan, value)
     return xp.where(x == 0, xp.copysign(math.inf, -x), value)
@@ -132,7 +132,7 @@ def zeta_kernel(xp, s, q):
     total = xp.zeros(s.shape)
     integer = q == xp.floor(q)
     at = q.astype("f8")
-    start = xp.clip(s, 10, 200)  # the formula converges beyond here
+    start = xp.clip(xp.where(xp.isfinite(s), s, 10), 10, 200)  # the formula converges beyond here
     lowest = float(xp.min(xp.where(xp.isfinite(q), q, 0))) if q.size else 0.0
     for _ in range(int(min(float(start.max()) - min(lowest, 0), 10000)) + 1 if q.size else 0):
         more = at < start
@@ -209,7 +209,10 @@ zeta_op = declare(
     elementwise=True,
     promote="float",
     self=missing("zeta"),
-    other=lambda F, g, self, other: g * -self * F.special_zeta(self + 1.0, other),
+    numbers="one",
+    other=lambda F, g, self, other: (
+        g * -self * F.special_zeta(self + 1.0 + F.zeros_like(other), other)
+    ),
     node="SpecialZetaBackward0",
     samples=lambda t: [
         (t(3, low=1.5, high=3, requires_grad=False), t(3)),
@@ -242,6 +245,11 @@ def _mvlgamma_method(self, p):
 
 @method("mvlgamma_")
 def _mvlgamma_in_place(self, p):
+    if not self.is_floating_point():
+        kind = self.dtype.tensor_type.removesuffix("Tensor")
+        raise RuntimeError(
+            f"mvlgamma: result type {kind} can't be cast to the desired output type Float"
+        )
     return self.copy_(mvlgamma(self, p))
 
 
@@ -259,12 +267,14 @@ def _xlog1py(xp, self, other):
 
 
 xlogy = pointwise(
-    "xlogy", _xlogy, promote="float", domain=(0.2, 2.0), doc="``input * log(other)``, and 0 where `input` is 0.",
+    "xlogy", _xlogy, promote="float", domain=(0.2, 2.0), numbers="one", complex=False,
+    doc="``input * log(other)``, and 0 where `input` is 0.",
     self=lambda F, g, self, other: F.where((self == 0.0) & (other <= 0), 0.0, g * F.log(other)),
     other=lambda g, self, other: g * self / other,
 )  # fmt: skip
 xlog1py = declare(
-    "special_xlog1py", _xlog1py, elementwise=True, promote="float", domain=(0.2, 2.0), node="SpecialXlog1PyBackward0",
+    "special_xlog1py", _xlog1py, elementwise=True, promote="float", domain=(0.2, 2.0), numbers="one", complex=False,
+    node="SpecialXlog1PyBackward0",
     self=lambda F, g, self, other: F.where((self == 0.0) & (other <= -1), 0.0, g * F.log1p(other)),
     other=lambda g, self, other: g * self / (other + 1),
 )  # fmt: skip
@@ -277,6 +287,7 @@ entr = declare(
     ).astype(self.dtype, copy=False),
     elementwise=True,
     promote="float",
+    complex=False,
     self=lambda F, g, self: g * (-F.log(self) - 1.0),
     domain=(0.1, 2.0),
     node="SpecialEntrBackward0",
@@ -349,10 +360,11 @@ def _incomplete(name: str, upper: bool):
     return pointwise(
         name,
         floating(lambda xp, self, other: kernel(xp, self, other)),
-        promote="float",
+        complex=False,
         domain=(0.3, 3.0),
         self=missing(f"{name}: input"),
         other=lambda F, g, self, other: g * (sign * _density(F, self, other)),
+        numbers="none",
         node=("Igammac" if upper else "Igamma") + "Backward0",
         samples=lambda t: [
             (t(3, 4, requires_grad=False), t(3, 4)),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import builtins
 import operator
 
+import numpy as np
+
 from ..core.formulas import formula_function
 from ..core.op import REGISTRY, declare
 from ..core.tensor import Tensor, wrap_dim
@@ -198,6 +200,11 @@ def tensor_split(input, indices_or_sections=None, dim=0, *, indices=None, sectio
     dim = wrap_dim(dim, len(shape))
     n = shape[dim]
     if isinstance(where, Tensor):
+        if where._array.dtype != np.int64:
+            kind = where.dtype.tensor_type.removesuffix("Tensor")
+            raise RuntimeError(
+                f"tensor_split expected tensor_indices_or_sections to have dtype of long, but got {kind}"
+            )
         where = where.tolist()
     if isinstance(where, (list, tuple)):
         cuts = [slice(None, operator.index(k)).indices(n)[1] for k in where]

@@ -5,7 +5,15 @@ from __future__ import annotations
 import math
 
 from ..core.op import Op
+from ._blocks import kind_name
 from .pointwise import pointwise, unary
+
+
+def refuse_integers(array, name: str) -> None:
+    """NotImplementedError for a kernel that takes only floating-point numbers."""
+    if array.dtype.kind in "iub":
+        raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{kind_name(array)}'")
+
 
 # -- exponentials and logarithms ---------------------------------------------------------------------------------
 
@@ -41,15 +49,33 @@ sigmoid = unary(
     forward=_sigmoid,
     complex=True,
 )
+
+
+def logaddexp_kernel(xp, self, other):
+    """log(e^a + e^b); of complex numbers the one with the larger real part is taken out of the sum."""
+    kind = self.dtype.kind
+    if kind == "f" or kind == "V":
+        return xp.logaddexp(self, other)
+    refuse_integers(self, "logaddexp")
+    first = xp.real(self) >= xp.real(other)
+    top, low = xp.where(first, self, other), xp.where(first, other, self)
+    same = xp.isinf(xp.real(top)) & (xp.real(top) == xp.real(low))
+    low = xp.where(same, top, low)
+    difference = xp.where(xp.isfinite(low - top) | ~same, low - top, 0)
+    total = top + xp.log(1 + xp.exp(difference))
+    return xp.where(same & (xp.real(top) < 0), top, total)
+
+
 logaddexp = pointwise(
-    "logaddexp", lambda xp, self, other: xp.logaddexp(self, other), inplace=False,
-    self=lambda F, g, self, result: g * F.exp(self - result).conjugate(),
-    other=lambda F, g, other, result: g * F.exp(other - result).conjugate(),
+    "logaddexp", logaddexp_kernel, inplace=False, numbers="none", complex=True,
+    self=lambda F, g, self, other: g * F.sigmoid(self - other).conjugate(),
+    other=lambda F, g, self, other: g * F.sigmoid(other - self).conjugate(),
 )  # fmt: skip
 logaddexp2 = pointwise(
-    "logaddexp2", lambda xp, self, other: xp.logaddexp2(self, other), inplace=False,
-    self=lambda F, g, self, result: g * F.exp2(self - result),
-    other=lambda F, g, other, result: g * F.exp2(other - result),
+    "logaddexp2", lambda xp, self, other: (refuse_integers(self, "logaddexp2"), xp.logaddexp2(self, other))[1],
+    inplace=False, numbers="none", complex=False,
+    self=lambda F, g, self, other: g * F.sigmoid((self - other) * math.log(2.0)),
+    other=lambda F, g, self, other: g * F.sigmoid((other - self) * math.log(2.0)),
 )  # fmt: skip
 
 # -- trigonometric and hyperbolic --------------------------------------------------------------------------------
@@ -94,7 +120,11 @@ asinh = unary(
 )
 acosh = unary(
     "acosh",
-    lambda F, g, self: g * (F.rsqrt(self - 1) * F.rsqrt(self + 1)).conjugate(),
+    lambda F, g, self: (
+        g * (F.rsqrt(self - 1) * F.rsqrt(self + 1)).conjugate()
+        if F.is_complex(self)
+        else g * F.rsqrt(self * self - 1)
+    ),
     "arccosh",
     forward="arccosh",
     domain=(1.1, 3.0),
@@ -108,19 +138,27 @@ atanh = unary(
     domain=(-0.9, 0.9),
     complex=True,
 )
+
+
+def _turn(F, part, square):
+    """``part / square``, 0 where the point is the origin."""
+    zero = square == 0
+    return F.where(zero, 0.0, part / F.where(zero, 1.0, square))
+
+
 atan2 = pointwise(
     "atan2", "arctan2", "arctan2", args="self other", promote="float",
-    self=lambda g, self, other: g * other / (self * self + other * other),
-    other=lambda g, self, other: -g * self / (self * self + other * other), domain=(0.2, 2.0),
-    complex=False)  # fmt: skip
+    self=lambda F, g, self, other: g * _turn(F, other, self * self + other * other),
+    other=lambda F, g, self, other: -g * _turn(F, self, self * self + other * other), domain=(0.2, 2.0),
+    complex=False, numbers="none")  # fmt: skip
 hypot = pointwise(
     "hypot",
-    "hypot",
-    args="self other",
+    lambda xp, self, other: (refuse_integers(self, "hypot"), xp.hypot(self, other))[1],
     self=lambda F, g, self, result: g * F.where(result == 0, 0.0 * self, self / result),
     other=lambda F, g, other, result: g * F.where(result == 0, 0.0 * other, other / result),
     domain=(0.2, 2.0),
     complex=False,
+    numbers="none",
 )
 
 
@@ -128,7 +166,7 @@ def _scaled(name: str, factor: float) -> Op:
     def forward(xp, self):
         if self.dtype.kind == "c":
             raise RuntimeError(f"{name} is not supported for complex tensors.")
-        return self * factor
+        return self * self.dtype.type(factor)
 
     return unary(name, lambda g: g * factor, forward=forward)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from ..core.op import declare
+from ._blocks import kind_name
 from ._conv_kernels import out_size
 from .conv import ntuple
 from .expose import function
@@ -14,6 +15,8 @@ from .expose import function
 
 def _unfold(xp, self, *, kernel_size, dilation, padding, stride):
     """(N, C, H, W) to (N, C * prod(kernel), positions)."""
+    if self.dtype.kind in "iu":
+        raise NotImplementedError(f"\"im2col_out_cpu\" not implemented for '{kind_name(self)}'")
     n, c, space = self.shape[0], self.shape[1], self.shape[2:]
     out = tuple(
         out_size(*a) for a in zip(space, kernel_size, stride, padding, dilation, strict=True)
@@ -44,6 +47,8 @@ def _unfold(xp, self, *, kernel_size, dilation, padding, stride):
 
 def _fold(xp, self, *, output_size, kernel_size, dilation, padding, stride):
     """The transpose of `_unfold`: columns added where they came from."""
+    if self.dtype.kind in "iu":
+        raise NotImplementedError(f"\"col2im_out_cpu\" not implemented for '{kind_name(self)}'")
     n, taps = self.shape[0], math.prod(kernel_size)
     c = self.shape[1] // taps
     out = tuple(
@@ -160,9 +165,8 @@ def _pixel_shuffle(xp, self, *, upscale_factor):
     lead = self.shape[:-3]
     k = len(lead)
     x = self.reshape(*lead, c // (r * r), r, r, h, w)
-    return x.transpose(*range(k), k, k + 3, k + 1, k + 4, k + 2).reshape(
-        *lead, c // (r * r), h * r, w * r
-    )
+    moved = x.transpose(*range(k), k, k + 3, k + 1, k + 4, k + 2).copy()
+    return moved.reshape(*lead, c // (r * r), h * r, w * r)
 
 
 def _pixel_unshuffle(xp, self, *, downscale_factor):
@@ -170,9 +174,8 @@ def _pixel_unshuffle(xp, self, *, downscale_factor):
     lead = self.shape[:-3]
     k = len(lead)
     x = self.reshape(*lead, c, h // r, r, w // r, r)
-    return x.transpose(*range(k), k, k + 2, k + 4, k + 1, k + 3).reshape(
-        *lead, c * r * r, h // r, w // r
-    )
+    moved = x.transpose(*range(k), k, k + 2, k + 4, k + 1, k + 3).copy()
+    return moved.reshape(*lead, c * r * r, h // r, w // r)
 
 
 pixel_shuffle_op = declare(
@@ -187,7 +190,7 @@ pixel_unshuffle_op = declare(
 )  # fmt: skip
 channel_shuffle_op = declare(
     "channel_shuffle", lambda xp, self, *, groups: self.reshape(
-        self.shape[0], groups, -1, *self.shape[2:]).swapaxes(1, 2).reshape(self.shape),
+        self.shape[0], groups, self.shape[1] // groups, *self.shape[2:]).swapaxes(1, 2).copy().reshape(self.shape),
     self=lambda F, g, groups: F.channel_shuffle(g, g.shape[1] // groups), jvp="linear", complex=True,
     samples=lambda t: [(t(2, 6, 2), 3), (t(1, 4, 2, 2), 2)],
 )  # fmt: skip

@@ -33,6 +33,31 @@ def check_betas(betas: Any) -> None:
             raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
 
 
+def check_beta_kinds(betas: Any, foreach: bool | None, capturable: bool) -> None:
+    """Decay rates are all numbers, or all tensors with one element."""
+    tensors = [isinstance(beta, Tensor) for beta in betas]
+    if len(set(tensors)) > 1:
+        raise ValueError("betas must be either both floats or both Tensors")
+    for i, beta in enumerate(betas):
+        if not isinstance(beta, Tensor):
+            continue
+        if foreach and not capturable:
+            raise ValueError(
+                f"betas[{i}] as a Tensor is not supported for capturable=False and foreach=True"
+            )
+        if beta.numel() != 1:
+            raise ValueError(f"Tensor betas[{i}] must be 1-element")
+
+
+def check_fused(p: Tensor) -> None:
+    """Fused steps are for parameters that are floating."""
+    if not p.is_floating_point():
+        raise RuntimeError(
+            "`fused=True` requires all the params to be floating point Tensors of supported devices: "
+            f"['cuda', 'cpu'] but {p.dtype} and {p.device.type}"
+        )
+
+
 def check_flags(foreach: bool | None, fused: bool | None, differentiable: bool) -> None:
     """Flags that exclude each other."""
     if fused:

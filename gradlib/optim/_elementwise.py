@@ -25,6 +25,8 @@ from gradlib.backends import backend_of
 from gradlib.core.modes import shared
 from gradlib.core.storage import before_write
 from gradlib.core.tensor import Tensor, bump_version
+from gradlib.optim._checks import check_fused
+from gradlib.optim._fused import fused_step
 from gradlib.optim.optimizer import Optimizer
 
 PACK_LIMIT = 1 << 15  # elements: larger tensors are updated in their own memory
@@ -38,6 +40,7 @@ class ElementwiseOptimizer(Optimizer):
     # --- what a subclass gives ------------------------------------------------------------
 
     needs_param = False  # whether `update` reads the parameter, beyond weight decay
+    fused_rule: str | None = None  # the rule of gradlib.optim._fused that does the same on CUDA
 
     def slots(self, group: dict[str, Any]) -> tuple[str, ...]:
         """Names of the state tensors that have the shape of the parameter."""
@@ -94,16 +97,23 @@ class ElementwiseOptimizer(Optimizer):
         if closure is not None:
             with gradlib.enable_grad():
                 loss = closure()
+        if shared.cuda is not None and shared.cuda.held is not None:
+            self._check_capture()
         plans = self._valid_plans()
         for i, group in enumerate(self.param_groups):
             params = [p for p in group["params"] if p._grad is not None]
             if not params:
+                continue
+            if params[0]._array.__class__ is not np.ndarray and fused_step(self, group, params):
                 continue
             if group.get("differentiable") or group.get("capturable"):
                 self._step_on_tensors(group, params)
                 continue
             plan = plans.get(i)
             if plan is None or not plan.fits(params):
+                if group.get("fused"):
+                    for p in params:
+                        check_fused(p)
                 repacks = 0 if plan is None else plan.repacks + 1
                 plan = plans[i] = Plan(self, group, params, repacks)
             if shared.active:
@@ -115,6 +125,15 @@ class ElementwiseOptimizer(Optimizer):
                 bump_version(p)
         self._state_seen = list(self.state.values())
         return loss
+
+    def _check_capture(self) -> None:
+        """RuntimeError for a step that a CUDA graph would repeat with the counters of this one."""
+        for group in self.param_groups:
+            if not group.get("capturable") and self.scalars(group):
+                raise RuntimeError(
+                    f"Attempting CUDA graph capture of step() for an instance of {type(self).__name__} but "
+                    "param_groups' capturable is False."
+                )
 
     def _valid_plans(self) -> dict[int, Plan]:
         """The plans of earlier steps, unless somebody has replaced the state."""

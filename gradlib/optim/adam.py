@@ -7,7 +7,13 @@ from typing import Any
 
 import gradlib
 from gradlib.core.tensor import Tensor
-from gradlib.optim._checks import check_betas, check_flags, check_lr, check_nonnegative
+from gradlib.optim._checks import (
+    check_beta_kinds,
+    check_betas,
+    check_flags,
+    check_lr,
+    check_nonnegative,
+)
 from gradlib.optim._elementwise import ElementwiseOptimizer
 
 __all__ = ["Adam", "AdamW"]
@@ -46,6 +52,8 @@ class Adam(ElementwiseOptimizer):
         0.9
     """
 
+    fused_rule = "adam"
+
     def __init__(
         self,
         params: Any,
@@ -67,6 +75,7 @@ class Adam(ElementwiseOptimizer):
             raise ValueError(f"Invalid epsilon value: {eps}")
         check_betas(betas)
         check_nonnegative("weight_decay", weight_decay)
+        check_beta_kinds(betas, foreach, capturable)
         defaults = {
             "lr": lr,
             "betas": betas,

@@ -123,7 +123,7 @@ class LBFGS(Optimizer):
         d, t, scale = state.get("d"), state.get("t"), state.get("H_diag")
         old_dirs: list[Tensor] = state.get("old_dirs", [])
         old_steps: list[Tensor] = state.get("old_stps", [])
-        ro: list[float] = state.get("ro", [])
+        ro: list[Tensor] = state.get("ro", [])
         previous, previous_loss = state.get("prev_flat_grad"), state.get("prev_loss")
         iterations = 0
         while iterations < group["max_iter"]:
@@ -134,15 +134,15 @@ class LBFGS(Optimizer):
             else:
                 assert d is not None and t is not None and previous is not None
                 y, s = grad - previous, d * t
-                ys = float(y.dot(s))
-                if ys > 1e-10:
+                ys = y.dot(s)
+                if float(ys) > 1e-10:
                     if len(old_dirs) == group["history_size"]:
                         for history in (old_dirs, old_steps, ro):
                             history.pop(0)
                     old_dirs.append(y)
                     old_steps.append(s)
                     ro.append(1.0 / ys)
-                    scale = ys / float(y.dot(y))
+                    scale = ys / y.dot(y)
                 alphas = state.setdefault("al", [None] * group["history_size"])
                 d = _two_loops(grad, old_dirs, old_steps, ro, scale, alphas)
             previous, previous_loss = grad.clone(), loss
@@ -212,18 +212,18 @@ def _two_loops(
     grad: Tensor,
     dirs: list[Tensor],
     steps: list[Tensor],
-    ro: list[float],
+    ro: list[Tensor],
     scale: Any,
     alphas: list[Any],
 ) -> Tensor:
     """Minus the inverse Hessian approximation times the gradient."""
     q = -grad
     for i in reversed(range(len(dirs))):
-        alphas[i] = float(steps[i].dot(q)) * ro[i]
+        alphas[i] = steps[i].dot(q) * ro[i]
         q = q - dirs[i] * alphas[i]
     r = q * scale
     for i in range(len(dirs)):
-        beta = float(dirs[i].dot(r)) * ro[i]
+        beta = dirs[i].dot(r) * ro[i]
         r = r + steps[i] * (alphas[i] - beta)
     return r
 

@@ -175,16 +175,16 @@ class Optimizer:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._prepare()
-        self.defaults.setdefault("differentiable", False)
         for group in self.param_groups:  # settings that an older version did not have
             for name, value in self.defaults.items():
                 if value is not required:
                     group.setdefault(name, value)
+        self.defaults.setdefault("differentiable", False)
 
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__} ("]
         for i, group in enumerate(self.param_groups):
-            lines.append(f"Parameter Group {i}")
+            lines += ["", f"Parameter Group {i}"] if i else [f"Parameter Group {i}"]
             lines += [f"    {k}: {group[k]}" for k in sorted(group) if k != "params"]
         return "\n".join(lines) + "\n)"
 

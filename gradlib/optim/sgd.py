@@ -43,6 +43,8 @@ class SGD(ElementwiseOptimizer):
         0.8
     """
 
+    fused_rule = "sgd"
+
     def __init__(
         self,
         params: Any,

@@ -1,24 +1,30 @@
-"""Profiles as files in Chrome's trace event format (chrome://tracing, ui.perfetto.dev)."""
+"""Profiles as files in Chrome's trace event format (ui.perfetto.dev, chrome://tracing).
+
+Tracks: one for each thread of this process; one for each CUDA stream of each device, which stands as a process of its
+own. Arrows are flow events: a start ("s") and a finish ("f") with the same unique id. A viewer binds each to the slice
+that is innermost at its time, so they lie inside the own time of their slice, before the first slice inside it.
+"""
 
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ..autograd.profiler_util import MEMORY_EVENT_NAME, EventList, FunctionEvent
+from ..autograd.profiler_util import MEMORY_EVENT_NAME, DeviceSlice, EventList, FunctionEvent
+from . import _memory
 
 CATEGORIES = {0: "cpu_op", 1: "cpu_op", 7: "user_annotation"}
+DEVICE_PROCESS = 1 << 30  # added to a device's number: larger than any process number
+FORWARD_BACKWARD, LAUNCH = "fwdbwd", "ac2g"
 
 
 def write(events: EventList, path: Any) -> None:
-    """Write `events` to the file `path`, compressed if its name ends in ``.gz``.
-
-    Each event is a complete event (``"ph": "X"``, times in microseconds); an arrow (``"s"`` to ``"f"``) leads from each
-    forward operation to its backward node.
-    """
+    """Write `events` to the file `path`, compressed if its name ends in ``.gz``."""
     trace = {
         "schemaVersion": 1,
         "displayTimeUnit": "ms",
@@ -34,28 +40,69 @@ def write(events: EventList, path: Any) -> None:
 
 
 def trace_events(events: EventList) -> Iterator[dict]:
-    """The dicts of a trace file: names of threads, events, arrows."""
+    """The dicts of a trace file: names of tracks, slices with their arrows, counters."""
     process = os.getpid()
-    for thread in sorted({event.thread for event in events}):
-        yield {
-            "ph": "M", "name": "thread_name", "pid": process, "tid": thread,
-            "args": {"name": f"thread {thread}"},
-        }  # fmt: skip
-    makers: dict[int, FunctionEvent] = {}
+    streams = stream_numbers(events._device_slices)
+    yield from names(events, process, streams)
+    arrows = Arrows(events, process, streams)
     for event in events:
         if event.name == MEMORY_EVENT_NAME:
             yield instant(event, process)
-            continue
-        yield complete(event, process)
-        if event.sequence_nr < 0:
-            continue
-        if event.scope == 1:
-            maker = makers.get(event.sequence_nr)
-            if maker is not None:
-                yield arrow("s", maker, process, event)
-                yield arrow("f", event, process, event)
         else:
-            makers[event.sequence_nr] = event
+            yield complete(event, process)
+            yield from arrows.at(event)
+    for slice in events._device_slices:
+        yield device_slice(slice, streams)
+        yield from arrows.at_device(slice)
+    yield from memory_counters(events, process)
+    yield from clock_counters(events, process)
+
+
+# -- tracks ----------------------------------------------------------------------------------------------------------
+
+
+def stream_numbers(slices: Iterable[DeviceSlice]) -> dict[tuple[int, int], int]:
+    """The track of each (device, stream), numbered from 1 on each device; the default stream comes first."""
+    numbers: dict[tuple[int, int], int] = {}
+    of_device: dict[int, Iterator[int]] = {}
+    for key in sorted({(s.device, s.stream) for s in slices}):
+        numbers[key] = next(of_device.setdefault(key[0], itertools.count(1)))
+    return numbers
+
+
+def stream_name(stream: int) -> str:
+    """What people call a stream, from its address."""
+    return {0: "default stream", 1: "legacy default stream", 2: "per-thread default stream"}.get(
+        stream, f"stream {stream:#x}"
+    )
+
+
+def names(events: EventList, process: int, streams: dict[tuple[int, int], int]) -> Iterator[dict]:
+    """The names and the order of processes and tracks."""
+    program = os.path.basename(sys.argv[0]) or "python"
+    yield from track("process", process, None, f"{program} (CPU)", 0)
+    for thread in sorted({event.thread for event in events}):
+        yield from track("thread", process, thread, thread_name(events, thread), thread)
+    for device in sorted({device for device, _ in streams}):
+        yield from track("process", DEVICE_PROCESS + device, None, f"cuda:{device}", device + 1)
+    for (device, stream), number in streams.items():
+        yield from track("thread", DEVICE_PROCESS + device, number, stream_name(stream), number)
+
+
+def thread_name(events: EventList, thread: int) -> str:
+    """The number of a thread, and its name if it lived when the profile ended."""
+    name = events._threads.get(thread, "")
+    return f"thread {thread} ({name})" if name else f"thread {thread}"
+
+
+def track(kind: str, process: int, thread: int | None, name: str, place: int) -> Iterator[dict]:
+    """The name of a process or thread and its place among the others."""
+    where = {"ph": "M", "pid": process, **({} if thread is None else {"tid": thread})}
+    yield {**where, "name": f"{kind}_name", "args": {"name": name}}
+    yield {**where, "name": f"{kind}_sort_index", "args": {"sort_index": place}}
+
+
+# -- slices ----------------------------------------------------------------------------------------------------------
 
 
 def complete(event: FunctionEvent, process: int) -> dict:
@@ -67,6 +114,7 @@ def complete(event: FunctionEvent, process: int) -> dict:
         "Module Hierarchy": event.module_hierarchy,
         "flops": event.flops,
         "Bytes": event.self_cpu_memory_usage,
+        "Device bytes": event.self_device_memory_usage,
         "Device time (us)": sum([kernel.duration for kernel in event.kernels]),
     }
     given = {name: value for name, value in given.items() if value}
@@ -85,22 +133,120 @@ def complete(event: FunctionEvent, process: int) -> dict:
 
 
 def instant(event: FunctionEvent, process: int) -> dict:
-    """A release of memory outside of any operation."""
+    """A change of memory outside of any operation."""
     return {
         "ph": "i", "s": "t", "name": event.name, "pid": process, "tid": event.thread, "ts": event.time_range.start,
         "args": {"Bytes": event.cpu_memory_usage, "Device bytes": event.device_memory_usage},
     }  # fmt: skip
 
 
-def arrow(end: str, event: FunctionEvent, process: int, target: FunctionEvent) -> dict:
-    """The start ("s") or finish ("f") of the arrow that leads to `target`."""
+def device_slice(slice: DeviceSlice, streams: dict[tuple[int, int], int]) -> dict:
+    """The device work of an operation on its stream."""
     return {
-        "ph": end,
-        "id": target.id,
-        "cat": "fwdbwd",
-        "name": "fwdbwd",
-        "pid": process,
-        "tid": event.thread,
-        "ts": event.time_range.start,
-        **({"bp": "e"} if end == "f" else {}),
+        "ph": "X",
+        "cat": "kernel",
+        "name": slice.event.trace_name,
+        "pid": DEVICE_PROCESS + slice.device,
+        "tid": streams[slice.device, slice.stream],
+        "ts": slice.start_us,
+        "dur": slice.duration_us,
+        "args": {"device": slice.device, "stream": stream_name(slice.stream)},
     }
+
+
+# -- arrows ----------------------------------------------------------------------------------------------------------
+
+
+class Arrows:
+    """Both ends of all arrows. An operation may have several: each backward pass through it gets one of its own."""
+
+    def __init__(self, events: EventList, process: int, streams: dict[tuple[int, int], int]):
+        self.process, self.streams, numbers = process, streams, itertools.count(1)
+        self.starts: dict[int, list[tuple[int, str]]] = {}  # by id of an event: (arrow, category)
+        self.ends: dict[int, int] = {}
+        self.launches: dict[int, int] = {}  # by id() of a device slice
+        forward = events._forward_of()
+        for event in events:
+            maker = forward.get(event.id)
+            if maker is not None:
+                number = self.ends[event.id] = next(numbers)
+                self.starts.setdefault(maker.id, []).append((number, FORWARD_BACKWARD))
+        for slice in events._device_slices:
+            number = self.launches[id(slice)] = next(numbers)
+            self.starts.setdefault(slice.event.id, []).append((number, LAUNCH))
+
+    def at(self, event: FunctionEvent) -> Iterator[dict]:
+        """The ends that belong to a slice of the CPU."""
+        place = (self.process, event.thread, own_moment(event))
+        for number, category in self.starts.get(event.id, ()):
+            yield arrow("s", number, category, *place)
+        if event.id in self.ends:
+            yield arrow("f", self.ends[event.id], FORWARD_BACKWARD, *place)
+
+    def at_device(self, slice: DeviceSlice) -> Iterator[dict]:
+        """The end that belongs to a slice of a stream."""
+        process, thread = DEVICE_PROCESS + slice.device, self.streams[slice.device, slice.stream]
+        middle = slice.start_us + slice.duration_us / 2
+        yield arrow("f", self.launches[id(slice)], LAUNCH, process, thread, middle)
+
+
+def own_moment(event: FunctionEvent) -> float:
+    """A time in an event at which none of its children has begun."""
+    first = event.cpu_children[0].time_range.start if event.cpu_children else event.time_range.end
+    return (event.time_range.start + first) / 2
+
+
+def arrow(end: str, number: int, category: str, process: int, thread: int, time: float) -> dict:
+    """The start ("s") or finish ("f") of an arrow."""
+    return {
+        "ph": end, "id": number, "cat": category, "name": category, "pid": process, "tid": thread, "ts": time,
+        **({"bp": "e"} if end == "f" else {}),  # bound to the slice around it, not to the next one
+    }  # fmt: skip
+
+
+# -- counters --------------------------------------------------------------------------------------------------------
+
+
+def counter(name: str, process: int, time: float, values: dict) -> dict:
+    """A point of a counter; a viewer stacks the values."""
+    return {"ph": "C", "name": name, "pid": process, "tid": 0, "ts": time, "args": values}
+
+
+def process_of(device: str, process: int) -> int:
+    """The process among whose tracks the counters of a device ("cpu", "cuda:0") stand."""
+    return process if device == "cpu" else DEVICE_PROCESS + int(device.partition(":")[2])
+
+
+def memory_counters(events: EventList, process: int) -> Iterator[dict]:
+    """The bytes allocated since the profile began, by category."""
+    if events._blocks is None:
+        return
+    for line in _memory.timelines(events):
+        where = process_of(line.device, process)
+        for time, sizes in zip(line.times, line.sizes):
+            values = dict(zip(line.categories, sizes))
+            yield counter(f"allocated bytes ({line.device})", where, time, values)
+
+
+FIGURES = {
+    "clock_mhz": "SM clock (MHz)",
+    "memory_clock_mhz": "memory clock (MHz)",
+    "power_w": "power (W)",
+    "temperature_c": "temperature (C)",
+    "utilization": "utilization (%)",
+}
+
+
+def clock_counters(events: EventList, process: int) -> Iterator[dict]:
+    """What the driver said of the devices, and a mark wherever their clocks were lowered."""
+    for sample in events._samples:
+        where = process_of(f"cuda:{sample.device}", process)
+        for field, name in FIGURES.items():
+            value = getattr(sample, field)
+            if value is not None:
+                yield counter(name, where, sample.time_us, {name: value})
+        if sample.throttled:
+            yield {
+                "ph": "i", "s": "p", "name": "clocks lowered: " + ", ".join(sample.throttled),
+                "pid": where, "tid": 0, "ts": sample.time_us,
+            }  # fmt: skip

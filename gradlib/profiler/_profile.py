@@ -13,6 +13,7 @@ from typing import Any
 
 from .. import cuda
 from ..autograd import profiler
+from ..autograd._profiler_exports import Exports
 from ..autograd.profiler_util import EventList
 
 STEP_NAME = "ProfilerStep"
@@ -127,7 +128,7 @@ def tensorboard_trace_handler(
 RECORDING = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
 
 
-class profile:
+class profile(Exports):
     """Context manager that records the operations of this thread in the steps that a schedule names.
 
     Args:
@@ -287,7 +288,7 @@ class profile:
         if self._kept is None:
             self._kept = events
         elif self._kept is not events:
-            self._kept.extend(events)
+            self._kept._append_cycle(events)
 
     def events(self) -> EventList:
         """The events of the last cycle (of all, with acc_events); to be asked for when a cycle is over.
@@ -310,11 +311,10 @@ class profile:
             raise AssertionError("Profiler must be initialized before getting key averages")
         return self.events().key_averages(group_by_input_shape, group_by_stack_n)
 
-    def export_chrome_trace(self, path: str) -> None:
-        """Write the events, and the metadata, for chrome://tracing; compressed if `path` ends in ``.gz``."""
+    def _recorded_events(self) -> EventList:
         events = self.events()
         events._metadata = self._metadata
-        events.export_chrome_trace(path)
+        return events
 
     def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
         """Write stacks for flame graph tools; see `EventList.export_stacks`."""

@@ -145,8 +145,10 @@ def test_max_pool_indices_invert_it():
 
 def test_pooling_keeps_integers_apart():
     assert F.max_pool2d(gl.arange(16).view(1, 1, 4, 4), 2).tolist() == [[[[5, 7], [13, 15]]]]
+    # 64-bit integers are averaged towards zero
+    assert F.avg_pool2d(gl.arange(16).view(1, 1, 4, 4) - 8, 2).tolist() == [[[[-5, -3], [2, 4]]]]
     with pytest.raises(NotImplementedError):
-        F.avg_pool2d(gl.arange(16).view(1, 1, 4, 4), 2)
+        F.avg_pool2d(gl.arange(16, dtype=gl.int32).view(1, 1, 4, 4), 2)
 
 
 def test_average_pooling_counts():

@@ -73,7 +73,9 @@ def test_errors_and_warnings():
         F.mse_loss(x, x, reduction="most")
     with pytest.raises(RuntimeError, match="all elements of input should be between 0 and 1"):
         F.binary_cross_entropy(gl.tensor([2.0]), gl.tensor([1.0]))
-    with pytest.raises(RuntimeError, match="expected scalar type Long but found Float"):
+    with pytest.raises(
+        RuntimeError, match="expected target dtype to be Long or Byte, but got Float"
+    ):
         F.nll_loss(x, gl.ones(3))
     with pytest.warns(UserWarning, match="Using a target size"):
         F.mse_loss(gl.ones(2, 1), gl.ones(1, 3))

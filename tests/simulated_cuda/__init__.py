@@ -15,7 +15,7 @@ or directly: ``install(seed=None, devices=2)`` and ``uninstall()``, or ``with si
 
 What it is strict about, as CuPy is:
 
-- names, parameters and ufunc types are CuPy's (api.txt, written by record_api.py); anything else is refused;
+- names, parameters and ufunc types are CuPy's (api.txt, written by record_api.py);
 - NumPy arrays are refused next to device arrays, and device arrays do not turn into NumPy arrays on their own;
 - arrays of another device than the current one are refused;
 - indices out of range wrap around, ``add.at`` knows a few dtypes only, ``maximum.reduce`` does not exist, ...
@@ -24,8 +24,8 @@ With a seed, streams are queues of work:
 
 - an operation is queued on the current stream; its result has a shape and a dtype but no values yet;
 - queued work runs when somebody waits for it, or at a moment that the seed picks, in any order that streams, events,
-  and the rules of the legacy stream allow. ``Stream()`` is ordered with the legacy stream, ``Stream(non_blocking=True)``
-  with nothing;
+  and the rules of the legacy stream allow. ``Stream()`` is ordered with the legacy stream,
+  ``Stream(non_blocking=True)`` with nothing;
 - ``get``, ``item``, ``bool`` wait for the current stream and for nothing else;
 - memory returns to the arena of the stream that was current at its allocation the moment the last reference goes, is
   overwritten with 0xFF there, and is the first to be handed out again: work of another stream that still reads it, or
@@ -43,7 +43,10 @@ import contextlib
 import sys
 from typing import Any
 
+import numpy as np
+
 from . import kernels, memory
+from .cublas import Cublas
 from .machine import CUDARuntimeError, machine
 from .modules import MODULES
 
@@ -55,6 +58,7 @@ def install(seed: int | None = None, devices: int = 2, memory_bytes: int = 1 << 
     if not _before:
         _before.update({name: sys.modules.get(name) for name in MODULES})
     sys.modules.update(MODULES)
+    machine.installed = True
     restart(seed, devices, memory_bytes)
     _forget_backend(fuses=bool(kernels.launchers or kernels.resolvers))
 
@@ -70,6 +74,7 @@ def restart(seed: int | None = None, devices: int = 2, memory_bytes: int = 1 << 
 def uninstall() -> None:
     """Put back what was there before."""
     machine.reset()
+    machine.installed = False
     for name, old in _before.items():
         if old is None:
             sys.modules.pop(name, None)
@@ -81,10 +86,19 @@ def uninstall() -> None:
 
 def _forget_backend(fuses: bool) -> None:
     """gradlib keeps its backend once found. fuses: whether there are kernels to launch."""
+    from gradlib import backends, random
     from gradlib.backends import cupy as backend
+    from gradlib.backends import gemm
+    from gradlib.core import generator
     from gradlib.core.modes import shared
 
     backend._backend = shared.cuda = None
+    for kind in [k for k in backends._BY_TYPE if k is not np.ndarray]:
+        del backends._BY_TYPE[kind]
+    library = Cublas() if _before else None
+    gemm.library = lambda: library
+    generator._kinds.pop("cuda", None)
+    random._devices.pop("cuda", None)
     backend.CupyBackend.fuses = fuses
 
 
@@ -97,7 +111,7 @@ def simulated(seed: int | None = None, devices: int = 2, memory_bytes: int = 1 <
         yield sys.modules["cupy"]
     finally:
         if nested:
-            restart()
+            install()
         else:
             uninstall()
 

@@ -13,6 +13,7 @@ BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 UFUNCS: dict[str, tuple[str, list[str]]] = {}  # public name -> CuPy's name, types
 FUNCTIONS: dict[str, inspect.Signature | None] = {}
 VALUES: set[str] = set()
+REDUCTIONS: dict[str, list[str]] = {}  # name -> types
 METHODS: set[str] = set()
 RUNTIME: set[str] = set()
 
@@ -51,6 +52,8 @@ def _read() -> None:
             UFUNCS[name] = rest[0], rest[1:]
         elif kind == "function":
             FUNCTIONS[name] = parse([w for w in rest if w])
+        elif kind == "reduction":
+            REDUCTIONS[name] = rest
         elif kind == "value":
             VALUES.add(name)
         elif kind == "method":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -40,14 +40,33 @@ def as_shape(shape: Any) -> tuple:
     return tuple(int(n) for n in shape)
 
 
-class ndarray:  # noqa: N801
-    """``ndarray(shape, dtype=float, memptr=None, strides=None, order="C")``; `_host` is its memory as NumPy sees it."""
+class ndarray:
+    """``ndarray(shape, dtype=float, memptr=None, strides=None, order="C")``.
+
+    `_host` is its memory as NumPy sees it.
+    """
 
     __module__ = "cupy"
     __array_priority__ = 100
     __slots__ = ("__weakref__", "_host", "base", "data")
 
-    def __new__(cls, shape, dtype=float, memptr=None, strides=None, order="C"):
+    if TYPE_CHECKING:  # methods.py puts in the rest
+        _host: np.ndarray
+        base: Any
+        data: Any
+        __getitem__: Any
+        __setitem__: Any
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    def __new__(
+        cls,
+        shape: Any,
+        dtype: Any = float,
+        memptr: Any = None,
+        strides: Any = None,
+        order: Any = "C",
+    ):
         self = object.__new__(cls)
         shape, dtype = as_shape(shape), np.dtype(dtype)
         if dtype.kind in "OUSmM":
@@ -72,7 +91,6 @@ class ndarray:  # noqa: N801
 
     # -- facts -------------------------------------------------------------------------------------------------------
 
-    shape = property(lambda self: self._host.shape)
     dtype = property(lambda self: self._host.dtype)
     ndim = property(lambda self: self._host.ndim)
     size = property(lambda self: self._host.size)
@@ -82,8 +100,12 @@ class ndarray:  # noqa: N801
     flags = property(lambda self: Flags(self._host.flags))
     device = property(lambda self: self.data.device)
 
+    @property
+    def shape(self) -> tuple:
+        return self._host.shape
+
     @shape.setter
-    def shape(self, shape) -> None:
+    def shape(self, shape: tuple) -> None:
         view = self._host.view()
         view.shape = shape
         self._host = view
@@ -135,7 +157,7 @@ class ndarray:  # noqa: N801
     def tolist(self):
         return self.get().tolist()
 
-    def tobytes(self, order="C") -> bytes:
+    def tobytes(self, order: Any = "C") -> bytes:
         return self.get().tobytes(order)
 
     def __bool__(self) -> bool:
@@ -186,7 +208,7 @@ class ndarray:  # noqa: N801
     def __dlpack_device__(self):
         return (2, self.data.device_id)
 
-    # -- NumPy's protocols: dispatched to the functions here --------------------------------------------------------------
+    # -- NumPy's protocols: dispatched to the functions here ---------------------------------------------------------
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
         from . import ufunc as ours

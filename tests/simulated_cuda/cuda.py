@@ -164,7 +164,9 @@ class _BaseStream:
     def is_capturing(self) -> bool:
         capture = self._queue.capture
         if capture is not None and capture.broken:
-            raise RuntimeError("the stream was capturing, but an error has invalidated the capture sequence")
+            raise RuntimeError(
+                "the stream was capturing, but an error has invalidated the capture sequence"
+            )
         return capture is not None
 
     @property

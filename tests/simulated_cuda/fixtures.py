@@ -1,23 +1,31 @@
-"""Fixtures and the command-line option for the simulated CUDA device; tests/conftest.py takes them over."""
+"""Fixtures and the command-line option for the simulated CUDA device; the conftest files take them over.
+
+``pytest --device simulated tests_gpu`` runs what needs a CUDA device on the simulated one.
+"""
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
-from . import install, simulated, uninstall
+from . import install, machine, simulated, uninstall
 
 
 def pytest_addoption(parser) -> None:
-    parser.addoption(
-        "--device",
-        choices=("real", "simulated"),
-        default="real",
-        help="simulated: run with the stand-in for CuPy of tests/simulated_cuda installed",
-    )
+    with contextlib.suppress(
+        ValueError
+    ):  # the conftest files of tests/ and tests_gpu/ both have it
+        parser.addoption(
+            "--device",
+            choices=("real", "simulated"),
+            default="real",
+            help="simulated: run with the stand-in for CuPy of tests/simulated_cuda installed",
+        )
 
 
 def pytest_configure(config) -> None:
-    if config.getoption("--device") == "simulated":
+    if config.getoption("--device") == "simulated" and not machine.installed:
         install()
         config.add_cleanup(uninstall)
 

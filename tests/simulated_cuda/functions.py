@@ -158,7 +158,9 @@ def nonzero(a):
     return a.nonzero()
 
 
-def unique(ar, return_index=False, return_inverse=False, return_counts=False, axis=None, *, equal_nan=True):
+def unique(
+    ar, return_index=False, return_inverse=False, return_counts=False, axis=None, *, equal_nan=True
+):
     m.sortable(ar.dtype)
 
     def run(h):
@@ -201,7 +203,7 @@ def imag(val):
     return val.imag if isinstance(val, ndarray) else transfer.array(val).imag
 
 
-def concatenate(tup, axis=0, out=None, *, dtype=None, casting="same_kind"):
+def concatenate(tup, axis=0, out=None, *, dtype=None, casting: Any = "same_kind"):
     for a in tup:
         if not isinstance(a, ndarray):
             raise TypeError("Only cupy arrays can be concatenated")
@@ -211,12 +213,15 @@ def concatenate(tup, axis=0, out=None, *, dtype=None, casting="same_kind"):
     )  # fmt: skip
 
 
-def stack(tup, axis=0, out=None, *, dtype=None, casting="same_kind"):
+def stack(tup, axis=0, out=None, *, dtype=None, casting: Any = "same_kind"):
     for a in tup:
         if not isinstance(a, ndarray):
             raise TypeError("Only cupy arrays can be concatenated")
     return compute(
-        lambda parts: np.stack(parts, axis, dtype=dtype, casting=casting), (list(tup),), out=out, label="stack"
+        lambda parts: np.stack(parts, axis, dtype=dtype, casting=casting),
+        (list(tup),),
+        out=out,
+        label="stack",
     )
 
 
@@ -226,13 +231,15 @@ def sort(a, axis=-1, kind=None):
     return made
 
 
-def searchsorted(a, v, side="left", sorter=None):
+def searchsorted(a, v, side: Any = "left", sorter=None):
     if not isinstance(a, ndarray):
         raise NotImplementedError("Only int or ndarray are supported for a")
     if a.ndim > 1:
         raise ValueError("object of too small depth for desired array")
     return compute(
-        lambda h, x, s: np.asarray(np.searchsorted(h, x, side, s)), (a, v, sorter), label="searchsorted"
+        lambda h, x, s: np.asarray(np.searchsorted(h, x, side, s)),
+        (a, v, sorter),
+        label="searchsorted",
     )
 
 
@@ -243,7 +250,9 @@ def take_along_axis(a, indices, axis):
         raise ValueError("`indices` and `a` must have the same number of dimensions")
 
     def run(h, i):
-        return np.take_along_axis(h, np.mod(i, max(h.size if axis is None else h.shape[axis], 1)), axis)
+        return np.take_along_axis(
+            h, np.mod(i, max(h.size if axis is None else h.shape[axis], 1)), axis
+        )
 
     return compute(run, (a, indices), label="take_along_axis")
 
@@ -261,7 +270,7 @@ def _in_place(run, label: str) -> None:
     machine.submit(run, current_queue(), label)
 
 
-def copyto(dst, src, casting="same_kind", where=None):
+def copyto(dst, src, casting: Any = "same_kind", where=None):
     if not isinstance(src, ndarray) and isinstance(src, np.ndarray):
         raise TypeError(f"Unsupported type {type(src)}")
     source = src.dtype if isinstance(src, ndarray) else np.asarray(src).dtype
@@ -301,7 +310,8 @@ def get_array_module(*args):
 
 def ix_(*args):
     return tuple(
-        a.reshape(*(1,) * i, -1, *(1,) * (len(args) - i - 1)) for i, a in enumerate(map(transfer.asarray, args))
+        a.reshape(*(1,) * i, -1, *(1,) * (len(args) - i - 1))
+        for i, a in enumerate(map(transfer.asarray, args))
     )
 
 
@@ -315,7 +325,9 @@ def _product(fn, arrays: tuple, label: str, out=None):
     inner = wide(kind)
 
     def run(*hosts):
-        return np.asarray(fn(*(h.astype(inner, copy=False) for h in hosts))).astype(kind, copy=False)
+        return np.asarray(fn(*(h.astype(inner, copy=False) for h in hosts))).astype(
+            kind, copy=False
+        )
 
     return compute(run, arrays, out=out, label=label)
 
@@ -326,8 +338,17 @@ def _device(*arrays: Any) -> None:
             raise TypeError(f"Unsupported type {type(a)}")
 
 
-def matmul(*args, axes=None, axis=None, keepdims=False, casting="same_kind", dtype=None, signature=None, order="K",
-           out=None):  # fmt: skip
+def matmul(
+    *args,
+    axes=None,
+    axis=None,
+    keepdims=False,
+    casting: Any = "same_kind",
+    dtype=None,
+    signature=None,
+    order="K",
+    out=None,
+):
     a, b, *rest = args
     _device(a, b)
     if a.ndim == 0 or b.ndim == 0:
@@ -382,9 +403,20 @@ def _special() -> dict[str, Any]:
         name: fn for name, fn in globals().items()
         if name in api.FUNCTIONS and inspect.isfunction(fn) and fn.__module__ == __name__
     }  # fmt: skip
-    own |= {n: getattr(transfer, n) for n in "array asarray ascontiguousarray asfortranarray asnumpy empty empty_like".split()}
-    own |= {"asanyarray": transfer.asarray, "take": indexing.take, "put": indexing.put, "concat": concatenate}
-    own |= {n: through_method(n) for n in "sum prod max min any all argmax argmin mean var std cumsum cumprod ptp".split()}
+    own |= {
+        n: getattr(transfer, n)
+        for n in "array asarray ascontiguousarray asfortranarray asnumpy empty empty_like".split()
+    }
+    own |= {
+        "asanyarray": transfer.asarray,
+        "take": indexing.take,
+        "put": indexing.put,
+        "concat": concatenate,
+    }
+    own |= {
+        n: through_method(n)
+        for n in "sum prod max min any all argmax argmin mean var std cumsum cumprod ptp".split()
+    }
     own |= {n: through_method(n, n[1:]) for n in ("amax", "amin")}
     own |= {n: through_method(n) for n in "argsort argpartition repeat trace round".split()}
     own["around"] = own["round_"] = own["round"]
@@ -406,7 +438,7 @@ def namespace() -> dict[str, Any]:
         if "." in name or name in made or not hasattr(np, name):
             continue
         made[name] = like_numpy(name, blocking if name in WAITING else compute)
-    return {**made, **UFUNCS}
+    return made | {name: fn for name, fn in UFUNCS.items() if name[0] != "_"}
 
 
 NAMESPACE = namespace()

@@ -19,14 +19,16 @@ INVALID = (
 
 
 def prepare_key(key: Any) -> tuple:
-    """The index as a tuple of None, Ellipsis, slices, ints and device arrays; lists and NumPy arrays are copied over."""
+    """The index as a tuple of None, Ellipsis, slices, ints and device arrays; lists, NumPy arrays are copied."""
     made = []
     for k in key if isinstance(key, tuple) else (key,):
         if k is None or k is Ellipsis or isinstance(k, ndarray):
             pass
         elif isinstance(k, slice):
             if any(True for _ in arrays_in(k)):
-                raise TypeError("slice indices must be integers or None or have an __index__ method")
+                raise TypeError(
+                    "slice indices must be integers or None or have an __index__ method"
+                )
         elif np.isscalar(k) and not isinstance(k, (bool, np.bool_, str)):
             k = int(k) if isinstance(k, (int, np.integer)) else bad(k)
         else:
@@ -121,7 +123,9 @@ def setitem(a: ndarray, key: Any, value: Any) -> None:
         source = value._host
         while source.ndim and source.shape[0] == 1:  # leading ones do not count
             source = source[0, ...]
-        slots = zeros_view(target)[host_key(key, zeros(arrays), shape)] if not has_masks(key) else None
+        slots = (
+            zeros_view(target)[host_key(key, zeros(arrays), shape)] if not has_masks(key) else None
+        )
         if slots is not None:
             np.broadcast_shapes(source.shape, slots.shape)
             if np.broadcast_shapes(source.shape, slots.shape) != slots.shape:
@@ -153,7 +157,9 @@ def zeros(arrays: list[ndarray]) -> list[np.ndarray]:
 
 def take(a: ndarray, indices, axis=None, out=None) -> ndarray:
     if isinstance(indices, (list, tuple, np.ndarray)):
-        indices = array(np.asarray(indices, int) if not isinstance(indices, np.ndarray) else indices)
+        indices = array(
+            np.asarray(indices, int) if not isinstance(indices, np.ndarray) else indices
+        )
 
     def run(values, where):
         return np.take(values, where, axis, mode="wrap")
@@ -161,7 +167,7 @@ def take(a: ndarray, indices, axis=None, out=None) -> ndarray:
     return compute(run, (a, indices), out=out, label="take")
 
 
-def put(a: ndarray, indices, values, mode="wrap") -> None:
+def put(a: ndarray, indices, values, mode: Any = "wrap") -> None:
     indices = indices if isinstance(indices, ndarray) else array(indices)
     values = values if isinstance(values, ndarray) else array(values, a.dtype)
     target, where, given = a._host, indices._host, values._host

@@ -81,13 +81,14 @@ def compute(
 ) -> Any:
     """``fn(*args, **kwargs)`` on the device: fn takes NumPy arrays in the place of the device arrays among `args`."""
     kwargs = kwargs or {}
-    inputs = list(arrays_in(args)) + list(arrays_in(tuple(kwargs.values())))
-    check_device(inputs)
+    check_device([*arrays_in(args), *arrays_in(tuple(kwargs.values()))])
     label = label or getattr(fn, "__name__", "")
-    lazy = machine.lazy or current_queue().capture is not None
-    here, there = replace(args, host_view), {k: replace(v, host_view) for k, v in kwargs.items()}
-    if not lazy:
+    here = replace(args, host_view)
+    there = {k: replace(v, host_view) for k, v in kwargs.items()} if kwargs else kwargs
+    if not machine.lazy and (not machine.captures or current_queue().capture is None):
         machine.executed += 1
+        if machine.log is not None:
+            machine.log.append(label)
         return deliver(fn(*here, **there), out)
     flat = replace(args, zeros_like_host)
     shapes = fn(*flat, **{k: replace(v, zeros_like_host) for k, v in kwargs.items()})
@@ -148,7 +149,9 @@ def room(result: Any, out: ndarray | None) -> ndarray:
     return out
 
 
-def blocking(fn: Callable[..., Any], args: tuple, kwargs: dict | None = None, label: str = "") -> Any:
+def blocking(
+    fn: Callable[..., Any], args: tuple, kwargs: dict | None = None, label: str = ""
+) -> Any:
     """`compute` for results whose shape depends on values: waits for the current stream, as CuPy does."""
     kwargs = kwargs or {}
     inputs = list(arrays_in(args)) + list(arrays_in(tuple(kwargs.values())))

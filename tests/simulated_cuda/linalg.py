@@ -32,7 +32,9 @@ def _each(fn, arrays: tuple):
         return fn(*arrays)
     except np.linalg.LinAlgError:
         batch = arrays[0].shape[:-2]
-        first = fn(*(np.broadcast_to(np.eye(*a.shape[-2:], dtype=a.dtype), a.shape) for a in arrays))
+        first = fn(
+            *(np.broadcast_to(np.eye(*a.shape[-2:], dtype=a.dtype), a.shape) for a in arrays)
+        )
         many = isinstance(first, tuple)
         outs = [np.full_like(o, np.nan) for o in (first if many else (first,))]
         for i in np.ndindex(*batch):
@@ -84,20 +86,24 @@ def solve(a, b):
 def lstsq(a, b, rcond=None):
     _check(a)
     if a.ndim != 2:
-        raise np.linalg.LinAlgError(f"{a.ndim}-dimensional array given. Array must be two-dimensional")
+        raise np.linalg.LinAlgError(
+            f"{a.ndim}-dimensional array given. Array must be two-dimensional"
+        )
     refuse_library("cusolver")
     return compute(
-        lambda x, y: tuple(np.asarray(o) for o in np.linalg.lstsq(x, y, rcond)), (a, b), label="lstsq"
+        lambda x, y: tuple(np.asarray(o) for o in np.linalg.lstsq(x, y, rcond)),
+        (a, b),
+        label="lstsq",
     )
 
 
-def norm(x, ord=None, axis=None, keepdims=False):  # noqa: A002
+def norm(x, ord=None, axis=None, keepdims=False):
     if not isinstance(x, ndarray):
         raise np.linalg.LinAlgError("cupy.linalg only supports cupy.ndarray")
     return compute(lambda h: np.asarray(np.linalg.norm(h, ord, axis, keepdims)), (x,), label="norm")
 
 
-def matrix_power(M, n):  # noqa: N803
+def matrix_power(M, n):
     _check(M, square=True)
     refuse_library("cublas")
     return compute(lambda h: np.linalg.matrix_power(h, n), (M,), label="matrix_power")

@@ -124,6 +124,8 @@ class EventState:
 class Machine:
     """All devices: their streams, the work that waits, and the dice that pick what runs next."""
 
+    installed = False  # whether `import cupy` gives the stand-in
+
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.local = threading.local()
@@ -137,8 +139,12 @@ class Machine:
         self.queues: dict[tuple[int, int], Queue] = {}
         self.events: dict[int, EventState] = {}
         self.next_handle = 0x5000
-        self.executed = 0
-        self.log: list[str] | None = None  # a list given by a test collects the labels of executed work
+        self.executed = self.waits = 0  # work done; times the host waited for a stream
+        self.captures = 0  # that are going on
+        self.working = False  # whether queued work is being done
+        self.log: list[str] | None = (
+            None  # a list given by a test collects the labels of executed work
+        )
         self.local = threading.local()
         self.poison = True
         # How this seed schedules: how often work runs early, and how often a synchronisation does unasked work.
@@ -263,6 +269,15 @@ class Machine:
 
     def wander(self) -> None:
         """Now and then work is done although nobody waits for it."""
+        if self.working:  # memory freed by a finaliser, in the middle of something else
+            return
+        self.working = True
+        try:
+            self._wander()
+        finally:
+            self.working = False
+
+    def _wander(self) -> None:
         if self.random.random() < 0.05:  # the streams change places in the race
             for q in self.queues.values():
                 q.weight = 10 ** self.random.uniform(-2, 0)
@@ -283,13 +298,18 @@ class Machine:
 
     def wait_for(self, ops: list[Op]) -> None:
         """Work on until these are done."""
-        for op in ops:
-            while not op.done:
-                some = self.pick() if self.random.random() < self.generous else None
-                self.finish(some or self.needed(op))
+        before, self.working = self.working, True
+        try:
+            for op in ops:
+                while not op.done:
+                    some = self.pick() if self.random.random() < self.generous else None
+                    self.finish(some or self.needed(op))
+        finally:
+            self.working = before
 
     def synchronize(self, queue: Queue) -> None:
         with self.lock:
+            self.waits += 1
             if queue.capture is not None:
                 queue.capture.broken = True
                 raise CUDARuntimeError(900)
@@ -317,9 +337,13 @@ class Machine:
             return not queue.pending()
 
     def poll(self) -> None:
-        op = self.pick()
-        if op is not None:
-            self.finish(op)
+        before, self.working = self.working, True
+        try:
+            op = self.pick()
+            if op is not None:
+                self.finish(op)
+        finally:
+            self.working = before
 
     # -- events ------------------------------------------------------------------------------------------------------
 
@@ -381,6 +405,7 @@ class Machine:
             if queue.capture is not None:
                 raise CUDARuntimeError(900)
             queue.capture, queue.front = Capture(queue, mode), frozenset()
+            self.captures += 1
 
     def end_capture(self, queue: Queue) -> list:
         """The nodes of the graph; every stream that was forked must have been joined again."""
@@ -388,6 +413,7 @@ class Machine:
             capture = queue.capture
             if capture is None or capture.origin is not queue:
                 raise CUDARuntimeError(903 if capture is None else 904)
+            self.captures -= 1
             reached = capture.ancestors(queue.front)
             for joined in capture.joined:
                 joined.capture = None
@@ -401,14 +427,23 @@ class Machine:
         """Launch a graph: its nodes in an order that their dependencies allow."""
 
         def run():
-            done: set[int] = set()
-            left = list(range(len(nodes)))
-            while left:
-                ready = [i for i in left if nodes[i][1] <= done] if self.lazy else left[:1]
-                i = self.random.choice(ready)
-                left.remove(i)
-                done.add(i)
+            if not self.lazy:
+                for node in nodes:
+                    node[0]()
+                return
+            missing = [len(front) for _, front, _ in nodes]
+            later: list[list[int]] = [[] for _ in nodes]
+            for i, (_, front, _) in enumerate(nodes):
+                for before in front:
+                    later[before].append(i)
+            ready = [i for i, n in enumerate(missing) if not n]
+            while ready:
+                i = ready.pop(self.random.randrange(len(ready)))
                 nodes[i][0]()
+                for following in later[i]:
+                    missing[following] -= 1
+                    if not missing[following]:
+                        ready.append(following)
 
         self.submit(run, queue, "graph")
 

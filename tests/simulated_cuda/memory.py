@@ -99,7 +99,7 @@ class UnownedMemory(BaseMemory):
     def __init__(self, ptr: int, size: int, owner: Any, device_id: int = -1):
         self.ptr, self.size, self._owner = ptr, size, owner
         self.device_id = machine.device if device_id < 0 else device_id
-        self.raw = np.frombuffer((ctypes.c_uint8 * size).from_address(ptr), np.uint8)
+        self.raw = host_bytes(ptr, size)
 
 
 class Chunk:
@@ -297,7 +297,8 @@ def address_of(mem: Any) -> int:
 def host_bytes(address: int, size: int) -> np.ndarray:
     if not size:
         return np.empty(0, np.uint8)
-    return np.frombuffer((ctypes.c_uint8 * size).from_address(address), np.uint8)
+    view: Any = (ctypes.c_uint8 * size).from_address(address)
+    return np.frombuffer(view, np.uint8)
 
 
 def current_queue():
@@ -474,7 +475,9 @@ def get_allocator():
 
 def set_allocator(allocator: Any = None) -> None:
     if getattr(_local, "allocator", None) is not None:
-        raise ValueError("Can't change the global allocator inside `using_allocator` context manager")
+        raise ValueError(
+            "Can't change the global allocator inside `using_allocator` context manager"
+        )
     _allocator[0] = allocator or (lambda size: MemoryPointer(Memory(size), 0))
 
 

@@ -88,6 +88,8 @@ def transpose(self, *axes):
 
 
 def ravel(self, order="C"):
+    if order == "K":
+        raise NotImplementedError("ravel with order='K' not yet implemented.")
     return view_of(lambda h: h.ravel(order), self)
 
 
@@ -96,6 +98,8 @@ def swapaxes(self, axis1, axis2):
 
 
 def squeeze(self, axis=None):
+    if isinstance(axis, list):
+        raise TypeError("an integer is required")
     return view_of(lambda h: h.squeeze(axis), self)
 
 
@@ -153,7 +157,7 @@ def _across(self: ndarray, order: str) -> ndarray:
     return made
 
 
-def cast(host: np.ndarray, dtype: np.dtype) -> np.ndarray:
+def cast(host: Any, dtype: np.dtype) -> np.ndarray:
     if host.dtype.kind == "c" and dtype.kind not in "cb":
         host = host.real
     return host.astype(dtype, copy=False)
@@ -200,20 +204,11 @@ def conj(self):
 def clip(self, min=None, max=None, out=None):
     if min is None and max is None:
         raise ValueError("array_clip: must set either max or min")
-    limits = [m for m in (min, max) if m is not None]
-    from .ufunc import check_operand
-
-    for m in limits:
-        check_operand(m)
-
-    def run(h, *given):
-        queue = iter(given)
-        low = next(queue) if min is not None else None
-        high = next(queue) if max is not None else None
-        h = h if low is None else np.maximum(h, low)
-        return h if high is None else np.minimum(h, high)
-
-    return compute(run, (self, *limits), out=out, label="clip")
+    if max is None:
+        return UFUNCS["maximum"](self, min, out=out)
+    if min is None:
+        return UFUNCS["minimum"](self, max, out=out)
+    return UFUNCS["_clip"](self, min, max, out=out)
 
 
 def sort(self, axis=-1, kind=None) -> None:

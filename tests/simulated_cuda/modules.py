@@ -27,7 +27,9 @@ def module(name: str, content: dict[str, Any], doc: str = "") -> ModuleType:
         known = name.removeprefix("cupy").lstrip(".")
         full = f"{known}.{attribute}".lstrip(".")
         if full in api.FUNCTIONS or full in api.VALUES:
-            raise AttributeError(f"the simulated device does not have {name}.{attribute} yet; CuPy has it")
+            raise AttributeError(
+                f"the simulated device does not have {name}.{attribute} yet; CuPy has it"
+            )
         raise AttributeError(f"module '{name}' has no attribute '{attribute}'")
 
     made.__getattr__ = missing  # type: ignore[attr-defined]

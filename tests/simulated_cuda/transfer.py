@@ -8,12 +8,12 @@ import numpy as np
 
 from . import memory
 from .array import ndarray
-from .launch import check_device, compute
+from .launch import compute
 from .machine import machine
 from .memory import current_queue, is_pinned, queue_of, refuse_in_capture
 
 
-def from_host(host: np.ndarray, order: str = "C") -> ndarray:
+def from_host(host: np.ndarray, order: Any = "C") -> ndarray:
     """A device array with the values that the host array has now."""
     if host.dtype.kind in "OUSmM" or (host.dtype.kind == "V" and host.dtype.itemsize != 2):
         raise ValueError(f"Unsupported dtype {host.dtype}")
@@ -85,18 +85,23 @@ def asfortranarray(a, dtype=None):
     return made if made.flags.f_contiguous else made.copy(order="F")
 
 
-def asnumpy(a, stream=None, order="C", out=None, *, blocking=True):
+def asnumpy(a, stream=None, order: Any = "C", out=None, *, blocking=True):
     if isinstance(a, ndarray):
         return a.get(stream=stream, order=order, out=out, blocking=blocking)
     return np.asarray(a, order=order)
 
 
 def get(a: ndarray, stream, order, out, blocking: bool) -> np.ndarray:
-    """Waits for the stream only: values that other streams still work on are not waited for."""
+    """Waits for the stream only (the current one of the array's device), not for what others still work on."""
+    from .cuda import Device
+
+    with Device(a.data.device_id):
+        return _get(a, stream, order, out, blocking)
+
+
+def _get(a: ndarray, stream, order, out, blocking: bool) -> np.ndarray:
     refuse_in_capture()
     queue = queue_of(stream)
-    if stream is None:
-        check_device([a])
     if out is None:
         fortran = order == "F" or (
             order in ("A", "K") and a.flags.f_contiguous and not a.flags.c_contiguous
@@ -107,9 +112,7 @@ def get(a: ndarray, stream, order, out, blocking: bool) -> np.ndarray:
     elif out.dtype != a.dtype:
         raise TypeError(f"{out.dtype} array cannot be obtained from {a.dtype} array")
     elif out.shape != a.shape:
-        raise ValueError(
-            f"Shape mismatch. Expected shape: {a.shape}, actual shape: {out.shape}"
-        )
+        raise ValueError(f"Shape mismatch. Expected shape: {a.shape}, actual shape: {out.shape}")
     source = a._host
 
     def run():
@@ -171,7 +174,7 @@ def empty_like(prototype, dtype=None, order="K", subok=None, shape=None) -> ndar
     return ndarray(prototype.shape, dtype, strides=tuple(strides))
 
 
-def empty_pinned(shape, dtype=float, order="C") -> np.ndarray:
+def empty_pinned(shape, dtype: Any = float, order: Any = "C") -> np.ndarray:
     """A NumPy array in page-locked memory."""
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
     count = int(np.prod(shape, dtype=np.int64))

@@ -12,8 +12,8 @@ from .launch import compute
 from .machine import machine
 
 _KINDS = {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}
-_WEAK = (bool, int, float, complex)
-_SCALARS = (*_WEAK, np.generic)
+_WEAK = (int, float, complex)  # Python's bool is as strong as an array of bool
+_SCALARS = (*_WEAK, bool, np.generic)
 _NUMPY = {"fix": np.trunc, "logical_not": np.logical_not}
 _SCATTER = {
     "add": np.add, "subtract": np.subtract, "maximum": np.maximum, "minimum": np.minimum,
@@ -41,16 +41,14 @@ def wide(dtype: np.dtype) -> np.dtype:
     return np.dtype(np.float32) if dtype.itemsize == 2 and dtype.kind in "fV" else dtype
 
 
-class ufunc:  # noqa: N801
+class ufunc:
     """A CuPy ufunc."""
 
     def __init__(self, public: str, name: str, types: list[str]):
         self.name, self.types, self.__name__ = name, types, public
         self.fn = _NUMPY.get(public) or getattr(np, public, None) or getattr(np, name[5:])
         pairs = [t.split("->") for t in types]
-        self.loops = [
-            (tuple(map(api.dtype_of, i)), tuple(map(api.dtype_of, o))) for i, o in pairs
-        ]
+        self.loops = [(tuple(map(api.dtype_of, i)), tuple(map(api.dtype_of, o))) for i, o in pairs]
         self.nin, self.nout = len(self.loops[0][0]), len(self.loops[0][1])
         self.nargs = self.nin + self.nout
         self.cache: dict = {}
@@ -86,9 +84,7 @@ class ufunc:  # noqa: N801
                     return ins, outs
             raise TypeError(f"Wrong type ({wanted}) of arguments for {self.name}")
         weak = tuple(type(a) if type(a) in _WEAK else None for a in inputs)
-        types = tuple(
-            np.dtype(t) if t is not None else a.dtype for a, t in zip(inputs, weak, strict=True)
-        )
+        types = tuple(a.dtype if hasattr(a, "dtype") else np.dtype(type(a)) for a in inputs)
         key = types, weak
         if key not in self.cache:
             self.cache[key] = self.choose(types, weak)
@@ -125,7 +121,7 @@ class ufunc:  # noqa: N801
 
         return run
 
-    def check_outputs(self, out: Any, outs: tuple, casting: str) -> None:
+    def check_outputs(self, out: Any, outs: tuple, casting: Any) -> None:
         for given, made in zip(out if isinstance(out, tuple) else (out,), outs):
             if given is None:
                 continue
@@ -138,7 +134,9 @@ class ufunc:  # noqa: N801
                 )
 
     def outer(self, a, b, **kwargs):
-        return self(a.reshape(a.shape + (1,) * b.ndim), b.reshape((1,) * a.ndim + b.shape), **kwargs)
+        return self(
+            a.reshape(a.shape + (1,) * b.ndim), b.reshape((1,) * a.ndim + b.shape), **kwargs
+        )
 
     def at(self, a, indices, b=None) -> None:
         if self.name[5:] not in _SCATTER:

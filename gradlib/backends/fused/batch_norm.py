@@ -86,7 +86,7 @@ def _moments(xp: Any, how: _Channels, x: Any, eps: float) -> tuple:
 
 @forward("native_batch_norm")
 def batch_norm(
-    xp, input, weight=None, bias=None, running_mean=None, running_var=None, *, training, eps, box
+    xp, input, weight=None, bias=None, running_mean: Any = None, running_var: Any = None, *, training, eps, box
 ):  # fmt: skip
     if not _fit(input, weight, bias):
         return NotImplemented

@@ -52,7 +52,7 @@ def keep_mask(xp: Any, shape: tuple, p: float, state: Any) -> Any:
 
 
 @forward("masked_scale")
-def masked_scale(xp, self, *, mask, scale):
+def masked_scale(xp, self, mask, *, scale):
     if self.dtype not in FLOATS or mask.shape != self.shape or mask.dtype.kind != "b":
         return NotImplemented
     out = xp.empty(self.shape, self.dtype)
@@ -65,5 +65,5 @@ def masked_scale(xp, self, *, mask, scale):
 
 @vjp("masked_scale")
 def masked_scale_vjp(F, g, mask, scale):
-    grad = masked_scale(F.backend, g, mask=mask, scale=scale)
-    return grad if grad is NotImplemented else (grad,)
+    grad = masked_scale(F.backend, g, mask, scale=scale)
+    return grad if grad is NotImplemented else (grad, None)

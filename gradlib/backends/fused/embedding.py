@@ -46,9 +46,13 @@ def embedding(xp, weight, indices, *, padding_idx, scale_grad_by_freq):
     return out
 
 
-def _gradient(
-    xp: Any, grad: Any, indices: Any, rows: int, padding: int = -1, by_count: bool = False
-) -> Any:
+def sum_rows(
+    xp: Any, grad: Any, indices: Any, rows: int, padding: int = -1, by_count: bool = False, in_order: bool = False
+) -> Any:  # fmt: skip
+    """Zeros (rows, ...) with each of `grad` added at the row that `indices` names; NotImplemented for other dtypes.
+
+    padding: a row that gets nothing. by_count: divide by how often a row occurs. in_order: the same bits in every run.
+    """
     if grad.dtype not in FLOATS or indices.dtype not in INDICES:
         return NotImplemented
     shape = grad.shape[indices.ndim :]
@@ -59,7 +63,7 @@ def _gradient(
     g, flat = dense(xp, grad), dense(xp, indices).reshape(-1)
     sizes = tuple(np.int64(n) for n in (flat.size, width, rows, padding))
     launch = launcher_of(xp).launch
-    if settings.deterministic or by_count or grad.dtype in HALVES:
+    if in_order or settings.deterministic or by_count or grad.dtype in HALVES:
         order = xp.argsort(flat, kind="stable")
         given = (g, flat[order], order, out, *sizes)
         kernel = instance("add_sorted_rows", grad.dtype, indices.dtype, by_count)
@@ -74,11 +78,11 @@ def _gradient(
 
 @forward("embedding_grad")
 def embedding_grad(xp, grad, indices, *, rows):
-    return _gradient(xp, grad, indices, rows)
+    return sum_rows(xp, grad, indices, rows)
 
 
 @vjp("embedding_op")
 def embedding_vjp(F, g, indices, weight_shape, padding_idx, scale_grad_by_freq):
     how = (weight_shape[0], padding_idx, bool(scale_grad_by_freq))
-    grad = _gradient(F.backend, g, indices, *how)
+    grad = sum_rows(F.backend, g, indices, *how)
     return grad if grad is NotImplemented else (grad, None)

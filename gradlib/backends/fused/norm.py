@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -38,14 +39,26 @@ MOST_PARTS = 128
 class _Rows:
     """How an array is read: `rows` rows of `n`; weights belong to columns, or to channels of `inner` elements."""
 
-    def __init__(self, x: Any, n: int, groups: int = 0, inner: int = 1):
-        self.rows, self.n, self.groups, self.inner = x.size // n, n, groups, inner
-        self.dtype = x.dtype
-        self.wide = F4 if x.dtype in HALVES else x.dtype
+    def __init__(self, size: int, dtype: Any, n: int, groups: int = 0, inner: int = 1):
+        self.rows, self.n, self.groups, self.inner = size // n, n, groups, inner
+        self.wide = F4 if dtype in HALVES else dtype
+        self.launch = rows_launch(self.rows, n)
+        self.sizes = tuple(np.int64(k) for k in (self.rows, n, max(groups, 1), inner))
 
-    def sizes(self) -> tuple:
-        numbers = (self.rows, self.n, max(self.groups, 1), self.inner)
-        return tuple(np.int64(k) for k in numbers)
+
+@lru_cache(4096)
+def _layer_rows(shape: tuple, dtype: Any, normalized_shape: tuple) -> tuple[_Rows, tuple]:
+    """How rows of layer_norm and rms_norm are read, and the shape of their statistics."""
+    k = len(normalized_shape)
+    how = _Rows(math.prod(shape), dtype, math.prod(normalized_shape))
+    return how, shape[: len(shape) - k] + (1,) * k
+
+
+@lru_cache(4096)
+def _group_rows(shape: tuple, dtype: Any, groups: int) -> _Rows:
+    return _Rows(
+        math.prod(shape), dtype, math.prod(shape[1:]) // groups, groups, math.prod(shape[2:])
+    )
 
 
 def _fit(x: Any, *others: Any) -> bool:
@@ -60,8 +73,8 @@ def _norm(xp: Any, x: Any, weight: Any, bias: Any, how: _Rows, rms: bool, eps: f
     out = xp.empty(x.shape, x.dtype)
     mean = None if rms else xp.empty(how.rows, how.wide)
     rstd = xp.empty(how.rows, how.wide)
-    grid, block = rows_launch(how.rows, how.n)
-    given = (dense(xp, x), dense(xp, weight), dense(xp, bias), out, mean, rstd, *how.sizes())
+    grid, block = how.launch
+    given = (dense(xp, x), dense(xp, weight), dense(xp, bias), out, mean, rstd, *how.sizes)
     kernel = instance("norm", x.dtype, rms, how.groups > 0)
     launcher_of(xp).launch(MODULE, kernel, grid, block, (*given, np.float64(eps)))
     return out, mean, rstd
@@ -85,9 +98,9 @@ def _gradients(
     launch = launcher_of(xp).launch
     if needs[0]:
         out[0] = xp.empty(x.shape, x.dtype)
-        grid, block = rows_launch(how.rows, how.n)
+        grid, block = how.launch
         kernel = instance("norm_grad", x.dtype, rms, how.groups > 0)
-        given = (g, x, mean, rstd, weight, out[0], *how.sizes())
+        given = (g, x, mean, rstd, weight, out[0], *how.sizes)
         launch(MODULE, kernel, grid, block, given)
     if any(needs[1:]):
         products, totals = _partial(xp, g, x, mean, rstd, how)
@@ -119,19 +132,11 @@ def _partial(xp: Any, g: Any, x: Any, mean: Any, rstd: Any, how: _Rows) -> tuple
     return products, totals
 
 
-def _statistics_shape(x: Any, normalized_shape: tuple) -> tuple:
-    k = len(normalized_shape)
-    return x.shape[: x.ndim - k] + (1,) * k
-
-
 @forward("native_layer_norm")
 def layer_norm(xp, input, weight=None, bias=None, *, normalized_shape, eps):
     if not _fit(input, weight, bias):
         return NotImplemented
-    how, stats = (
-        _Rows(input, math.prod(normalized_shape)),
-        _statistics_shape(input, normalized_shape),
-    )
+    how, stats = _layer_rows(input.shape, input.dtype, tuple(normalized_shape))
     out, mean, rstd = _norm(xp, input, weight, bias, how, False, eps)
     return out, mean.reshape(stats), rstd.reshape(stats)
 
@@ -140,8 +145,8 @@ def layer_norm(xp, input, weight=None, bias=None, *, normalized_shape, eps):
 def layer_norm_vjp(F, g, input, weight, result1, result2, normalized_shape, needs):
     if not _fit(input, g, weight):
         return NotImplemented
-    how = _Rows(input, math.prod(normalized_shape))
     shape = tuple(normalized_shape)
+    how, _ = _layer_rows(input.shape, input.dtype, shape)
     return tuple(_gradients(F.backend, g, input, weight, result1, result2, how, needs, shape))
 
 
@@ -149,29 +154,27 @@ def layer_norm_vjp(F, g, input, weight, result1, result2, normalized_shape, need
 def rms_norm(xp, input, weight=None, *, normalized_shape, eps):
     if not _fit(input, weight):
         return NotImplemented
-    how = _Rows(input, math.prod(normalized_shape))
+    how, stats = _layer_rows(input.shape, input.dtype, tuple(normalized_shape))
     out, _, rstd = _norm(xp, input, weight, None, how, True, eps)
-    return out, rstd.reshape(_statistics_shape(input, normalized_shape))
+    return out, rstd.reshape(stats)
 
 
 @vjp("fused_rms_norm")
 def rms_norm_vjp(F, g, input, weight, result1, normalized_shape, needs):
     if not _fit(input, g, weight):
         return NotImplemented
-    how = _Rows(input, math.prod(normalized_shape))
     shape = tuple(normalized_shape)
+    how, _ = _layer_rows(input.shape, input.dtype, shape)
     return tuple(_gradients(F.backend, g, input, weight, None, result1, how, needs, shape)[:2])
-
-
-def _group_rows(x: Any, groups: int) -> _Rows:
-    return _Rows(x, math.prod(x.shape[1:]) // groups, groups, math.prod(x.shape[2:]))
 
 
 @forward("native_group_norm")
 def group_norm(xp, input, weight=None, bias=None, *, groups, eps):
     if not _fit(input, weight, bias):
         return NotImplemented
-    out, mean, rstd = _norm(xp, input, weight, bias, _group_rows(input, groups), False, eps)
+    out, mean, rstd = _norm(
+        xp, input, weight, bias, _group_rows(input.shape, input.dtype, groups), False, eps
+    )
     stats = (input.shape[0], groups)
     return out, mean.reshape(stats), rstd.reshape(stats)
 
@@ -180,5 +183,5 @@ def group_norm(xp, input, weight=None, bias=None, *, groups, eps):
 def group_norm_vjp(F, g, input, weight, result1, result2, groups, needs):
     if not _fit(input, g, weight):
         return NotImplemented
-    how, shape = _group_rows(input, groups), (input.shape[1],)
+    how, shape = _group_rows(input.shape, input.dtype, groups), (input.shape[1],)
     return tuple(_gradients(F.backend, g, input, weight, result1, result2, how, needs, shape))

@@ -8,11 +8,8 @@ compiling all the time), and for each way arguments lie in memory: dense, one el
 
 from __future__ import annotations
 
-import hashlib
-import inspect
 import math
 from collections.abc import Callable, Sequence
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -22,168 +19,78 @@ from ..kernels import (
     F8,
     FLOATS,
     HALVES,
-    Module,
-    blocks_for,
     instance,
-    instances,
     launcher_of,
-    source,
 )
-from .trace import FLOAT, Functions, Node, Ops, Symbol, Trace, Untraceable, run_forward, traceable
+from .generate import DENSE, NUMBER, ONE, STRIDED, Generated, Traced, trace
+from .trace import Ops, Untraceable, run_forward, traceable
 
 VARIANTS = 32
-DENSE, ONE, STRIDED, NUMBER = "dense", "one", "strided", "number"
 MAX_DIMS = 8
-PREAMBLE = ("common.cuh", "pointwise.cuh")
-
-
-class Traced:
-    """The expressions of a formula and the names of the arguments they read."""
-
-    def __init__(self, outputs: Sequence[Node], inputs: dict[str, Node]):
-        self.outputs = list(outputs)
-        self.order = _in_order(self.outputs)
-        used = {id(n) for n in self.order}
-        self.inputs = {name: node for name, node in inputs.items() if id(node) in used}
-        self.cost = len(self.order) - len(self.inputs)  # operations
-
-    def body(self) -> str:
-        """C++ that computes out0, out1... from inputs that are already named in_<argument>."""
-        names = {id(node): f"in_{name}" for name, node in self.inputs.items()}
-        numbers, lines = count(), []
-        for node in self.order:
-            if id(node) in names:
-                continue
-            args = [names[id(a)] if isinstance(a, Node) else a for a in node.args]
-            names[id(node)] = f"t{next(numbers)}"
-            kind = "A" if node.kind == FLOAT else "bool"
-            lines.append(f"const {kind} {names[id(node)]} = {node.text.format(*args)};")
-        lines += [f"out{i}[i] = T({names[id(n)]});" for i, n in enumerate(self.outputs)]
-        return "\n  ".join(lines)
-
-
-def _in_order(outputs: list[Node]) -> list[Node]:
-    """Every expression that the outputs need, arguments first."""
-    order: list[Node] = []
-    seen: set[int] = set()
-    stack: list[tuple[Node, bool]] = [(n, False) for n in reversed(outputs)]
-    while stack:
-        node, ready = stack.pop()
-        if ready:
-            order.append(node)
-        elif id(node) not in seen:
-            seen.add(id(node))
-            stack.append((node, True))
-            stack += [(a, False) for a in reversed(node.args) if isinstance(a, Node)]
-    return order
-
-
-def trace(
-    dtype: np.dtype, names: Sequence[str], run: Callable[[Ops, dict[str, Any]], list]
-) -> Traced | None:
-    """Trace ``run(F, symbols by name)``, which returns the results; None if it cannot be one kernel."""
-    here = Trace(dtype)
-    inputs = {name: here.node(FLOAT, f"input {name}") for name in names}
-    try:
-        results = run(Ops(Functions(here)), {k: Symbol(here, n) for k, n in inputs.items()})
-        outputs = [here.operand(r, FLOAT) for r in results]
-    except (Untraceable, TypeError, ValueError, AttributeError, RuntimeError):
-        return None
-    outputs = [o if isinstance(o, Node) else here.node(FLOAT, "{}", o) for o in outputs]
-    return Traced(outputs, inputs)
-
-
-# -- code --------------------------------------------------------------------------------------------------------------
-
-
-def write(name: str, traced: Traced, places: dict[str, str], dims: int) -> str:
-    """The kernel template; `places` says how each input lies in memory, strided ones over `dims` dimensions."""
-    parameters, loads, starts, steps = [], [], [], []
-    for k, how in places.items():
-        parameters.append(f"A in_{k}" if how == NUMBER else f"const T* p_{k}")
-        if how == STRIDED:
-            starts.append(f"int64 k_{k} = 0;")
-            steps += [f"k_{k} += place{d} * stride_{k}{d};" for d in range(dims)]
-        if how != NUMBER:
-            index = {DENSE: "i", ONE: "0", STRIDED: f"k_{k}"}[how]
-            loads.append(f"const A in_{k} = p_{k}[{index}];")
-    parameters += [f"T* out{i}" for i in range(len(traced.outputs))] + ["int64 size"]
-    if starts:
-        parameters += [f"int64 size{d}" for d in range(dims)]
-        parameters += [
-            f"int64 stride_{k}{d}"
-            for k, how in places.items()
-            if how == STRIDED
-            for d in range(dims)
-        ]
-        starts.append("int64 rest = i;")
-        for d in reversed(range(dims)):
-            starts.append(f"const int64 place{d} = rest % size{d};")
-            starts.append(f"rest /= size{d};")
-    parameters = [p.replace("A in_", "wide<T> in_") for p in parameters]
-    lines = ["typedef wide<T> A;", "const int64 i = thread_number();", "if (i >= size) return;"]
-    lines += [*starts, *steps, *loads, traced.body()]
-    return (
-        f"template <typename T> __global__ void {name}({', '.join(parameters)}) {{\n  "
-        + "\n  ".join(lines)
-        + "\n}\n"
-    )
-
-
-def preamble() -> str:
-    """What generated kernels build on."""
-    return "".join(source(name) for name in PREAMBLE)
-
-
-class Generated(Module):
-    """A module of one generated kernel template."""
-
-    __slots__ = ("own",)
-
-    def __init__(self, label: str, traced: Traced, places: dict[str, str], dims: int):
-        digest = hashlib.sha256(f"{traced.body()}{places}{dims}".encode()).hexdigest()[:12]
-        name = f"{label}_{digest}"
-        self.own = write(name, traced, places, dims)
-        super().__init__(name, instances(name, FLOATS))
-
-    @property
-    def code(self) -> str:
-        return preamble() + self.own
 
 
 # -- running -----------------------------------------------------------------------------------------------------------
 
 
 class Kernel:
-    """A traced formula that can be run on arrays."""
+    """A traced formula that can be run on arrays.
 
-    def __init__(self, label: str, traced: Traced):
+    order: the names of the values that it is called with.
+    """
+
+    def __init__(self, label: str, traced: Traced, order: Sequence[str]):
         self.label, self.traced = label, traced
+        self.names = tuple(traced.inputs)
+        self.picks = tuple(order.index(name) for name in self.names)
+        self.count = len(traced.outputs)
         self.modules: dict[tuple, Generated] = {}
+        self.dense: dict[
+            Any, tuple[Generated, str]
+        ] = {}  # by dtype, for arguments that are all dense
 
-    def __call__(self, xp: Any, values: dict[str, Any], shape: tuple, dtype: np.dtype) -> Any:
+    def __call__(self, xp: Any, given: Sequence[Any], shape: tuple, dtype: np.dtype) -> Any:
         """The results, or NotImplemented if the arguments are of different dtypes."""
-        values = {name: values[name] for name in self.traced.inputs}
+        values = [given[i] for i in self.picks]
+        for v in values:
+            if getattr(v, "shape", None) != shape or v.dtype != dtype or not v.flags.c_contiguous:
+                return self._general(xp, dict(zip(self.names, values)), shape, dtype)
+        outs = [xp.empty(shape, dtype) for _ in range(self.count)]
+        size = outs[0].size
+        if size:
+            module, name = self.dense.get(dtype) or self._ready(dtype)
+            args = (*values, *outs, np.int64(size))
+            launcher_of(xp).launch(module, name, module.blocks(size, dtype), 256, args)
+        return outs
+
+    def _ready(self, dtype: np.dtype) -> tuple[Generated, str]:
+        module = self._module(dict.fromkeys(self.names, DENSE), 0)
+        self.dense[dtype] = module, instance(module.name, dtype)
+        return self.dense[dtype]
+
+    def _module(self, places: dict[str, str], dims: int) -> Generated:
+        key = (tuple(places.values()), dims)
+        if key not in self.modules:
+            self.modules[key] = Generated(self.label, self.traced, places, dims)
+        return self.modules[key]
+
+    def _general(self, xp: Any, values: dict[str, Any], shape: tuple, dtype: np.dtype) -> Any:
+        """For numbers among the arguments, and arrays that are broadcast, strided or in another order."""
         arrays = {k: v for k, v in values.items() if hasattr(v, "dtype")}
         if any(a.dtype != dtype for a in arrays.values()):
             return NotImplemented
-        outs, places, sizes, strides = _layout(xp, arrays, shape, dtype, len(self.traced.outputs))
+        outs, places, sizes, strides = _layout(xp, arrays, shape, dtype, self.count)
+        size = math.prod(shape)
         if outs is None:
             return NotImplemented
-        size = math.prod(shape)
         if not size:
             return outs
-        places = {k: places.get(k, NUMBER) for k in values}
-        key = (tuple(places.values()), len(sizes))
-        module = self.modules.get(key)
-        if module is None:
-            module = self.modules[key] = Generated(self.label, self.traced, places, len(sizes))
+        module = self._module({k: places.get(k, NUMBER) for k in values}, len(sizes))
         wide = (F4 if dtype in HALVES else dtype).type
-        given = [v if k in arrays else wide(v) for k, v in values.items()]
+        operands = [v if k in arrays else wide(v) for k, v in values.items()]
         numbers = [np.int64(n) for n in (size, *sizes, *strides)]
-        launcher = launcher_of(xp)
-        args = (*given, *outs, *numbers)
-        launcher.launch(module, instance(module.name, dtype), blocks_for(size), 256, args)
+        args = (*operands, *outs, *numbers)
+        name = instance(module.name, dtype)
+        launcher_of(xp).launch(module, name, module.blocks(size, dtype), 256, args)
         return outs
 
 
@@ -230,7 +137,7 @@ def _strides(a: Any, shape: tuple) -> tuple:
 
 
 def collapse(shape: tuple, strides: list[tuple]) -> tuple[list[int], list[list[int]]]:
-    """Fewest dimensions that describe the same elements: neighbours that every array walks through evenly are joined."""
+    """Fewest dimensions that describe the same elements: neighbours that every array walks evenly are joined."""
     sizes: list[int] = []
     rows: list[list[int]] = [[] for _ in strides]
     for d, n in enumerate(shape):
@@ -257,39 +164,57 @@ class Overlay:
         self.op, self.label = op, f"{op.name}_{label}"
         self.variants: dict[tuple, Kernel | None] = {}
 
-    def kernel(
-        self, key: tuple, make: Callable[[], Traced | None], least: int = 2
+    def make(
+        self, key: tuple, order: Sequence[str], trace_it: Callable[[], Traced | None]
     ) -> Kernel | None:
-        """The kernel of a variant; None if it has no kernel, or one that would not save a pass over memory."""
+        """The kernel of a new variant; None if there is none, or one that would not save a pass over memory."""
         try:
-            return self.variants[key]
-        except KeyError:
-            pass
+            if len(self.variants) >= VARIANTS or key in self.variants:
+                return self.variants.get(key)
         except TypeError:  # an attribute without a hash, an array for instance
             return None
-        if len(self.variants) >= VARIANTS:
-            return None
-        traced = make()
-        found = None
-        if traced is not None and traced.cost >= least and traced.inputs:
-            found = Kernel(self.label, traced)
+        traced, found = trace_it(), None
+        if traced is not None and traced.cost > 1 and traced.inputs:
+            found = Kernel(self.label, traced, order)
         self.variants[key] = found
         return found
+
+    def known(self, key: tuple) -> Any:
+        """The kernel of a variant, None if it has none, or NotImplemented if it has not been met before."""
+        try:
+            return self.variants.get(key, NotImplemented)
+        except TypeError:
+            return None
 
 
 class ForwardOverlay(Overlay):
     """``forward(xp, *arrays, **attrs)`` in one kernel."""
 
     def __call__(self, xp: Any, *arrays: Any, **attrs: Any) -> Any:
-        op = self.op
-        values = dict(zip(op.tensors, arrays))
-        given = {name: a for name, a in values.items() if a is not None}
-        kinds = {a.dtype for a in given.values()}
-        dtype = kinds.pop()
-        if kinds or dtype not in FLOATS:
+        first = arrays[0]
+        dtype, shape = first.dtype, first.shape
+        if dtype not in FLOATS:
             return NotImplemented
-        wide = F8 if dtype == F8 else F4
-        settings = tuple(attrs[name] for name in op.attrs)
+        for a in arrays[1:]:
+            if a is not None and (a.shape != shape or a.dtype != dtype):
+                if a.dtype != dtype:
+                    return NotImplemented
+                shape = np.broadcast_shapes(shape, a.shape)
+        given = tuple([a is not None for a in arrays])
+        key = (dtype, given, *attrs.values())
+        kernel = self.known(key)
+        if kernel is NotImplemented:
+            op = self.op
+            names = tuple(n for n, there in zip(op.tensors, given) if there)
+            settings = tuple(attrs[name] for name in op.attrs)
+            kernel = self.make(key, op.tensors, lambda: self._trace(_wide(dtype), names, settings))
+        if kernel is None:
+            return NotImplemented
+        out = kernel(xp, arrays, shape, dtype)
+        return out if out is NotImplemented else out[0]
+
+    def _trace(self, wide: np.dtype, names: tuple, settings: tuple) -> Traced | None:
+        op = self.op
 
         def run(F: Ops, symbols: dict[str, Any]) -> list:
             result = run_forward(F, op, (*(symbols.get(t) for t in op.tensors), *settings))
@@ -297,48 +222,56 @@ class ForwardOverlay(Overlay):
                 raise Untraceable("a result that is not a number")
             return [result]
 
-        key = (wide, tuple(given), settings, tuple(map(type, settings)))
-        kernel = self.kernel(key, lambda: trace(wide, tuple(given), run))
-        if kernel is None:
-            return NotImplemented
-        shapes = {a.shape for a in given.values()}
-        shape = shapes.pop() if len(shapes) == 1 else np.broadcast_shapes(*shapes)
-        out = kernel(xp, given, shape, dtype)
-        return out if out is NotImplemented else out[0]
+        return trace(wide, names, run)
+
+
+def _wide(dtype: Any) -> np.dtype:
+    return F8 if dtype == F8 else F4
 
 
 class VjpOverlay(Overlay):
-    """The gradients that are needed, in one kernel."""
+    """The gradients that are needed, in one kernel; `function` is the overlay."""
 
     def __init__(self, op: Any):
         super().__init__(op, "vjp")
-        wants = dict.fromkeys(
-            w for f in op.formulas.values() for w in f.wants if w not in ("F", "g", "needs")
-        )
-        self.wants = tuple(wants)
+        wants = (w for f in op.formulas.values() for w in f.wants)
+        self.wants = tuple(dict.fromkeys(w for w in wants if w not in ("F", "g", "needs")))
         self.values = tuple(w for w in self.wants if w in op.tensors or w in op.results)
-        names = ("F", "g", "needs", *self.wants)
-        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        self.__signature__ = inspect.Signature([inspect.Parameter(n, kind) for n in names])
+        self.settings = tuple(w for w in self.wants if w not in self.values)
+        self.order = ("g", *self.values)
+        self.function = self._function()
 
-    def __call__(self, F: Any, g: Any, needs: tuple, *wanted: Any) -> Any:
-        op = self.op
+    def _function(self) -> Callable:
+        """A function whose parameters are the names of what the formulas need."""
+        names = "".join(f", {w}" for w in self.wants)
+        values = "".join(f"{w}, " for w in self.order)
+        settings = "".join(f"{w}, " for w in self.settings)
+        text = f"def vjp(F, g, needs{names}):\n    return run(F.backend, needs, ({values}), ({settings}))\n"
+        space: dict[str, Any] = {"run": self.run}
+        exec(text, space)
+        return space["vjp"]
+
+    def run(self, xp: Any, needs: tuple, given: tuple, settings: tuple) -> Any:
+        """The gradients from the values of `self.order` and of `self.settings`."""
+        g, op = given[0], self.op
         if g is None or g.dtype not in FLOATS:
             return NotImplemented
-        given = dict(zip(self.wants, wanted))
-        attrs = {k: v for k, v in given.items() if k not in self.values}
-        wide = F8 if g.dtype == F8 else F4
-        key = (wide, needs, tuple(attrs.values()), tuple(map(type, attrs.values())))
-        kernel = self.kernel(key, lambda: self._trace(wide, needs, attrs))
+        dtype = g.dtype
+        key = (dtype, needs, *settings)
+        kernel = self.known(key)
+        if kernel is NotImplemented:
+            attrs = dict(zip(self.settings, settings))
+            kernel = self.make(key, self.order, lambda: self._trace(_wide(dtype), needs, attrs))
         if kernel is None:
             return NotImplemented
-        found = kernel(F.backend, {"g": g, **given}, g.shape, g.dtype)
+        found = kernel(xp, given, g.shape, dtype)
         if found is NotImplemented:
             return NotImplemented
+        if len(found) == len(op.tensors):
+            return tuple(found)
         results = iter(found)
         return tuple(
-            next(results) if need and name in op.formulas else None
-            for name, need in zip(op.tensors, needs)
+            [next(results) if n and t in op.formulas else None for t, n in zip(op.tensors, needs)]
         )
 
     def _trace(self, wide: np.dtype, needs: tuple, attrs: dict[str, Any]) -> Traced | None:
@@ -366,4 +299,4 @@ def overlay(kind: str, op: Any) -> Callable | None:
     known = {"F", "g", "needs", *op.tensors, *op.results, *op.attrs}
     if any(w not in known for f in op.formulas.values() for w in f.wants):
         return None
-    return VjpOverlay(op)
+    return VjpOverlay(op).function

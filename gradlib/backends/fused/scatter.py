@@ -9,6 +9,7 @@ import numpy as np
 
 from ..kernels import (
     F4,
+    FLOATS,
     HALVES,
     SINGLES,
     blocks_for,
@@ -21,7 +22,7 @@ from ..kernels import (
     words,
 )
 from ..overlays import forward, vjp
-from .embedding import INDICES, WORDS
+from .embedding import INDICES, WORDS, sum_rows
 
 SUMS = {
     **{d: d for d in SINGLES},
@@ -70,15 +71,28 @@ def _add(xp: Any, out: Any, index: Any, src: Any, sizes: tuple) -> Any:
 
 
 def _summed(xp: Any, shape: tuple, start: Any, index: Any, src: Any, dim: int) -> Any:
-    """`start` (zeros if None) plus `src` at the places of `index`; NotImplemented where the kernel does not fit."""
+    """`start` (zeros if None) plus `src` at the places of `index`; NotImplemented where the kernels do not fit."""
+    if settings.deterministic and src.dtype in FLOATS and src.shape == index.shape:
+        return _summed_in_order(xp, shape, start, index, src, dim)
     sizes, dtype = _sizes(shape, index, dim), src.dtype
     wide = F4 if dtype in HALVES else dtype
-    repeatable = not settings.deterministic or dtype.kind in "iu"
-    if sizes is None or wide not in SUMS or src.shape != index.shape or not repeatable:
+    if sizes is None or wide not in SUMS or src.shape != index.shape:
         return NotImplemented
     out = xp.empty(shape, wide)
     out[...] = 0 if start is None else start
     return _add(xp, out, index, src.astype(wide, copy=False), sizes).astype(dtype, copy=False)
+
+
+def _summed_in_order(xp: Any, shape: tuple, start: Any, index: Any, src: Any, dim: int) -> Any:
+    """The same, the same bits in every run: the rows of an embedding, one element wide."""
+    from ...ops.scatter import places
+
+    spots = places(xp, index, shape, dim).reshape(-1)
+    sums = sum_rows(xp, src.reshape(-1, 1), spots, math.prod(shape), in_order=True)
+    if sums is NotImplemented:
+        return NotImplemented
+    sums = sums.reshape(shape)
+    return sums if start is None else sums + start
 
 
 @forward("gather_backward")

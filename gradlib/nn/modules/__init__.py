@@ -97,6 +97,10 @@ from gradlib.nn.modules.linear import (
     Identity,
     Linear,
 )
+from gradlib.nn.modules.linear_cross_entropy import (
+    LinearCrossEntropyLoss,
+    LinearCrossEntropyOptions,
+)
 from gradlib.nn.modules.loss import (
     BCELoss,
     BCEWithLogitsLoss,
@@ -297,6 +301,8 @@ __all__ = [
     "LazyLinear",
     "LeakyReLU",
     "Linear",
+    "LinearCrossEntropyLoss",
+    "LinearCrossEntropyOptions",
     "LocalResponseNorm",
     "LogSigmoid",
     "LogSoftmax",

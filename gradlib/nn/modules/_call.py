@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from gradlib.core.hooks import RemovableHandle
+from gradlib.core.modes import state
+from gradlib.core.recording import modules_watched
 from gradlib.core.tensor import Tensor
 from gradlib.nn.modules import _global_hooks as everywhere
 from gradlib.nn.modules._backward_hooks import BackwardHook, attach_non_full
@@ -41,6 +43,16 @@ class Calling(ModuleFields):
         return self._call_with_hooks(args, kwargs)
 
     def _call_with_hooks(self, args: tuple, kwargs: dict[str, Any]) -> Any:
+        outer = state.modules
+        if outer is None:
+            return self._with_hooks(args, kwargs)
+        state.modules = (*outer, type(self).__name__)  # somebody records the modules around each op
+        try:
+            return self._with_hooks(args, kwargs)
+        finally:
+            state.modules = outer
+
+    def _with_hooks(self, args: tuple, kwargs: dict[str, Any]) -> Any:
         if not self._any_hook():
             return self.forward(*args, **kwargs)
         called: set[int] = set()
@@ -63,7 +75,7 @@ class Calling(ModuleFields):
         ):
             return True
         fields.pop("_hooked", None)
-        if everywhere.any_call_hook():
+        if everywhere.any_call_hook() or modules_watched():
             return True
         Calling._hooked = False
         return False

@@ -159,7 +159,7 @@ class Module(Calling, StateDict, Conversion):
             )
         if isinstance(value, Buffer) and name not in self._buffers:
             self._forget(name, "_parameters", "_modules", needed_by="buffer")
-            self.register_buffer(name, value, value.persistent)
+            self.register_buffer(name, value, value.persistent)  # type: ignore[attr-defined]
             return
         for hook in _global_buffer_registration_hooks.values():
             replaced = hook(self, name, value)

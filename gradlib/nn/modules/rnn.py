@@ -8,6 +8,7 @@ import warnings
 from typing import Any
 
 import gradlib
+from gradlib.core import modes
 from gradlib.core.tensor import Tensor
 from gradlib.nn import functional as F
 from gradlib.nn import init
@@ -125,7 +126,7 @@ class RNNBase(Module):
                 f"Expected {self.input_size}, got {input.size(-1)}"
             )
         weight = self.all_weights[0][0]
-        if input.dtype != weight.dtype and not gradlib.is_autocast_enabled():
+        if input.dtype != weight.dtype and not modes.state.bits & modes.AUTOCAST:
             raise ValueError(
                 f"RNN input dtype ({input.dtype}) does not match weight dtype ({weight.dtype}). "
                 f"Convert input: input.to({weight.dtype}), or convert model: "
@@ -209,6 +210,7 @@ class RNNBase(Module):
         self, x: Tensor, sizes: list[int], states: tuple[Tensor, ...]
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """x: [T, N, *], or [sum of sizes, *] when packed -> the same form, last states."""
+        x, states = _cast(x, states)
         directions = 2 if self.bidirectional else 1
         first = [s.unbind(0) for s in states]
         last: list[list[Tensor]] = [[] for _ in states]
@@ -311,6 +313,15 @@ class RNN(RNNBase):
         """input: [T, N, *], [N, T, *], [T, *] or packed; hx: [layers, N, hidden] or None."""
         output, states = self._run(input, None if hx is None else (hx,))
         return output, states[0]
+
+
+def _cast(x: Tensor, states: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """A sequence and its states in autocast's dtype for products, where autocast is on."""
+    if not modes.state.bits & modes.AUTOCAST:
+        return x, states
+    from gradlib.amp.autocast_mode import lowered
+
+    return lowered(x), tuple(lowered(s) for s in states)
 
 
 class LSTM(RNNBase):

@@ -11,7 +11,17 @@ from gradlib.nn.utils.clip_grad import (
     get_total_norm,
 )
 from gradlib.nn.utils.convert_parameters import parameters_to_vector, vector_to_parameters
+from gradlib.nn.utils.fusion import (
+    fuse_conv_bn_eval,
+    fuse_conv_bn_weights,
+    fuse_linear_bn_eval,
+    fuse_linear_bn_weights,
+)
 from gradlib.nn.utils.init import skip_init
+from gradlib.nn.utils.memory_format import (
+    convert_conv2d_weight_memory_format,
+    convert_conv3d_weight_memory_format,
+)
 from gradlib.nn.utils.spectral_norm import remove_spectral_norm, spectral_norm
 from gradlib.nn.utils.weight_norm import remove_weight_norm, weight_norm
 
@@ -20,6 +30,12 @@ __all__ = [
     "clip_grad_norm_",
     "clip_grad_value_",
     "clip_grads_with_norm_",
+    "convert_conv2d_weight_memory_format",
+    "convert_conv3d_weight_memory_format",
+    "fuse_conv_bn_eval",
+    "fuse_conv_bn_weights",
+    "fuse_linear_bn_eval",
+    "fuse_linear_bn_weights",
     "get_total_norm",
     "parameters_to_vector",
     "parametrizations",

@@ -9,6 +9,7 @@ from typing import Any
 
 import gradlib
 from gradlib.backends import backend_of
+from gradlib.core.modes import shared
 from gradlib.core.storage import before_write
 from gradlib.core.tensor import Tensor, bump_version
 
@@ -23,6 +24,45 @@ __all__ = [
 
 def _listed(tensors: Any) -> list[Tensor]:
     return [tensors] if isinstance(tensors, Tensor) else list(tensors)
+
+
+def _on_one_device(tensors: list[Tensor]) -> Any:
+    """The backend of tensors that the kernels of `kernels/optim.cu` may fit, else None."""
+    if not tensors or not tensors[0].is_cuda or len({t.device for t in tensors}) > 1:
+        return None
+    first = tensors[0]._array
+    xp = backend_of(first)
+    return xp if xp.fuses and shared.cuda.elsewhere(first) is None else None
+
+
+def _fused_norm(tensors: list[Tensor], norm_type: float) -> Tensor | None:
+    """`get_total_norm` in two launches, None where it cannot be."""
+    xp = _on_one_device(tensors)
+    if xp is None or (gradlib.is_grad_enabled() and any(t.requires_grad for t in tensors)):
+        return None
+    from gradlib.backends.fused.optim import total_norm
+
+    total = total_norm(xp, [t._array for t in tensors], norm_type)
+    if total is NotImplemented:
+        return None
+    return Tensor._make(total.astype(tensors[0]._array.dtype, copy=False))
+
+
+def _fused_clip(grads: list[Tensor], max_norm: float, total_norm: Tensor) -> bool:
+    """Scale gradients in one launch for many; False where it cannot be."""
+    xp = _on_one_device([*grads, total_norm])
+    if xp is None:
+        return False
+    from gradlib.backends.fused.optim import clip
+
+    for grad in grads:
+        before_write(grad)
+    total = xp.wide(total_norm._array)
+    if clip(xp, [g._array for g in grads], total, float(max_norm)) is NotImplemented:
+        return False
+    for grad in grads:
+        bump_version(grad)
+    return True
 
 
 def get_total_norm(
@@ -50,9 +90,11 @@ def get_total_norm(
     norm_type = float(norm_type)
     if not tensors:
         return gradlib.tensor(0.0)
-    device = tensors[0].device
-    norms = [gradlib.linalg.vector_norm(t, norm_type).to(device) for t in tensors]
-    total = gradlib.linalg.vector_norm(gradlib.stack(norms), norm_type)
+    total = _fused_norm(tensors, norm_type)
+    if total is None:
+        device = tensors[0].device
+        norms = [gradlib.linalg.vector_norm(t, norm_type).to(device) for t in tensors]
+        total = gradlib.linalg.vector_norm(gradlib.stack(norms), norm_type)
     if error_if_nonfinite and not total.isfinite():
         raise RuntimeError(
             f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, "
@@ -78,6 +120,8 @@ def clip_grads_with_norm_(
     """
     grads = [p.grad for p in _listed(parameters) if p.grad is not None]
     if not grads:
+        return
+    if _fused_clip(grads, max_norm, total_norm):
         return
     with gradlib.no_grad():
         factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)

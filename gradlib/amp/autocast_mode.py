@@ -1,0 +1,428 @@
+"""autocast: inside a block, operations run in the dtype that suits them.
+
+While it is on, a :class:`Casting` stands among the thread's interposers, so that every op call passes it: it casts the
+tensor arguments by the lists of `_policy` and lets the op go on. The casts are recorded, so gradients reach the
+float32 parameters in float32.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+import warnings
+import weakref
+from collections.abc import Callable
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+from ..core import dtypes
+from ..core.modes import AUTOCAST, set_flag, state
+from ..core.storage import version_of
+from ..core.tensor import Tensor
+from . import _policy
+from ._policy import FLOAT32, LOWER, REFUSED
+
+__all__ = ["autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]
+
+_LOW = (dtypes.float16, dtypes.bfloat16)
+_F4, _F8 = dtypes.float32.np, dtypes.float64.np
+_REFUSED = (
+    "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.\n"
+    "Many models use a sigmoid layer right before the binary cross entropy layer.\n"
+    "In this case, combine the two layers using torch.nn.functional.binary_cross_entropy_with_logits\n"
+    "or torch.nn.BCEWithLogitsLoss.  binary_cross_entropy_with_logits and BCEWithLogits are\n"
+    "safe to autocast."
+)
+
+
+class _Local(threading.local):
+    """What a thread has set, also while autocast is off."""
+
+    def __init__(self) -> None:
+        self.dtypes = {"cpu": dtypes.bfloat16, "cuda": dtypes.float16}
+        self.caching = True
+        self.nesting = 0
+        # id of a leaf -> (weak reference to it, its version, what it was cast to)
+        self.casts: dict[int, tuple[Any, int, Tensor]] = {}
+
+
+_local = _Local()
+
+
+class Casting:
+    """The interposer. on: device type -> dtype of products, for the types where autocast is enabled."""
+
+    for_recomputation = (
+        True  # a checkpointed block is computed again under the autocast of the first time
+    )
+
+    def __init__(self, on: dict[str, dtypes.dtype]):
+        self.on = on
+
+    def call(self, op: Any, args: tuple, attrs: tuple, proceed: Callable) -> Any:
+        given = args[0] if op.variadic else args
+        device = next((_kind(a) for a in given if isinstance(a, Tensor)), None)
+        low = self.on.get(device) if device is not None else None
+        if device is None or low is None:
+            return proceed()
+        policy = _of_function(device) or _policy.POLICY[device].get(op.name)
+        if policy is None:
+            return proceed()
+        if policy == REFUSED:
+            raise RuntimeError(_REFUSED)
+        if op.name == "einsum" and device == "cpu" and not _contracts(*attrs):
+            return proceed()
+        if policy == LOWER:
+            target = low
+        elif policy == FLOAT32:
+            target = dtypes.float32
+        else:
+            wide = any(isinstance(a, Tensor) and a._array.dtype == _F4 for a in given)
+            target = dtypes.float32 if wide else low
+        cast = [_cast(a, target, device) if isinstance(a, Tensor) else a for a in given]
+        return proceed((cast,) if op.variadic else tuple(cast))
+
+    def call_inplace(
+        self, op: Any, tensor: Tensor, others: tuple, attrs: tuple, proceed: Callable
+    ) -> Any:
+        """In place the dtype cannot change; nothing is cast."""
+        return proceed()
+
+
+def _contracts(a: tuple, b: tuple, out: tuple) -> bool:
+    """Whether an einsum of two operands sums over something, so that it is a product of matrices."""
+    return any(label in b and label not in out for label in a)
+
+
+def _kind(tensor: Tensor) -> str:
+    return "cpu" if tensor._array.__class__ is np.ndarray else tensor.device.type
+
+
+def _cast(tensor: Tensor, target: dtypes.dtype, device: str) -> Tensor:
+    """`tensor` in dtype `target`; itself if it is no float of the device type, or float64."""
+    have = tensor._array.dtype
+    if have == target.np or have == _F8 or have.kind not in "fV" or _kind(tensor) != device:
+        return tensor
+    keep = (
+        target is not dtypes.float32
+        and have == _F4
+        and _local.caching
+        and _local.nesting
+        and tensor._rg
+        and tensor._fn is None
+        and tensor._view is None
+        and not state.bits & ~(AUTOCAST)
+    )
+    if not keep:
+        return tensor.to(target)
+    version = version_of(tensor)
+    found = _local.casts.get(id(tensor))
+    if found is not None and found[0]() is tensor and found[1] == version:
+        kept = found[2]
+        if kept._array.dtype == target.np:
+            return kept
+    made = tensor.to(target)
+    _local.casts[id(tensor)] = weakref.ref(tensor), version, made
+    return made
+
+
+# -- functions that are in a list as a whole -------------------------------------------------------------------------
+
+_OURS = ("gradlib.ops", "gradlib.core", "gradlib.amp", "gradlib.generated")
+
+
+@functools.cache
+def _listed(device: str) -> dict[CodeType, int]:
+    """The code of the functions made of several ops that are in a list -> their policy."""
+    from .. import linalg
+    from ..nn import functional
+    from ..ops.expose import PUBLIC
+
+    found = {}
+    for names, policy in _policy.FUNCTIONS[device]:
+        for name in names.split():
+            function = getattr(functional, name, None) or PUBLIC.get(name)
+            found[(function or getattr(linalg, name)).__code__] = policy
+    return found
+
+
+def _of_function(device: str) -> int | None:
+    """The policy of the listed function that the op that is being called is a part of."""
+    codes = _listed(device)
+    frame = sys._getframe(2)
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(_OURS):
+        if frame.f_code in codes:
+            return codes[frame.f_code]
+        frame = frame.f_back
+    return None
+
+
+def lowered(tensor: Tensor) -> Tensor:
+    """A float tensor in the dtype of products, where autocast is on for its device; for composite functions."""
+    kind = _kind(tensor)
+    low = _current().get(kind)
+    return tensor if low is None else _cast(tensor, low, kind)
+
+
+# -- state -----------------------------------------------------------------------------------------------------------
+
+
+def _current() -> dict[str, dtypes.dtype]:
+    """Where autocast is on in this thread: device type -> dtype."""
+    if not state.bits & AUTOCAST:
+        return {}
+    found = next((i for i in reversed(state.interposers) if isinstance(i, Casting)), None)
+    return {} if found is None else found.on
+
+
+def _install(on: dict[str, dtypes.dtype]) -> None:
+    """Make these the settings: one Casting at most, in front of what was there."""
+    others = tuple(i for i in state.interposers if not isinstance(i, Casting))
+    state.interposers = (*others, Casting(on)) if on else others
+    set_flag(AUTOCAST, bool(on))
+
+
+def _type_of(device_type: Any) -> str:
+    from ..core.device import device
+
+    if not isinstance(device_type, str):
+        raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
+    kind = device(device_type).type
+    if kind not in _policy.POLICY:
+        raise RuntimeError(f"User specified an unsupported autocast device_type '{kind}'")
+    return kind
+
+
+def is_autocast_available(device_type: str) -> bool:
+    """Whether autocast exists for a device type; RuntimeError for what is no device type."""
+    from ..core.device import device
+
+    return device(device_type).type in _policy.POLICY
+
+
+def is_autocast_enabled(device_type: str = "cuda") -> bool:
+    """Whether autocast is on for a device type in this thread."""
+    return _type_of(device_type) in _current()
+
+
+def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -> None:
+    """Switch autocast on or off for a device type (``set_autocast_enabled(True)``: for "cuda")."""
+    if isinstance(device_type, bool):
+        device_type, enabled = "cuda", device_type
+    if not isinstance(enabled, bool):
+        raise TypeError(
+            f"set_autocast_enabled(): argument 'enabled' must be bool, not {type(enabled).__name__}"
+        )
+    kind = _type_of(device_type)
+    on = {k: v for k, v in _current().items() if k != kind}
+    if enabled:
+        on[kind] = _local.dtypes[kind]
+    _install(on)
+
+
+def get_autocast_dtype(device_type: str) -> dtypes.dtype:
+    """The dtype that autocast uses for products on a device type."""
+    kind = _type_of(device_type)
+    return _current().get(kind) or _local.dtypes[kind]
+
+
+def set_autocast_dtype(device_type: str, dtype: dtypes.dtype) -> None:
+    """Choose the dtype that autocast uses for products on a device type."""
+    kind = _type_of(device_type)
+    _local.dtypes[kind] = dtype
+    if kind in _current():
+        _install(_current() | {kind: dtype})
+
+
+def is_autocast_cache_enabled() -> bool:
+    """Whether casts of parameters are kept until the outermost autocast block ends."""
+    return _local.caching
+
+
+def set_autocast_cache_enabled(enabled: bool) -> None:
+    """Choose whether casts of parameters are kept."""
+    _local.caching = enabled
+
+
+def clear_autocast_cache() -> None:
+    """Forget the casts of parameters that are kept."""
+    _local.casts.clear()
+
+
+def autocast_increment_nesting() -> int:
+    """Enter an autocast block; returns how many are open."""
+    _local.nesting += 1
+    return _local.nesting
+
+
+def autocast_decrement_nesting() -> int:
+    """Leave an autocast block; returns how many are open."""
+    _local.nesting -= 1
+    return _local.nesting
+
+
+def _older(name: str, function: Callable, device: str) -> Callable:
+    """A name from before device types were arguments."""
+
+    def older(*args: Any) -> Any:
+        warnings.warn(
+            f"torch.{name}() is deprecated. Please use torch.{function.__name__}('{device}') instead.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return function(device, *args)
+
+    older.__name__ = older.__qualname__ = name
+    older.__doc__ = f"Deprecated: ``{function.__name__}('{device}')``."
+    return older
+
+
+is_autocast_cpu_enabled = _older("is_autocast_cpu_enabled", is_autocast_enabled, "cpu")
+set_autocast_cpu_enabled = _older("set_autocast_cpu_enabled", set_autocast_enabled, "cpu")
+get_autocast_cpu_dtype = _older("get_autocast_cpu_dtype", get_autocast_dtype, "cpu")
+set_autocast_cpu_dtype = _older("set_autocast_cpu_dtype", set_autocast_dtype, "cpu")
+get_autocast_gpu_dtype = _older("get_autocast_gpu_dtype", get_autocast_dtype, "cuda")
+set_autocast_gpu_dtype = _older("set_autocast_gpu_dtype", set_autocast_dtype, "cuda")
+
+
+class autocast:
+    """Run the operations of a block, or of a decorated function, in the dtypes that suit them.
+
+    Products and convolutions run in `dtype`; what needs range or precision (exponentials, sums, losses) in float32; ops
+    of several tensors in the widest dtype among them; the rest as given. Arguments may be float32, float16, bfloat16;
+    float64, integers and in-place operations are left alone. Call backward outside: it uses the dtypes of forward.
+
+    Args:
+        device_type: "cuda" or "cpu".
+        dtype: float16 or bfloat16; by default float16 on CUDA and bfloat16 on the CPU.
+        enabled: False switches autocast off for an inner block.
+        cache_enabled: cast each float32 parameter once for the whole outermost block.
+
+    Example:
+        >>> with gradlib.autocast("cpu"):
+        ...     y = model(x)  # bfloat16
+        >>> with gradlib.autocast("cpu", enabled=False):
+        ...     loss = loss_fn(y.float(), target)
+    """
+
+    def __init__(
+        self,
+        device_type: str,
+        dtype: dtypes.dtype | None = None,
+        enabled: bool = True,
+        cache_enabled: bool | None = None,
+    ):
+        self.device = _type_of(device_type)
+        self.fast_dtype = get_autocast_dtype(self.device) if dtype is None else dtype
+        self._cache_enabled = (
+            is_autocast_cache_enabled() if cache_enabled is None else cache_enabled
+        )
+        self._enabled = bool(enabled) and self._usable()
+        self._outer: list[tuple] = []
+
+    def _usable(self) -> bool:
+        if self.device == "cuda":
+            from .. import cuda
+
+            if not cuda.is_available():
+                warnings.warn(
+                    "User provided device_type of 'cuda', but CUDA is not available. Disabling",
+                    stacklevel=3,
+                )
+                return False
+            if self.fast_dtype is dtypes.bfloat16 and not cuda.is_bf16_supported():
+                raise RuntimeError(
+                    "Current CUDA Device does not support bfloat16. Please switch dtype to float16."
+                )
+        if self.fast_dtype not in _LOW:
+            name = self.device.upper()
+            warnings.warn(
+                f"In {name} autocast, but the target dtype is not supported. Disabling autocast.\n"
+                f"{name} Autocast only supports dtypes of torch.bfloat16, torch.float16 currently.",
+                stacklevel=3,
+            )
+            return False
+        return True
+
+    def __enter__(self) -> autocast:
+        self._outer.append((_current(), _local.dtypes[self.device], _local.caching))
+        on = {k: v for k, v in _current().items() if k != self.device}
+        if self._enabled:
+            on[self.device] = self.fast_dtype
+        _local.dtypes[self.device] = self.fast_dtype
+        _local.caching = self._cache_enabled
+        autocast_increment_nesting()
+        _install(on)
+        return self
+
+    def __exit__(self, *exc: object) -> bool:
+        if autocast_decrement_nesting() == 0:
+            clear_autocast_cache()
+        on, _local.dtypes[self.device], _local.caching = self._outer.pop()
+        _install(on)
+        return False
+
+    def __call__(self, func: Callable) -> Callable:
+        @functools.wraps(func)
+        def decorated(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return func(*args, **kwargs)
+
+        return decorated
+
+
+# -- custom Functions ------------------------------------------------------------------------------------------------
+
+
+def _convert(value: Any, device: str, dtype: dtypes.dtype) -> Any:
+    """`value` with the float tensors of a device type in it (also inside dicts, lists, tuples) cast."""
+    if isinstance(value, Tensor):
+        return _cast(value, dtype, device)
+    if isinstance(value, dict):
+        return {_convert(k, device, dtype): _convert(v, device, dtype) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_convert(v, device, dtype) for v in value)
+    return value
+
+
+def custom_fwd(
+    fwd: Callable | None = None, *, device_type: str, cast_inputs: dtypes.dtype | None = None
+) -> Any:
+    """Decorate ``forward`` of a custom Function: it runs under the caller's autocast, and ``backward`` will too.
+
+    cast_inputs: run it with autocast off instead, on float tensors cast to this dtype; nothing when autocast is off.
+    Use it together with :func:`custom_bwd`.
+    """
+    kind = _type_of(device_type)
+    if fwd is None:
+        return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
+
+    @functools.wraps(fwd)
+    def decorated(*args: Any, **kwargs: Any) -> Any:
+        ctx, on = args[0], is_autocast_enabled(kind)
+        ctx._dtype = get_autocast_dtype(kind)
+        ctx._fwd_used_autocast = on and cast_inputs is None
+        if cast_inputs is None or not on:
+            return fwd(*args, **kwargs)
+        with autocast(kind, enabled=False):
+            given = _convert(args[1:], kind, cast_inputs)
+            return fwd(ctx, *given, **_convert(kwargs, kind, cast_inputs))
+
+    return decorated
+
+
+def custom_bwd(bwd: Callable | None = None, *, device_type: str) -> Any:
+    """Decorate ``backward`` of a custom Function: it runs with the autocast state of its ``forward``."""
+    kind = _type_of(device_type)
+    if bwd is None:
+        return functools.partial(custom_bwd, device_type=device_type)
+
+    @functools.wraps(bwd)
+    def decorated(*args: Any, **kwargs: Any) -> Any:
+        with autocast(kind, enabled=args[0]._fwd_used_autocast, dtype=args[0]._dtype):
+            return bwd(*args, **kwargs)
+
+    return decorated

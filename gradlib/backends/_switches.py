@@ -1,0 +1,95 @@
+"""Namespaces of PyTorch's switches for libraries that are not used here: they are accepted and read back."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+
+class Switches(ModuleType):
+    """A module with a fixed set of settings.
+
+    settings: name -> value at the start. Other names raise AttributeError, so that a misspelt switch is noticed.
+    """
+
+    def __init__(self, name: str, doc: str, settings: dict[str, Any], functions: dict[str, Any]):
+        super().__init__(name, doc)
+        self.__dict__["_settings"] = dict(settings)
+        self.__dict__.update(functions)
+        self.__dict__["flags"] = self._flags
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self.__dict__["_settings"]:
+            return self.__dict__["_settings"][name]
+        raise AttributeError(f"module '{self.__name__}' has no attribute '{name}'")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name.startswith("__"):  # the import system's
+            self.__dict__[name] = value
+        elif name in self.__dict__["_settings"]:
+            self.__dict__["_settings"][name] = value
+        else:
+            known = ", ".join(sorted(self.__dict__["_settings"]))
+            raise AttributeError(f"{self.__name__} has no setting '{name}'; it has {known}")
+
+    def set_flags(self, **settings: Any) -> tuple:
+        """Change several settings; returns what all of them were."""
+        before = tuple(self.__dict__["_settings"].values())
+        for name, value in settings.items():
+            if value is not None:
+                setattr(self, name, value)
+        return before
+
+    @contextlib.contextmanager
+    def _flags(self, **settings: Any) -> Iterator[None]:
+        """Other settings for a block."""
+        before = dict(self.__dict__["_settings"])
+        try:
+            self.set_flags(**settings)
+            yield
+        finally:
+            self.__dict__["_settings"].update(before)
+
+
+def _no() -> bool:
+    return False
+
+
+def _nothing() -> None:
+    return None
+
+
+CONTENT: dict[str, tuple[str, dict, dict]] = {
+    "cudnn": (
+        "Switches of cuDNN, which is not used: convolutions are kernels of this package. Accepted, without effect.",
+        {
+            "enabled": True, "benchmark": False, "benchmark_limit": 10, "deterministic": False, "allow_tf32": True,
+            "fp32_precision": "none",
+        },
+        {"is_available": _no, "version": _nothing, "is_acceptable": lambda tensor: False},
+    ),
+    "mkldnn": (
+        "Switches of oneDNN, which is not used. Accepted, without effect.",
+        {"enabled": True, "deterministic": False, "allow_tf32": True, "fp32_precision": "none"},
+        {"is_available": _no},
+    ),
+    "mkl": ("MKL is used only if NumPy uses it.", {}, {"is_available": _no}),
+    "openmp": ("OpenMP is not used.", {}, {"is_available": _no}),
+    "mps": ("There are no Apple GPUs here.", {}, {"is_available": _no, "is_built": _no}),
+    "cpu": ("What the CPU can do.", {}, {"get_cpu_capability": lambda: "DEFAULT"}),
+    "opt_einsum": (
+        "How einsum orders products of more than two tensors. Accepted; the order is always optimised.",
+        {"enabled": True, "strategy": "auto"},
+        {"is_available": lambda: True},
+    ),
+}  # fmt: skip
+
+
+def register(package: str) -> dict[str, Switches]:
+    """Make the modules ``package.cudnn``... importable; returns them by name."""
+    made = {name: Switches(f"{package}.{name}", *content) for name, content in CONTENT.items()}
+    sys.modules.update({module.__name__: module for module in made.values()})
+    return made

@@ -1,0 +1,310 @@
+"""Products of matrices on CUDA by cuBLAS itself.
+
+CuPy's own calls are refused while a stream is captured, multiply batches of half types in float32 or not at all, and
+take no compute type for batches. So the library is called here directly: a handle for each thread and device, and a
+workspace for each stream (and each captured graph), which cuBLAS is given before it is asked for anything, so that it
+neither allocates during a capture nor shares memory between streams.
+
+cuBLAS reads matrices by columns. A row-major product ``C = A B`` is the column-major ``C' = B' A'`` on the same memory,
+so the operands change places; a transposed view is passed as it is, with the flag that says so.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import functools
+import importlib
+import importlib.util
+import math
+import sys
+import threading
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import precision
+
+N, T = 0, 1  # cublasOperation_t
+DEFAULT = -1  # cublasGemmAlgo_t
+WORKSPACE = 32 << 20  # what NVIDIA recommends for Hopper
+_NAMES = ("libcublas.so.13", "libcublas.so.12", "libcublas.so") if sys.platform != "win32" else (
+    "cublas64_13.dll", "cublas64_12.dll",
+)  # fmt: skip
+
+
+class Kind(NamedTuple):
+    """A dtype as cuBLAS knows it."""
+
+    data: int  # cudaDataType
+    compute: int  # cublasComputeType_t
+    scalar: str  # NumPy type of alpha and beta
+
+
+KINDS = {
+    "float16": Kind(2, 68, "f4"),
+    "bfloat16": Kind(14, 68, "f4"),
+    "float32": Kind(0, 68, "f4"),
+    "float64": Kind(1, 70, "f8"),
+    "complex64": Kind(4, 68, "c8"),
+    "complex128": Kind(5, 70, "c16"),
+}
+_FAST = {"highest": 68, "high": 77, "medium": 75}  # 32F, 32F_FAST_TF32, 32F_FAST_16BF
+
+
+def compute_type(dtype: np.dtype) -> int:
+    """The cublasComputeType_t for a dtype: float32 sums for half types; float32 as the precision setting says."""
+    return _FAST[precision.get_float32_matmul_precision()] if dtype.name in ("float32", "complex64") else (
+        KINDS[dtype.name].compute
+    )  # fmt: skip
+
+
+# -- the library -----------------------------------------------------------------------------------------------------
+
+
+def _candidates() -> list[str]:
+    """Where the library may be: loaded already, NVIDIA's wheels, the system."""
+    found = []
+    try:
+        pathfinder = importlib.import_module("cuda.pathfinder")
+        found.append(pathfinder.load_nvidia_dynamic_lib("cublas").abs_path)
+    except Exception:  # the module, or the library, is not there
+        pass
+    for package in ("nvidia.cu13", "nvidia.cublas"):
+        try:
+            spec = importlib.util.find_spec(package)
+        except ModuleNotFoundError:
+            continue
+        for folder in (spec.submodule_search_locations if spec else None) or ():
+            found += sorted(map(str, Path(folder).glob("lib/libcublas.so.*")))
+    return [*found, *_NAMES]
+
+
+@functools.cache
+def library() -> Any:
+    """cuBLAS, or None if it cannot be loaded."""
+    for name in _candidates():
+        try:
+            return _declared(ctypes.CDLL(name))
+        except (OSError, AttributeError):
+            continue
+    return None
+
+
+def _declared(lib: Any) -> Any:
+    """The functions used here, with their argument types: ctypes would pass addresses as ints of 32 bits."""
+    p, i, n = ctypes.c_void_p, ctypes.c_int, ctypes.c_longlong
+    lib.cublasCreate_v2.argtypes = [p]
+    lib.cublasDestroy_v2.argtypes = [p]
+    lib.cublasSetStream_v2.argtypes = [p, p]
+    lib.cublasSetWorkspace_v2.argtypes = [p, p, ctypes.c_size_t]
+    single = [p, i, i, i, i, i, p, p, i, i, p, i, i, p, p, i, i, i, i]
+    lib.cublasGemmEx.argtypes = single
+    lib.cublasGemmStridedBatchedEx.argtypes = [
+        p, i, i, i, i, i, p, p, i, i, n, p, i, i, n, p, p, i, i, n, i, i, i,
+    ]  # fmt: skip
+    return lib
+
+
+_STATUS = {
+    1: "not initialized", 3: "allocation failed", 7: "invalid value", 8: "architecture mismatch", 11: "mapping error",
+    13: "execution failed", 14: "internal error", 15: "not supported",
+}  # fmt: skip
+
+
+def _check(status: int, what: str) -> None:
+    if status:
+        raise RuntimeError(
+            f"CUDA error: {what} failed with status {status} ({_STATUS.get(status, 'unknown')})"
+        )
+
+
+# -- plans: what to call for which shapes ----------------------------------------------------------------------------
+
+
+class Plan(NamedTuple):
+    """The arguments of a call, apart from addresses: operands in cuBLAS's order."""
+
+    transa: int
+    transb: int
+    m: int
+    n: int
+    k: int
+    lda: int
+    ldb: int
+    ldc: int
+    stride_a: int
+    stride_b: int
+    stride_c: int
+    batch: int
+
+
+def _layout(shape: tuple, strides: tuple, itemsize: int) -> tuple[int, int] | None:
+    """(flag, leading dimension) of a row-major matrix for a library that reads by columns; None: it needs a copy."""
+    rows, columns = shape
+    down, right = strides[0] // itemsize, strides[1] // itemsize
+    if (right == 1 or columns == 1) and (rows == 1 or down >= columns):
+        return N, down if rows > 1 else columns
+    if (down == 1 or rows == 1) and (columns == 1 or right >= rows):
+        return T, right if columns > 1 else rows
+    return None
+
+
+def _step(array: Any, itemsize: int) -> int | None:
+    """The distance of the matrices of a stack [..., n, m] in elements; None if there is no single one."""
+    step = expected = None
+    for n, s in zip(reversed(array.shape[:-2]), reversed(array.strides[:-2]), strict=True):
+        if n == 1:
+            continue
+        if step is None:
+            step = s
+        elif s != expected:
+            return None
+        expected = s * n
+    step = step or 0
+    return step // itemsize if step >= 0 else None
+
+
+def plan(a: Any, b: Any) -> Plan | None:
+    """How to multiply stacks of matrices a [..., n, k] and b [..., k, m] of the same batch shape; None: copy first."""
+    size = a.dtype.itemsize
+    first, second = (_layout(x.shape[-2:], x.strides[-2:], size) for x in (a, b))
+    steps = _step(a, size), _step(b, size)
+    if first is None or second is None or None in steps:
+        return None
+    n, k, m = a.shape[-2], a.shape[-1], b.shape[-1]
+    batch = math.prod(a.shape[:-2])
+    return Plan(
+        second[0], first[0], m, n, k, second[1], first[1], m, steps[1] or 0, steps[0] or 0, n * m, batch
+    )  # fmt: skip
+
+
+# -- calls -----------------------------------------------------------------------------------------------------------
+
+
+class Gemm:
+    """Products on the arrays of an array library.
+
+    cupy: the library. lib: cuBLAS, or what stands for it in tests; by default the one found on this machine.
+    """
+
+    def __init__(self, cupy: Any, lib: Any = None):
+        self.cupy = cupy
+        self.lib = library() if lib is None else lib
+        self.workspaces: dict[tuple, Any] = {}  # (device, stream pointer) -> memory
+        self.graph: dict | None = None  # while a graph is captured: its own workspaces
+        self.epoch = 0  # how often `graph` was set
+        self.local = threading.local()  # handles: device -> [handle, what it is set to]
+        self.scalars: dict[str, tuple] = {}  # type -> addresses of 1 and 0
+
+    def takes(self, a: Any, b: Any) -> bool:
+        """Whether this can multiply the two arrays: the library is there and knows their dtype."""
+        return self.lib is not None and a.dtype == b.dtype and a.dtype.name in KINDS
+
+    def handle(self) -> Any:
+        """This thread's handle for the current device, set to its current stream."""
+        cuda = self.cupy.cuda
+        device, stream = cuda.runtime.getDevice(), cuda.get_current_stream()
+        handles = self.local.__dict__.setdefault("handles", {})
+        entry = handles.get(device)
+        if entry is None:
+            made = ctypes.c_void_p()
+            _check(self.lib.cublasCreate_v2(ctypes.byref(made)), "cublasCreate")
+            entry = handles[device] = [made, None]
+        target = stream.ptr, self.epoch
+        if entry[1] != target:
+            _check(self.lib.cublasSetStream_v2(entry[0], stream.ptr), "cublasSetStream")
+            memory = self.workspace(device, stream.ptr)
+            _check(
+                self.lib.cublasSetWorkspace_v2(entry[0], memory.ptr, WORKSPACE),
+                "cublasSetWorkspace",
+            )
+            entry[1] = target
+        return entry[0]
+
+    def use_graph(self, workspaces: dict | None) -> None:
+        """From now on take workspaces from `workspaces`, those of a graph (None: the common ones)."""
+        self.graph = workspaces
+        self.epoch += 1
+
+    def workspace(self, device: int, stream: int) -> Any:
+        """Memory for cuBLAS on a stream; a captured graph has its own, which must live as long as the graph."""
+        kept = self.workspaces if self.graph is None else self.graph
+        key = (device, stream)
+        if key not in kept:
+            kept[key] = self.cupy.cuda.alloc(WORKSPACE)
+        return kept[key]
+
+    def ones_and_zeros(self, scalar: str) -> tuple[int, int]:
+        """Addresses of the numbers 1 and 0 in host memory."""
+        if scalar not in self.scalars:
+            numbers = np.array([1, 0], scalar)
+            self.scalars[scalar] = (
+                numbers,
+                numbers.ctypes.data,
+                numbers.ctypes.data + numbers.itemsize,
+            )
+        return self.scalars[scalar][1:]
+
+    def matmul(self, a: Any, b: Any) -> Any:
+        """``a @ b``, batch dimensions broadcast, vectors as in NumPy; the result is row-major."""
+        xp = self.cupy
+        if a.ndim == 1:
+            return self.matmul(a[None], b)[..., 0, :] if b.ndim > 1 else self.matmul(a[None], b)[0]
+        if b.ndim == 1:
+            return self.matmul(a, b[:, None])[..., 0]
+        if a.ndim == b.ndim == 2:
+            return self.stack(a, b)
+        if b.ndim == 2 and a.flags.c_contiguous:  # rows of a stack times one matrix
+            rows = a.reshape(math.prod(a.shape[:-1]), a.shape[-1])
+            return self.stack(rows, b).reshape(*a.shape[:-1], b.shape[-1])
+        batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        if a.shape[:-2] != batch:
+            a = xp.broadcast_to(a, (*batch, *a.shape[-2:]))
+        if b.shape[:-2] != batch:
+            b = xp.broadcast_to(b, (*batch, *b.shape[-2:]))
+        return self.stack(a, b)
+
+    def stack(self, a: Any, b: Any) -> Any:
+        """a [..., n, k] times b [..., k, m] of the same batch shape."""
+        xp = self.cupy
+        shape = (*a.shape[:-1], b.shape[-1])
+        if 0 in shape or a.shape[-1] == 0:
+            return xp.zeros(shape, a.dtype)
+        how = plan(a, b)
+        if how is None:
+            a, b = (_dense(xp, x) for x in (a, b))
+            how = plan(a, b)
+        assert how is not None
+        out = xp.empty(shape, a.dtype)
+        self.run(how, b, a, out)
+        return out
+
+    def run(self, how: Plan, first: Any, second: Any, out: Any) -> None:
+        kind = KINDS[out.dtype.name]
+        one, zero = self.ones_and_zeros(kind.scalar)
+        t, size = kind.data, (how.m, how.n, how.k)
+        compute = compute_type(out.dtype)
+        handle = self.handle()
+        p, q, r = first.data.ptr, second.data.ptr, out.data.ptr
+        if how.batch == 1:
+            status = self.lib.cublasGemmEx(
+                handle, how.transa, how.transb, *size, one, p, t, how.lda, q, t, how.ldb, zero, r, t, how.ldc,
+                compute, DEFAULT,
+            )  # fmt: skip
+            _check(status, "cublasGemmEx")
+            return
+        status = self.lib.cublasGemmStridedBatchedEx(
+            handle, how.transa, how.transb, *size, one, p, t, how.lda, how.stride_a, q, t, how.ldb, how.stride_b,
+            zero, r, t, how.ldc, how.stride_c, how.batch, compute, DEFAULT,
+        )  # fmt: skip
+        _check(status, "cublasGemmStridedBatchedEx")
+
+
+def _dense(xp: Any, array: Any) -> Any:
+    """`array`, copied row-major unless cuBLAS can read it as it is."""
+    size = array.dtype.itemsize
+    if _layout(array.shape[-2:], array.strides[-2:], size) and _step(array, size) is not None:
+        return array
+    return xp.ascontiguousarray(array)

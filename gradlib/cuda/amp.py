@@ -1,0 +1,58 @@
+"""The older names of mixed precision on CUDA; ``gradlib.amp`` has the others."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from typing import Any
+
+from .. import amp
+
+__all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
+
+
+def _deprecated(name: str) -> None:
+    warnings.warn(
+        f"`torch.cuda.amp.{name}(args...)` is deprecated. Please use `torch.amp.{name}('cuda', args...)` instead.",
+        FutureWarning,
+        stacklevel=3,
+    )
+
+
+class autocast(amp.autocast):
+    """Deprecated: ``gradlib.autocast("cuda", ...)``."""
+
+    def __init__(self, enabled: bool = True, dtype: Any = None, cache_enabled: bool = True):
+        from ..core.dtypes import float16
+
+        _deprecated("autocast")
+        super().__init__("cuda", dtype or float16, enabled, cache_enabled)
+
+
+class GradScaler(amp.GradScaler):
+    """Deprecated: ``gradlib.amp.GradScaler("cuda", ...)``."""
+
+    def __init__(
+        self,
+        init_scale: float = 2.0**16,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+        enabled: bool = True,
+    ):
+        _deprecated("GradScaler")
+        super().__init__(
+            "cuda", init_scale, growth_factor, backoff_factor, growth_interval, enabled
+        )
+
+
+@functools.wraps(amp.custom_fwd)
+def custom_fwd(fwd: Any = None, *, cast_inputs: Any = None) -> Any:
+    _deprecated("custom_fwd")
+    return amp.custom_fwd(fwd, device_type="cuda", cast_inputs=cast_inputs)
+
+
+@functools.wraps(amp.custom_bwd)
+def custom_bwd(bwd: Any = None) -> Any:
+    _deprecated("custom_bwd")
+    return amp.custom_bwd(bwd, device_type="cuda")

@@ -1,0 +1,192 @@
+"""Dry runs: what in a piece of a program a CUDA graph could not record, by source line; no device is needed."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from ..core import recording
+from ..core.modes import shared
+from ..core.source import describe, user_frame
+from ..core.tensor import Tensor
+
+__all__ = ["Finding", "dry_run", "watch"]
+
+
+class Finding(NamedTuple):
+    """Something that cannot be captured: what it is, why, and the user's line."""
+
+    what: str
+    why: str
+    where: str
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.why}\n  at {self.where}"
+
+
+_SOLVER = "it uses cuSOLVER, which cannot be captured"
+_SHAPE = "the shape of its result depends on values, so the host waits for them"
+_HOST = "it is computed on the host, or asks the device for values"
+_DRAW = "it draws on the host"
+REASONS: dict[str, str] = {
+    **dict.fromkeys(
+        "cholesky_inverse cholesky_solve cofactor geqrf linalg_cholesky linalg_det linalg_eig linalg_eigh linalg_inv "
+        "linalg_ldl_factor linalg_ldl_solve linalg_lu_factor linalg_matrix_exp linalg_pinv linalg_qr linalg_slogdet "
+        "linalg_solve linalg_solve_triangular linalg_svd triangular_solve".split(),
+        _SOLVER,
+    ),
+    **dict.fromkeys(
+        "masked_scatter masked_select masked_select_backward nonzero unique unique_consecutive".split(),
+        _SHAPE,
+    ),
+    **dict.fromkeys(
+        "ctc_loss_op igamma igammac polygamma_of special_airy_ai special_airy_ai_slope special_bessel_y0 "
+        "special_bessel_y1 special_zeta".split(),
+        _HOST,
+    ),
+    **dict.fromkeys("draw_binomial draw_poisson".split(), _DRAW),
+}
+"""Why the ops named here cannot be captured; tests compare this with what the simulated device refuses."""
+
+_READS = ("item", "tolist", "numpy", "__bool__", "__index__")
+
+
+def reason(op: Any, args: Any, attrs: tuple) -> str | None:
+    """Why this call of `op` cannot be captured, or None."""
+    given = args[0] if op.variadic else args
+    tensors = [a for a in given if isinstance(a, Tensor)]
+    if op.name == "to_device":
+        crosses = attrs[0].type != tensors[0].device.type
+        return "it copies between the host and the device" if crosses else None
+    if op.name in REASONS:
+        return REASONS[op.name]
+    if not op.capturable:
+        return "it is declared as not capturable"
+    if op.name in ("index", "index_put", "index_backward"):
+        return _of_index(dict(zip(op.attrs, attrs, strict=False)).get("indices"))
+    if any(t.is_cuda for t in tensors) and not all(t.is_cuda for t in tensors):
+        return "a 0-dim tensor of the CPU is copied to the device; make it there, or use a number"
+    return None
+
+
+def _of_index(indices: Any) -> str | None:
+    for index in indices if isinstance(indices, (tuple, list)) else (indices,):
+        if getattr(getattr(index, "dtype", None), "kind", "") == "b":
+            return f"indexing with a mask: {_SHAPE}; use where or masked_fill"
+        if isinstance(index, list):
+            return "a list of indices is copied to the device; use a tensor that is there"
+    return None
+
+
+class Inspector:
+    """A recorder (`core.recording`) that collects findings."""
+
+    def __init__(self) -> None:
+        self.found: dict[tuple[str, str], Finding] = {}
+        self.nodes: list[Any] = []
+        self.thread = threading.get_ident()
+        self.reading = False  # inside a reading that was noted
+
+    def enter(self, name: str, op: Any, args: Any, attrs: tuple, seq: int, scope: int) -> bool:
+        if scope == recording.BACKWARD:
+            self.nodes.append(op)
+            return True
+        if scope == recording.OP and op is not None:
+            why = reason(op, args, attrs)
+            if why is not None:
+                self.add(name, why)
+        return False
+
+    def exit(self, token: bool, result: Any) -> None:
+        if token:
+            self.nodes.pop()
+
+    def add(self, what: str, why: str) -> None:
+        node = next((n for n in reversed(self.nodes) if getattr(n, "site", None)), None)
+        if node is not None:
+            what, where = f"backward of {what}", describe(node.site)
+        else:
+            frame = user_frame(sys._getframe(1))
+            where = describe((frame.f_code, frame.f_lasti))
+        self.found.setdefault((what, where), Finding(what, why, where))
+
+    # -- what is no op -----------------------------------------------------------------------------------------------
+
+    def read(self, name: str) -> Callable:
+        """``Tensor.<name>``, which makes the host wait for a value of the device."""
+        plain, inspector = getattr(Tensor, name), self
+
+        @functools.wraps(plain)
+        def reading(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+            mine = threading.get_ident() == inspector.thread and not inspector.reading
+            if not mine or not (tensor.is_cuda or shared.cuda is None):
+                return plain(tensor, *args, **kwargs)
+            inspector.add(f"Tensor.{name}", "the host waits for a value of the device")
+            inspector.reading = True
+            try:
+                return plain(tensor, *args, **kwargs)
+            finally:
+                inspector.reading = False
+
+        return reading
+
+    def before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        """Hook of all optimizers."""
+        if threading.get_ident() == self.thread and (why := refused_step(optimizer)) is not None:
+            self.add(f"{type(optimizer).__name__}.step", why)
+
+
+def refused_step(optimizer: Any) -> str | None:
+    """Why a step of an optimizer cannot be captured, or None."""
+    counts = getattr(optimizer, "scalars", None)
+    for group in optimizer.param_groups:
+        if group.get("capturable"):
+            continue
+        if "capturable" in group:
+            return "param_groups' capturable is False, so step counts stay on the host; pass capturable=True"
+        if type(optimizer).__name__ in ("LBFGS", "SparseAdam"):
+            return "it decides on the host what to do"
+        if counts is not None and counts(group):
+            return "it counts its steps on the host"
+    return None
+
+
+@contextlib.contextmanager
+def watch() -> Iterator[Inspector]:
+    """Collect findings from this thread for a block."""
+    from ..optim.optimizer import register_optimizer_step_pre_hook
+
+    inspector = Inspector()
+    plain = {name: Tensor.__dict__.get(name) for name in _READS}
+    for name in _READS:
+        setattr(Tensor, name, inspector.read(name))
+    hook = register_optimizer_step_pre_hook(inspector.before_step)
+    recording.add(inspector)
+    try:
+        yield inspector
+    finally:
+        recording.remove(inspector)
+        hook.remove()
+        for name, method in plain.items():
+            if method is None:
+                delattr(Tensor, name)  # inherited
+            else:
+                setattr(Tensor, name, method)
+
+
+def dry_run(step: Callable, *args: Any, **kwargs: Any) -> list[Finding]:
+    """Call ``step(*args, **kwargs)`` once and say what in it a CUDA graph could not record.
+
+    It works on the CPU too, where every value that is read counts as one that a device would be asked for.
+
+    Example:
+        >>> for finding in gradlib.cuda.dry_run(train_step, x, y):
+        ...     print(finding)
+    """
+    with watch() as inspector:
+        step(*args, **kwargs)
+    return list(inspector.found.values())

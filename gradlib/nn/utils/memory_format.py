@@ -1,0 +1,36 @@
+"""Weights of convolutions in another order in memory."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from gradlib.nn.modules.conv import Conv2d, Conv3d, ConvTranspose2d, ConvTranspose3d
+from gradlib.nn.modules.module import Module
+
+__all__ = ["convert_conv2d_weight_memory_format", "convert_conv3d_weight_memory_format"]
+
+M = TypeVar("M", bound=Module)
+
+
+def _convert(module: M, kinds: tuple[type, ...], memory_format: Any) -> M:
+    for layer in module.modules():
+        if isinstance(layer, kinds):
+            weight = layer.weight
+            weight.data = weight.detach().clone().contiguous(memory_format=memory_format)
+    return module
+
+
+def convert_conv2d_weight_memory_format(module: M, memory_format: Any) -> M:
+    """`module`, with the weights of all its two-dimensional convolutions stored in `memory_format`.
+
+    Example:
+        >>> conv = nn.utils.convert_conv2d_weight_memory_format(nn.Conv2d(2, 3, 2), gradlib.channels_last)
+        >>> conv.weight.stride()
+        (8, 1, 4, 2)
+    """
+    return _convert(module, (Conv2d, ConvTranspose2d), memory_format)
+
+
+def convert_conv3d_weight_memory_format(module: M, memory_format: Any) -> M:
+    """`module`, with the weights of all its three-dimensional convolutions stored in `memory_format`."""
+    return _convert(module, (Conv3d, ConvTranspose3d), memory_format)

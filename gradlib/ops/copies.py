@@ -1,0 +1,91 @@
+"""Copies of views: ``<view>_copy`` gives what the view ``<view>`` gives, in memory of its own."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from ..core.op import REGISTRY, Op, declare
+from ..core.tensor import Tensor
+from . import complex, dims, expand, shape, slicing, split
+from .expose import function, write_out
+
+_OF: dict[str, Op] = {}  # view op -> the op that copies
+
+
+def _declare_copy(op: Op) -> None:
+    """Declare ``<op>_copy`` with the formulas of the view op `op`."""
+
+    @functools.wraps(op.forward)
+    def forward(xp, self, **attrs):
+        out = op.forward(xp, self, **attrs)
+        return out.copy() if op.n_out == 1 else [part.copy() for part in out]
+
+    spec: dict[str, Any] = {key: formula.fn for key, formula in op.formulas.items()}
+    _OF[op.name] = declare(
+        op.name + "_copy", forward, node=op.node_name + "_copy", jvp=op.jvp, n_out=op.n_out, complex=op.complex,
+        nondifferentiable=op.nondifferentiable, samples=op.samples, **spec,
+    )  # fmt: skip
+
+
+_VIEWS = (
+    "alias as_strided expand permute select slice split split_with_sizes squeeze squeeze_dim squeeze_all t transpose "
+    "unbind unfold unsqueeze view view_as_complex view_as_real view_dtype"
+)
+for _name in _VIEWS.split():
+    _declare_copy(REGISTRY[_name])
+_OF["diagonal"] = REGISTRY["diagonal_copy"]  # also what `diag` of a matrix is
+
+
+def _publish(name: str, view: Callable) -> None:
+    """Publish ``gradlib.<name>_copy``, whose arguments are those of the function `view`."""
+
+    def copied(input, *args, out=None, **kwargs):
+        made = view(Tensor._make(input._array), *args, **kwargs)  # checks the arguments
+        if isinstance(made, tuple):
+            return _several(input, made, out)
+        step = made._view
+        if step is None:  # the view is the input itself
+            return write_out(out, _OF["alias"].call(input))
+        return write_out(out, _OF[step.op.name].call(input, *step.attrs))
+
+    copied.__name__ = copied.__qualname__ = name + "_copy"
+    copied.__doc__ = f"A copy of what ``{name}`` gives as a view."
+    function()(copied)
+
+
+def _several(input: Tensor, parts: tuple, out) -> tuple:
+    """The copies of several views of `input`, each one step away from it."""
+    made = tuple([_OF[p._view.op.name].call(input, *p._view.attrs) for p in parts])
+    if out is None:
+        return made
+    for o, part in zip(out, made, strict=True):
+        write_out(o, part)
+    return tuple(out)
+
+
+def _detached(input):
+    return shape.alias_op.call(input)
+
+
+def _sliced(input, dim=0, start=None, end=None, step=1):
+    n = input._array.ndim
+    key = (slice(None),) * slicing.wrap_dim(dim, n) + (slice(start, end, step),)
+    return input[key]
+
+
+for _name, _view in {
+    "alias": _detached, "as_strided": slicing.as_strided, "diagonal": slicing.diagonal, "expand": expand.expand,
+    "permute": dims.permute, "select": slicing.select, "slice": _sliced, "split": split.split,
+    "split_with_sizes": split.split_with_sizes, "squeeze": dims.squeeze, "t": dims.t, "transpose": dims.transpose,
+    "unbind": split.unbind, "unfold": slicing.unfold, "unsqueeze": dims.unsqueeze, "view": shape.view,
+    "view_as_complex": complex.view_as_complex, "view_as_real": complex.view_as_real,
+}.items():  # fmt: skip
+    _publish(_name, _view)
+
+
+@function("detach_copy")
+def detach_copy(input, *, out=None):
+    """A copy outside the graph."""
+    return write_out(out, input.detach().clone())

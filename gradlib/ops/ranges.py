@@ -1,0 +1,289 @@
+"""Ranges and patterns: arange, linspace, logspace, eye, and the indices of triangles."""
+
+from __future__ import annotations
+
+import math
+import operator
+import warnings
+
+import numpy as np
+
+from ..core import dtypes
+from ..core.tensor import Tensor
+from .create import finish, place
+from .expose import function
+from .fill import plain_number
+
+# -- numbers -----------------------------------------------------------------------------------------------------
+
+
+def _end(name: str, which: str, position: int, value):
+    """A bound of a range as a number."""
+    if isinstance(value, Tensor):
+        return value.item()
+    if not isinstance(value, (int, float, complex, np.number, np.bool_)):
+        raise TypeError(
+            f"{name}(): argument '{which}' (position {position}) must be Number, not {type(value).__name__}"
+        )
+    return value
+
+
+def _refuse(name: str, d: np.dtype, kinds: str) -> None:
+    if d.kind in kinds:
+        kind = dtypes.from_np(d).tensor_type.removesuffix("Tensor")
+        raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{kind}'")
+
+
+# -- arange ------------------------------------------------------------------------------------------------------
+
+
+def _length(start, end, step, d: np.dtype) -> int:
+    """How many numbers a range has. int64 ones count with whole numbers, all others with floating point."""
+    if d == np.int64:
+        start, end, step = (plain_number(v, dtypes.int64) for v in (start, end, step))
+        if not step:
+            raise ValueError("step must be nonzero")
+        return max(0, -((start - end) // step))
+    start, end, step = (float(plain_number(v, dtypes.float64)) for v in (start, end, step))
+    return math.ceil((end - start) / step)
+
+
+def _check_range(start, end, step) -> None:
+    if not (step > 0 or step < 0):
+        raise RuntimeError("step must be nonzero")
+    if not (math.isfinite(start) and math.isfinite(end)):
+        raise RuntimeError(f"unsupported range: {start:g} -> {end:g}")
+    if (step > 0 and end < start) or (step < 0 and end > start):
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+
+
+@function("arange")
+def arange(
+    start,
+    end=None,
+    step=1,
+    *,
+    out=None,
+    dtype=None,
+    layout=None,
+    device=None,
+    requires_grad=False,
+    pin_memory=False,
+):
+    """start, start + step, ... below `end`; int64 when all three are integers, else the default dtype.
+
+    Raises RuntimeError for a step of zero, or one that leads away from `end`.
+    """
+    if end is None:
+        start, end = 0, start
+    if dtype is None and out is None and start.__class__ is end.__class__ is step.__class__ is int:
+        _check_range(start, end, step)
+        xp, d, _ = place(dtypes.int64, device)
+        return finish(xp.arange(start, end, step, d), requires_grad)
+    start, end, step = (
+        _end("arange", which, i + 1, v)
+        for i, (which, v) in enumerate((("start", start), ("end", end), ("step", step)))
+    )
+    if dtype is None and out is None:
+        whole = all(isinstance(v, (int, np.integer)) for v in (start, end, step))
+        dtype = dtypes.int64 if whole else dtypes.get_default_dtype()
+    xp, d, _ = place(dtype, device, out)
+    _refuse("arange", d, "bc")
+    start, end, step = (plain_number(v, dtypes.float64) for v in (start, end, step))  # not complex
+    _check_range(start, end, step)
+    n = _length(start, end, step, d)
+    if d.kind in "iu":
+        start, step = (plain_number(v, dtypes.int64) for v in (start, step))
+    wide = np.dtype(np.int64) if d.kind in "iu" else np.dtype(np.float64)
+    return finish(
+        (xp.arange(n, dtype=wide) * step + start).astype(d), requires_grad, _sized(out, n)
+    )
+
+
+def _sized(out: Tensor | None, n: int) -> Tensor | None:
+    """`out` with `n` elements: one that has them keeps its shape."""
+    if out is not None and out._array.size != n:
+        out.resize_((n,))
+    return out
+
+
+# -- linspace and logspace ---------------------------------------------------------------------------------------
+
+
+def _bounds(name: str, start, end, steps, dtype, device, out) -> tuple:
+    """(backend, NumPy dtype, start, end, steps) of a call, checked."""
+    for which, v in (("start", start), ("end", end)):
+        if isinstance(v, Tensor) and v._array.ndim:
+            raise RuntimeError(
+                f"{name} only supports 0-dimensional start and end tensors, but got {which} with {v._array.ndim} "
+                "dimension(s)."
+            )
+    start, end = _end(name, "start", 1, start), _end(name, "end", 2, end)
+    try:
+        steps = operator.index(steps)
+    except TypeError:
+        raise TypeError(
+            f"{name}(): argument 'steps' (position 3) must be int, not {type(steps).__name__}"
+        ) from None
+    if steps < 0:
+        raise RuntimeError("number of steps must be non-negative")
+    if isinstance(start, complex) or isinstance(end, complex):
+        inferred = dtypes.get_default_dtype().to_complex()
+        if dtype is None and out is None:
+            dtype = inferred
+        elif (dtypes.of(dtype) if dtype is not None else out.dtype).category < dtypes.COMPLEX:
+            raise RuntimeError(
+                f"torch.{name}(): inferred dtype {inferred} can't be safely cast to passed dtype {dtype}"
+            )
+    xp, d, _ = place(dtype, device, out)
+    _refuse(name, d, "b")
+    kind = dtypes.from_np(d)
+    start, end = (plain_number(v, kind) for v in (start, end))
+    if d == np.uint8:
+        start, end = start % 256, end % 256
+    return xp, d, start, end, steps
+
+
+def _grid(xp, d, start, end, steps: int):
+    """Evenly spaced numbers, counted from the nearer end: symmetric, and exact at both."""
+    wide = d if d.kind in "fcV" else np.dtype(np.float64)
+    start, end = (np.asarray(v, wide)[()] for v in (start, end))
+    step = (end - start) / max(steps - 1, 1)
+    place = xp.arange(steps)
+    up, down = place.astype(wide) * step + start, end - (steps - 1 - place).astype(wide) * step
+    return xp.where(place < steps // 2, up, down) if steps > 1 else xp.full(steps, start, wide)
+
+
+@function("linspace")
+def linspace(
+    start,
+    end,
+    steps,
+    *,
+    out=None,
+    dtype=None,
+    layout=None,
+    device=None,
+    requires_grad=False,
+    pin_memory=False,
+):
+    """`steps` evenly spaced numbers from `start` to `end`, both included; whole numbers are cut off.
+
+    start, end: numbers or 0-dim tensors.
+    """
+    xp, d, start, end, steps = _bounds("linspace", start, end, steps, dtype, device, out)
+    values = _grid(xp, d, start, end, steps).astype(d)
+    return finish(values, requires_grad, _sized(out, steps))
+
+
+@function("logspace")
+def logspace(
+    start,
+    end,
+    steps,
+    base=10.0,
+    *,
+    out=None,
+    dtype=None,
+    layout=None,
+    device=None,
+    requires_grad=False,
+    pin_memory=False,
+):
+    """``base ** linspace(start, end, steps)``; for integer dtypes of bounds that are cut off first."""
+    xp, d, start, end, steps = _bounds("logspace", start, end, steps, dtype, device, out)
+    exponents = _grid(xp, d, start, end, steps)
+    values = xp.power(np.asarray(base, exponents.dtype), exponents).astype(d)
+    return finish(values, requires_grad, _sized(out, steps))
+
+
+# -- patterns ----------------------------------------------------------------------------------------------------
+
+
+def _count(name: str, which: str, position: int, n) -> int:
+    try:
+        n = operator.index(n)
+    except TypeError:
+        raise TypeError(
+            f"{name}(): argument '{which}' (position {position}) must be int, not {type(n).__name__}"
+        ) from None
+    return n
+
+
+@function("eye")
+def eye(
+    n,
+    m=None,
+    *,
+    out=None,
+    dtype=None,
+    layout=None,
+    device=None,
+    requires_grad=False,
+    pin_memory=False,
+):
+    """The n x m matrix with ones on the diagonal."""
+    n = _count("eye", "n", 1, n)
+    m = n if m is None else _count("eye", "m", 2, m)
+    for which, length in (("n", n), ("m", m)):
+        if length < 0:
+            raise RuntimeError(f"{which} must be greater or equal to 0, got {length}")
+    xp, d, _ = place(dtype, device, out)
+    return finish(xp.eye(n, m, dtype=d), requires_grad, out)
+
+
+def _triangle_indices(name: str, row, col, offset, dtype, device):
+    row, col = _count(name, "row", 1, row), _count(name, "col", 2, col)
+    for which, length in (("row", row), ("col", col)):
+        if length < 0:
+            raise RuntimeError(f"{which} must be non-negative, got{length}")
+    xp, d, _ = place(dtype, device)
+    if d.kind not in "iu":
+        kind = dtypes.from_np(d).tensor_type.removesuffix("Tensor")
+        raise NotImplementedError(f"\"{name}\" not implemented for '{kind}'")
+    return finish(xp.stack(getattr(xp, name)(row, offset, col)).astype(d))
+
+
+@function("tril_indices")
+def tril_indices(
+    row, col, offset=0, *, dtype=dtypes.int64, device=None, layout=None, pin_memory=False
+):
+    """Row and column indices of the lower triangle, as a 2 x N tensor."""
+    return _triangle_indices("tril_indices", row, col, offset, dtype, device)
+
+
+@function("triu_indices")
+def triu_indices(
+    row, col, offset=0, *, dtype=dtypes.int64, device=None, layout=None, pin_memory=False
+):
+    """Row and column indices of the upper triangle, as a 2 x N tensor."""
+    return _triangle_indices("triu_indices", row, col, offset, dtype, device)
+
+
+@function("range")
+def range_(
+    start=0,
+    end=None,
+    step=1,
+    *,
+    out=None,
+    dtype=None,
+    layout=None,
+    device=None,
+    requires_grad=False,
+):
+    """start, start + step, ... up to `end` inclusive, in the default dtype."""
+    warnings.warn(
+        "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with "
+        "Python's range builtin. Instead, use torch.arange, which produces values in [start, end).",
+        UserWarning,
+        stacklevel=2,
+    )
+    if end is None:
+        raise TypeError('range() missing 1 required positional arguments: "end"')
+    start, end, step = (float(v) for v in (start, end, step))
+    _check_range(start, end, step)
+    xp, d, _ = place(dtype, device, out)
+    n = math.floor((end - start) / step) + 1
+    values = (xp.arange(n, dtype=np.float64) * step + start).astype(d)
+    return finish(values, requires_grad, out)

@@ -1,0 +1,46 @@
+"""Base of optimizers whose step is written in tensor operations, one parameter at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import gradlib
+from gradlib.core.tensor import Tensor
+from gradlib.optim.optimizer import Optimizer
+
+
+class PlainOptimizer(Optimizer):
+    """A step for each parameter that has a gradient, outside of the graph."""
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update all parameters that have a gradient.
+
+        Args:
+            closure: evaluates the model again and returns the loss.
+
+        Returns:
+            What the closure returned, or None.
+        """
+        loss = None
+        if closure is not None:
+            with gradlib.enable_grad():
+                loss = closure()
+        with gradlib.no_grad():
+            for group in self.param_groups:
+                for p in group["params"]:
+                    if p._grad is None:
+                        continue
+                    if p.is_complex():
+                        raise RuntimeError(
+                            f"{type(self).__name__} does not support complex parameters"
+                        )
+                    grad = -p._grad if group.get("maximize") else p._grad
+                    self.update_param(group, p, grad, self.state[p])
+        return loss
+
+    def update_param(
+        self, group: dict[str, Any], p: Tensor, grad: Tensor, state: dict[str, Any]
+    ) -> None:
+        """Change `p` in place; an empty `state` is the first step."""
+        raise NotImplementedError

@@ -1,0 +1,130 @@
+"""What gradlib.special gives. Written by ci/stubs.py: do not edit."""
+
+import builtins as _b
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, overload
+
+from .core.device import device as _device
+from .core.dtypes import dtype as _dtype
+from .core.generator import Generator as Generator
+from .core.layout import layout as _layout
+from .core.layout import memory_format as _memory_format
+from .core.sizes import Size as Size
+from .core.tensor import Tensor as Tensor
+
+
+def airy_ai(input: Tensor, *, out: Any = None) -> Tensor:
+    """The special function airy_ai of each element."""
+def bessel_j0(input: Tensor, *, out: Any = None) -> Tensor:
+    """The special function bessel_j0 of each element."""
+def bessel_j1(input: Tensor, *, out: Any = None) -> Tensor:
+    """The special function bessel_j1 of each element."""
+def bessel_y0(input: Tensor, *, out: Any = None) -> Tensor:
+    """The special function bessel_y0 of each element."""
+def bessel_y1(input: Tensor, *, out: Any = None) -> Tensor:
+    """The special function bessel_y1 of each element."""
+def chebyshev_polynomial_t(input: Tensor, n: Any, *, out: Any = None) -> Tensor:
+    """The polynomial chebyshev polynomial t of degree `n` (a number or a tensor) at `input`."""
+def chebyshev_polynomial_u(input: Tensor, n: Any, *, out: Any = None) -> Tensor:
+    """The polynomial chebyshev polynomial u of degree `n` (a number or a tensor) at `input`."""
+def chebyshev_polynomial_v(input: Tensor, n: Any, *, out: Any = None) -> Tensor:
+    """The polynomial chebyshev polynomial v of degree `n` (a number or a tensor) at `input`."""
+def chebyshev_polynomial_w(input: Tensor, n: Any, *, out: Any = None) -> Tensor:
+    """The polynomial chebyshev polynomial w of degree `n` (a number or a tensor) at `input`."""
+def digamma(input: Tensor, *, out: Any = None) -> Tensor:
+    """The derivative of ``lgamma``."""
+def entr(input: Tensor, *, out: Any = None) -> Tensor:
+    """The special function entr of each element."""
+def erf(input: Tensor, *, out: Any = None) -> Tensor:
+    """The error function: 2/sqrt(pi) times the integral of exp(-t^2) from 0 to each element."""
+def erfc(input: Tensor, *, out: Any = None) -> Tensor:
+    """The complementary error function ``1 - erf(input)``."""
+def erfcx(input: Tensor, *, out: Any = None) -> Tensor:
+    """The special function erfcx of each element."""
+def erfinv(input: Tensor, *, out: Any = None) -> Tensor:
+    """The inverse of ``erf``."""
+def exp2(input: Tensor, *, out: Any = None) -> Tensor:
+    """``exp2`` of each element."""
+def expit(input: Tensor, *, out: Any = None) -> Tensor:
+    """``sigmoid`` of each element."""
+def expm1(input: Tensor, *, out: Any = None) -> Tensor:
+    """``expm1`` of each element."""
+def gammainc(input: Tensor, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
+    """The regularised lower incomplete gamma function of (a, x), differentiable in x."""
+def gammaincc(input: Tensor, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
+    """The regularised upper incomplete gamma function of (a, x), differentiable in x."""
+def gammaln(input: Tensor, *, out: Any = None) -> Tensor:
+    """``log(|gamma(input)|)``."""
+def hermite_polynomial_h(input: Tensor, n: Any, *, out: Any = None) -> Tensor:
+    """The polynomial hermite polynomial h of degree `n` (a number or a tensor) at `input`."""
+def hermite_polynomial_he(input: Tensor, n: Any, *, out: Any = None) -> Tensor:
+    """The polynomial hermite polynomial he of degree `n` (a number or a tensor) at `input`."""
+def i0(input: Tensor, *, out: Any = None) -> Tensor:
+    """The modified Bessel function I0."""
+def i0e(input: Tensor, *, out: Any = None) -> Tensor:
+    """The special function i0e of each element."""
+def i1(input: Tensor, *, out: Any = None) -> Tensor:
+    """The special function i1 of each element."""
+def i1e(input: Tensor, *, out: Any = None) -> Tensor:
+    """The special function i1e of each element."""
+def laguerre_polynomial_l(input: Tensor, n: Any, *, out: Any = None) -> Tensor:
+    """The polynomial laguerre polynomial l of degree `n` (a number or a tensor) at `input`."""
+def legendre_polynomial_p(input: Tensor, n: Any, *, out: Any = None) -> Tensor:
+    """The polynomial legendre polynomial p of degree `n` (a number or a tensor) at `input`."""
+def log1p(input: Tensor, *, out: Any = None) -> Tensor:
+    """``log1p`` of each element."""
+def log_ndtr(input: Tensor, *, out: Any = None) -> Tensor:
+    """The special function log_ndtr of each element."""
+def log_softmax(input: Tensor, dim: Any, *, dtype: _dtype | None = None) -> Tensor:
+    """``gradlib.log_softmax``."""
+def logit(input: Tensor, eps: Any = None, *, out: Any = None) -> Tensor:
+    """``log(x / (1 - x))``; with `eps` the input is first limited to [eps, 1 - eps]."""
+def logsumexp(input: Tensor, dim: Any = None, keepdim: _b.bool = False, *, out: Any = None, axis: Any = None, keepdims: _b.bool = False) -> Tensor:
+    """``log(sum(exp(input)))`` over the dimension(s) `dim`, without overflow."""
+def modified_bessel_i0(input: Tensor, *, out: Any = None) -> Tensor:
+    """The modified Bessel function I0."""
+def modified_bessel_i1(input: Tensor, *, out: Any = None) -> Tensor:
+    """The special function i1 of each element."""
+def modified_bessel_k0(input: Tensor, *, out: Any = None) -> Tensor:
+    """The special function modified_bessel_k0 of each element."""
+def modified_bessel_k1(input: Tensor, *, out: Any = None) -> Tensor:
+    """The special function modified_bessel_k1 of each element."""
+def multigammaln(input: Tensor, p: Any, *, out: Any = None) -> Tensor:
+    """The logarithm of the multivariate gamma function of dimension `p`; all elements above ``(p - 1) / 2``."""
+def ndtr(input: Tensor, *, out: Any = None) -> Tensor:
+    """The special function ndtr of each element."""
+def ndtri(input: Tensor, *, out: Any = None) -> Tensor:
+    """The special function ndtri of each element."""
+def polygamma(n: Any, input: Tensor, *, out: Any = None) -> Tensor:
+    """The n-th derivative of ``digamma``; n >= 0."""
+def psi(input: Tensor, *, out: Any = None) -> Tensor:
+    """The derivative of ``lgamma``."""
+def round(input: Tensor, *, decimals: Any = 0, out: Any = None) -> Tensor:
+    """Round to the nearest number with `decimals` digits after the point; halves go to the even neighbour."""
+def scaled_modified_bessel_k0(input: Tensor, *, out: Any = None) -> Tensor:
+    """The special function scaled_modified_bessel_k0 of each element."""
+def scaled_modified_bessel_k1(input: Tensor, *, out: Any = None) -> Tensor:
+    """The special function scaled_modified_bessel_k1 of each element."""
+def shifted_chebyshev_polynomial_t(input: Tensor, n: Any, *, out: Any = None) -> Tensor:
+    """The polynomial shifted chebyshev polynomial t of degree `n` (a number or a tensor) at `input`."""
+def shifted_chebyshev_polynomial_u(input: Tensor, n: Any, *, out: Any = None) -> Tensor:
+    """The polynomial shifted chebyshev polynomial u of degree `n` (a number or a tensor) at `input`."""
+def shifted_chebyshev_polynomial_v(input: Tensor, n: Any, *, out: Any = None) -> Tensor:
+    """The polynomial shifted chebyshev polynomial v of degree `n` (a number or a tensor) at `input`."""
+def shifted_chebyshev_polynomial_w(input: Tensor, n: Any, *, out: Any = None) -> Tensor:
+    """The polynomial shifted chebyshev polynomial w of degree `n` (a number or a tensor) at `input`."""
+def sinc(input: Tensor, *, out: Any = None) -> Tensor:
+    """``sin(pi x) / (pi x)``, and 1 at 0."""
+def softmax(input: Tensor, dim: Any, *, dtype: _dtype | None = None) -> Tensor:
+    """``gradlib.softmax``."""
+def spherical_bessel_j0(input: Tensor, *, out: Any = None) -> Tensor:
+    """The special function spherical_bessel_j0 of each element."""
+def write_out(out: Any, result: Any) -> Any:
+    """Copy `result` into the tensor(s) given as ``out=``, resized if need be; returns them."""
+def xlog1py(input: Tensor, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
+    """The special function xlog1py of (input, other), with broadcasting."""
+def xlogy(input: Tensor | _b.complex, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
+    """``input * log(other)``, and 0 where `input` is 0."""
+def zeta(input: Tensor, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
+    """The special function zeta of (input, other), with broadcasting."""
+def __getattr__(name: _b.str) -> Any: ...

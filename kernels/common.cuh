@@ -1,0 +1,173 @@
+// What the kernels share: element types, the type to compute in, reductions of a row of threads.
+// Sources are compiled by NVRTC with this file pasted in; nothing here needs a header of the CUDA toolkit.
+#pragma once
+
+typedef long long int64;
+typedef unsigned long long uint64;
+
+#ifndef CUDA_ON_CPU
+#define SHARED_MEMORY(T, name)                                        \
+  extern __shared__ __align__(16) unsigned char shared_memory_bytes[]; \
+  T* name = reinterpret_cast<T*>(shared_memory_bytes)
+#endif
+
+// Half types are for storage: they convert to float when read and round once (to nearest even) when written.
+struct float16 {
+  unsigned short bits;
+  float16() = default;
+  __device__ __forceinline__ float16(float x) {
+#ifdef CUDA_ON_CPU
+    bits = cuda_float_to_half(x);
+#else
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+#endif
+  }
+  __device__ __forceinline__ operator float() const {
+#ifdef CUDA_ON_CPU
+    return cuda_half_to_float(bits);
+#else
+    float x;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));
+    return x;
+#endif
+  }
+};
+
+struct bfloat16 {
+  unsigned short bits;
+  bfloat16() = default;
+  __device__ __forceinline__ bfloat16(float x) {
+    unsigned word = __float_as_uint(x);
+    bits = x != x ? (unsigned short)((word >> 16) | 0x40u) : (unsigned short)((word + 0x7fffu + ((word >> 16) & 1u)) >> 16);
+  }
+  __device__ __forceinline__ operator float() const { return __uint_as_float((unsigned)bits << 16); }
+};
+
+// The type that values of type T are computed and added up in.
+template <typename T> struct Wide { typedef float type; };
+template <> struct Wide<double> { typedef double type; };
+template <typename T> using wide = typename Wide<T>::type;
+
+template <typename A> __device__ __forceinline__ A infinity();
+template <> __device__ __forceinline__ float infinity<float>() { return __int_as_float(0x7f800000); }
+template <> __device__ __forceinline__ double infinity<double>() { return __longlong_as_double(0x7ff0000000000000ll); }
+
+template <typename A> __device__ __forceinline__ A not_a_number() { return infinity<A>() - infinity<A>(); }
+
+// The larger of two; nan if one of them is.
+template <typename A> __device__ __forceinline__ A larger(A a, A b) { return a > b || a != a ? a : b; }
+
+struct Add {
+  template <typename A> __device__ __forceinline__ A operator()(A a, A b) const { return a + b; }
+};
+struct Larger {
+  template <typename A> __device__ __forceinline__ A operator()(A a, A b) const { return larger(a, b); }
+};
+
+// `value` of all threads of the block combined, or, with ROWS, of the threads of its row (equal threadIdx.y); each of
+// them gets the same result, which does not depend on the order in which they run. The block has a multiple of 32
+// threads; with ROWS blockDim.x is a multiple of 32, and if it is not 32, blockDim.y is 1.
+template <bool ROWS, typename A, typename Op> __device__ __forceinline__ A combine(A value, Op op) {
+  for (int step = 16; step > 0; step /= 2) value = op(value, __shfl_xor_sync(~0u, value, step));
+  if (ROWS && blockDim.x == 32) return value;
+  const int thread = threadIdx.x + blockDim.x * threadIdx.y, warps = blockDim.x * blockDim.y / 32;
+  __shared__ A partial[32];  // one for each warp
+  __syncthreads();           // the results of an earlier call have been read
+  if (thread % 32 == 0) partial[thread / 32] = value;
+  __syncthreads();
+  value = partial[0];
+  for (int warp = 1; warp < warps; ++warp) value = op(value, partial[warp]);
+  return value;
+}
+
+template <typename A> __device__ __forceinline__ A block_sum(A value) { return combine<false>(value, Add()); }
+
+// a / b and a % b for a >= 0, b > 0; 32-bit division is several times quicker, and sizes are rarely larger.
+__device__ __forceinline__ int64 quotient(int64 a, int64 b) {
+  return (a | b) >> 32 ? a / b : (int64)((unsigned)a / (unsigned)b);
+}
+__device__ __forceinline__ int64 rest_of(int64 a, int64 b) { return a - quotient(a, b) * b; }
+
+// The number of this thread in a one-dimensional launch.
+__device__ __forceinline__ int64 thread_number() { return (int64)blockIdx.x * blockDim.x + threadIdx.x; }
+
+// Neighbouring elements that are moved at once: four, or two of eight bytes.
+template <typename T> struct __align__(sizeof(T) == 2 ? 8 : 16) Pack {
+  static constexpr int size = sizeof(T) == 8 ? 2 : 4;
+  T at[size];
+};
+template <typename T> __device__ __forceinline__ const Pack<T>& pack_of(const T* p) {
+  return *reinterpret_cast<const Pack<T>*>(p);
+}
+template <typename T> __device__ __forceinline__ Pack<T>& pack_of(T* p) { return *reinterpret_cast<Pack<T>*>(p); }
+template <typename T> __device__ __forceinline__ bool aligned(const T* p) { return (uint64)p % sizeof(Pack<T>) == 0; }
+
+// A line of n elements along the middle dimension of C-contiguous [outer, n, inner], and who works on it.
+// COLUMNS: one thread for each line (any inner), neighbours in memory side by side; grid covers outer * inner threads.
+// Otherwise inner is 1 and a row of threads shares a line; grid and block from rows_launch(outer, n).
+template <bool COLUMNS> struct Line {
+  int64 number, start, stride, n;
+  int first, step;  // this thread takes elements first, first + step, ...
+  bool valid;
+
+  __device__ __forceinline__ Line(int64 outer, int64 n, int64 inner) : n(n) {
+    if (COLUMNS) {
+      number = thread_number();
+      start = quotient(number, inner) * n * inner + rest_of(number, inner);
+      stride = inner, first = 0, step = 1;
+    } else {
+      number = (int64)blockIdx.x * blockDim.y + threadIdx.y;
+      start = number * n;
+      stride = 1, first = threadIdx.x, step = blockDim.x;
+    }
+    valid = number < outer * inner;
+  }
+  // Where element j is.
+  __device__ __forceinline__ int64 operator[](int64 j) const { return start + j * stride; }
+  // Values of the threads of this line combined.
+  template <typename A, typename Op> __device__ __forceinline__ A reduce(A value, Op op) const {
+    return COLUMNS ? value : combine<true>(value, op);
+  }
+  template <typename A> __device__ __forceinline__ A sum(A value) const { return reduce(value, Add()); }
+  // Whether this thread writes what there is once for each line.
+  __device__ __forceinline__ bool writes() const { return first == 0; }
+};
+
+template <typename R, typename> struct SameType { typedef R type; };
+template <typename R, typename Any> using Same = typename SameType<R, Any>::type;  // R, once for each Any
+
+// f(j, in[j]...) for the elements j of `line` that are this thread's: `in` are arrays of T that have such a line each.
+// Packs are read where the lines allow it.
+template <typename T, bool COLUMNS, typename F, typename... In>
+__device__ __forceinline__ void visit(const Line<COLUMNS>& line, F f, In... in) {
+  constexpr int size = Pack<T>::size;
+  if constexpr (!COLUMNS) {
+    if (line.n % size == 0 && (aligned(in) && ...)) {
+      for (int64 j = (int64)line.first * size; j < line.n; j += (int64)line.step * size)
+        [&](Same<Pack<T>, In>... packs) {
+          for (int k = 0; k < size; ++k) f(j + k, packs.at[k]...);
+        }(pack_of(in + line.start + j)...);
+      return;
+    }
+  }
+  for (int64 j = line.first; j < line.n; j += line.step) f(j, in[line[j]]...);
+}
+
+// out[j] = f(j, in[j]...) in the same way.
+template <typename T, bool COLUMNS, typename F, typename... In>
+__device__ __forceinline__ void fill(const Line<COLUMNS>& line, T* out, F f, In... in) {
+  constexpr int size = Pack<T>::size;
+  if constexpr (!COLUMNS) {
+    if (line.n % size == 0 && aligned(out) && (aligned(in) && ...)) {
+      for (int64 j = (int64)line.first * size; j < line.n; j += (int64)line.step * size) {
+        Pack<T> results;
+        [&](Same<Pack<T>, In>... packs) {
+          for (int k = 0; k < size; ++k) results.at[k] = T(f(j + k, packs.at[k]...));
+        }(pack_of(in + line.start + j)...);
+        pack_of(out + line.start + j) = results;
+      }
+      return;
+    }
+  }
+  for (int64 j = line.first; j < line.n; j += line.step) out[line[j]] = T(f(j, in[line[j]]...));
+}

@@ -1,0 +1,183 @@
+"""Comparing overlays on the pretended device with the formulas on NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import gradlib as gl
+from gradlib.backends import overlays
+from gradlib.core import formulas
+from gradlib.core.op import REGISTRY
+
+KINDS = {
+    "float32": gl.float32,
+    "float64": gl.float64,
+    "float16": gl.float16,
+    "bfloat16": gl.bfloat16,
+}
+DTYPES = tuple(KINDS)
+TOLERANCE = {"float16": 2e-3, "bfloat16": 1.6e-2, "float32": 2e-5, "float64": 1e-11}
+
+
+def values(shape: tuple, seed: int = 0, low: float = -2.0, high: float = 2.0) -> np.ndarray:
+    """Reproducible float64 values."""
+    return np.random.default_rng(seed).uniform(low, high, shape)
+
+
+def numpy(array: Any) -> np.ndarray:
+    """A device array (or anything else) as a NumPy array."""
+    return array.get() if hasattr(array, "get") else np.asarray(array)
+
+
+def tensor(array: Any, kind: str = "float64", grad: bool = True) -> gl.Tensor:
+    """A tensor of `kind` with the values of an array; integer and bool arrays keep their dtype."""
+    array = np.asarray(array)
+    if array.dtype.kind == "f":
+        return gl.from_numpy(array.astype(KINDS[kind].np)).requires_grad_(grad)
+    return gl.from_numpy(array.copy())
+
+
+def close(found: Any, expected: Any, kind: str, factor: float = 1.0) -> None:
+    """Equal up to the rounding of `kind`; relative to the largest number of the expected array."""
+    found, expected = numpy(found), np.asarray(expected)
+    assert found.shape == expected.shape
+    wide = np.float64 if expected.dtype.kind in "fV" else expected.dtype
+    found, expected = found.astype(wide), expected.astype(wide)
+    if wide is not np.float64:
+        assert (found == expected).all()
+        return
+    finite = expected[np.isfinite(expected)]
+    scale = max(1e-6, float(abs(finite).max())) if finite.size else 1.0
+    atol = TOLERANCE[kind] * factor * scale + (
+        6e-8 if kind == "float16" else 0
+    )  # its smallest number
+    np.testing.assert_allclose(found, expected, rtol=0, atol=atol)
+
+
+def in_double(args: tuple) -> tuple:
+    """Arguments with floating tensors in float64: what the formulas compute from exactly the same inputs."""
+    return tuple(
+        a.detach().to(gl.float64).requires_grad_(a.requires_grad)
+        if isinstance(a, gl.Tensor) and a.dtype.is_floating_point
+        else a
+        for a in args
+    )
+
+
+def split(op, args: tuple) -> tuple[tuple, dict[str, Any]]:
+    """Arguments of ``op.call`` as (tensor arguments, attributes by name)."""
+    n = len(op.tensors)
+    return args[:n], dict(zip(op.attrs, args[n:], strict=True))
+
+
+def arrays(args: tuple) -> list[Any]:
+    return [a._array if isinstance(a, gl.Tensor) else a for a in args]
+
+
+def outputs(op, raw: Any) -> tuple[list, list]:
+    """(results, hidden values) of a kernel's return value."""
+    parts = list(raw) if isinstance(raw, tuple) else [raw]
+    n = len(parts) - len(op.hidden)
+    return parts[:n], parts[n:]
+
+
+def check_forward(
+    device,
+    name: str,
+    args: tuple,
+    kind: str = "float64",
+    factor: float = 1.0,
+    runs=True,
+    meaning=list,
+) -> Any:
+    """The forward overlay of op `name` against its formula; returns what the overlay returned.
+
+    meaning: makes of hidden values what must agree, where formula and kernel may choose them differently.
+    """
+    op = REGISTRY[name]
+    function = overlays.forward_of(op)
+    assert function is not None, f"{name} has no forward overlay"
+    tensors, attrs = split(op, args)
+    before = len(device.launcher.launched)
+    found = function(
+        device, *device.put(arrays(tensors)), **{k: device.put(v) for k, v in attrs.items()}
+    )
+    if not runs:
+        assert found is NotImplemented
+        return found
+    assert found is not NotImplemented, f"the overlay of {name} refused {args}"
+    results, hidden = outputs(op, found)
+    exact, exact_hidden = outputs(
+        op, op.forward(gl.backends.numpy_backend, *arrays(in_double(tensors)), **attrs)
+    )
+    own, _ = outputs(op, op.forward(gl.backends.numpy_backend, *arrays(tensors), **attrs))
+    for a, b, c in zip(results, exact, own, strict=True):
+        assert a.dtype == np.asarray(c).dtype, f"{name}: {a.dtype}"
+        close(a, b, kind, factor)
+    for a, b in zip(meaning(hidden), meaning(exact_hidden), strict=True):
+        close(a, b, "float32" if kind in ("float16", "bfloat16") else kind, factor)
+    if all(a.size for a in (*results, *arrays(tensors)) if a is not None and hasattr(a, "size")):
+        assert len(device.launcher.launched) > before
+    return found
+
+
+def check_vjp(
+    device, name: str, args: tuple, kind: str = "float64", factor: float = 1.0, needs=None
+) -> Any:
+    """The vjp overlay of op `name` against its formulas, run from what a recorded node keeps."""
+    op = REGISTRY[name]
+    function = overlays.vjp_of(op)
+    assert function is not None, f"{name} has no vjp overlay"
+    out = op.call(*args)
+    first = out[0] if isinstance(out, tuple) else out
+    g = values(first.shape, 99)
+    found = run_vjp(device, function, first.grad_fn, g, first.dtype, needs)
+    assert found is not NotImplemented, f"the vjp overlay of {name} refused {args}"
+    wide = op.call(*in_double(args))
+    wide = wide[0] if isinstance(wide, tuple) else wide
+    rounded = g.astype(first.dtype.np).astype(np.float64)
+    expected = formulas.gradients(wide.grad_fn, (rounded,), False)
+    assert len(found) == len(op.tensors)
+    for i, (a, b) in enumerate(zip(found, expected, strict=True)):
+        if b is None or (needs and not needs[i]):
+            assert a is None, f"{name}: gradient of argument {i} that nobody wants"
+            continue
+        own = args[i].dtype.np
+        assert a.dtype == own, f"{name}: gradient of {own} in {a.dtype}"
+        shape = (
+            getattr(first.grad_fn, f"b{i}", None)
+            if op.elementwise and len(op.tensors) > 1
+            else None
+        )
+        close(formulas.sum_to(numpy(a), shape) if shape is not None else a, b, kind, factor)
+    return found
+
+
+def run_vjp(device, function, node, g: np.ndarray, dtype, needs=None) -> Any:
+    """Call a vjp overlay with the values that `node` keeps, moved to the device."""
+    from gradlib.core.op import parameters
+
+    grads = (device.put(g.astype(dtype.np)),) + (None,) * (node.n_out - 1)
+    needs = needs or tuple(target is not None for target, _ in node.edges())
+    known = formulas.Values(node, grads, needs, False)
+    known.known["F"] = formulas.Namespace(device)
+    given = [
+        known.get(name) if name in known.known else device.put(known.get(name))
+        for name in parameters(function)
+    ]
+    return function(*given)
+
+
+__all__ = [
+    "DTYPES",
+    "KINDS",
+    "check_forward",
+    "check_vjp",
+    "close",
+    "numpy",
+    "run_vjp",
+    "tensor",
+    "values",
+]

@@ -1,0 +1,114 @@
+"""gradlib.backends.kernels and overlays: sources, instances, the CuPy launcher, the registry."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from gradlib.backends import kernels, overlays
+from gradlib.backends.kernels import (
+    F4,
+    CupyLauncher,
+    Module,
+    instance,
+    instances,
+    rows_launch,
+    source,
+)
+from gradlib.core.op import REGISTRY
+
+
+class Function:
+    max_dynamic_shared_size_bytes = 48 * 1024
+
+    def __init__(self, name, calls):
+        self.name, self.calls = name, calls
+
+    def __call__(self, grid, block, args, shared_mem=0):
+        self.calls.append((self.name, grid, block, args, shared_mem))
+
+
+class Library:
+    """What the launcher uses of CuPy."""
+
+    def __init__(self):
+        self.compiled, self.calls, self.device = [], [], 0
+        self.cuda = SimpleNamespace(runtime=SimpleNamespace(getDevice=lambda: self.device))
+
+    def RawModule(self, *, code, options, name_expressions):
+        self.compiled.append((code, options, name_expressions))
+        return SimpleNamespace(get_function=lambda name: Function(name, self.calls))
+
+
+def test_the_cupy_launcher_compiles_once_for_each_device():
+    # rows: DEV-26
+    library = Library()
+    launcher = CupyLauncher(library)
+    module = Module("m", ("f<float>", "f<double>", "g<float, 2>"), "code")
+    for _ in range(3):
+        launcher.launch(module, "f<float>", 3, (32, 8), ("a", np.int64(5)), 100)
+    assert library.calls == [("f<float>", (3,), (32, 8), ("a", 5), 100)] * 3
+    assert library.compiled == [("code", ("--std=c++17",), ("f<float>", "g<float, 2>"))]
+    library.device = 1
+    launcher.launch(module, "f<float>", (1, 2), 32, (), 64 * 1024)
+    assert len(library.compiled) == 2
+    assert launcher.functions[module, "f<float>", 1].max_dynamic_shared_size_bytes == 64 * 1024
+    with pytest.raises(KeyError, match="has no kernel f<int>"):
+        launcher.launch(module, "f<int>", 1, 32, ())
+
+
+def test_a_backend_keeps_one_launcher():
+    # rows: DEV-26
+    backend = SimpleNamespace(xp=Library())
+    assert kernels.launcher_of(backend) is kernels.launcher_of(backend)
+
+
+def test_names_of_instances():
+    # rows: DEV-26
+    assert instance("f", F4, True, 3) == "f<float, true, 3>" and instance("f") == "f"
+    assert instances("f", kernels.HALVES, (False,)) == ["f<float16, false>", "f<bfloat16, false>"]
+
+
+def test_sources_are_pasted_together():
+    # rows: DEV-26
+    text = source("softmax.cu")
+    assert "#include" not in text and "block_sum" in text and "softmax_grad" in text
+    with pytest.raises(FileNotFoundError):
+        source("nothing.cu")
+
+
+@pytest.mark.parametrize("width", [1, 31, 256, 257, 1000, 5000, 10**7])
+@pytest.mark.parametrize("rows", [1, 7, 1000])
+def test_rows_have_threads(rows, width):
+    # rows: DEV-26
+    grid, (x, y) = rows_launch(rows, width)
+    assert x % 32 == 0 and x * y <= 1024 and grid * y >= rows and (grid - 1) * y < rows
+    assert x == 32 or y == 1
+
+
+def test_an_op_has_one_overlay():
+    # rows: DEV-26
+    overlays.names()
+    with pytest.raises(TypeError, match="op softmax has two overlays"):
+        overlays.forward("softmax")(lambda xp, self, *, dim: None)
+
+
+def test_overlays_are_those_of_declared_ops():
+    # rows: DEV-26
+    for kind, names in overlays.names().items():
+        for name in names:
+            op = REGISTRY[name]
+            assert (overlays.forward_of if kind == "forward" else overlays.vjp_of)(op) is not None
+            if kind == "forward":
+                from gradlib.core.op import parameters
+
+                assert parameters(overlays.FORWARD[name])[1:] == (*op.tensors, *op.attrs)
+
+
+def test_an_overlay_may_ask_only_for_what_is_saved():
+    # rows: DEV-26
+    op = REGISTRY["softmax"]
+    with pytest.raises(TypeError, match=r"softmax asks for \['self'\], which the op does not save"):
+        overlays._check(op, lambda F, g, self: None)

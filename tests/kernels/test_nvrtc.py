@@ -1,0 +1,44 @@
+"""Every kernel compiles for the architectures that gradlib is used on: A100 (sm_80) and H100, H200 (sm_90)."""
+
+from __future__ import annotations
+
+import pytest
+from nvrtc import compile_for
+
+from gradlib.backends import fused
+from gradlib.backends.kernels import FAMILIES, OPTIONS, Module, folder
+
+fused.load()
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_family_compiles(family, architecture):
+    # rows: DEV-26
+    module = FAMILIES[family]
+    compile_for(architecture, module.code, module.kernels, OPTIONS)
+
+
+def test_every_source_is_a_family():
+    # rows: DEV-26
+    assert {f.stem for f in folder().glob("*.cu")} == set(FAMILIES)
+
+
+def test_a_mistake_is_shown():
+    # rows: DEV-26
+    with pytest.raises(RuntimeError, match=r"identifier .*treadIdx.* is undefined"):
+        compile_for("sm_80", "__global__ void f(int* x) { x[treadIdx.x] = 1; }", ("f",))
+
+
+def test_warnings_are_mistakes():
+    # rows: DEV-26
+    with pytest.raises(RuntimeError, match="declared but never referenced"):
+        compile_for("sm_80", "__global__ void f() { int unused; }", ("f",))
+
+
+def test_only_declared_kernels_can_be_launched():
+    # rows: DEV-26
+    module = Module("two", ("f<float>", "f<double>", "g<float, 1>"), "")
+    assert module.group("f<float>") == ("f<float>", "g<float, 1>")
+    with pytest.raises(KeyError, match="module two has no kernel h"):
+        module.group("h")

@@ -1,0 +1,180 @@
+"""kernels/optim.cu against the optimizers and the norms of the CPU."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from overlay_checks import DTYPES, KINDS, TOLERANCE, close, numpy, values
+
+import gradlib as gl
+from gradlib.backends.fused import optim as fused
+
+FACTOR = {
+    "float64": 1e4,
+    "float32": 4,
+    "float16": 8,
+    "bfloat16": 8,
+}  # of a learning rate in float32; of three steps
+SHAPES = [(3, 5), (1,), (1025,), (), (33, 31), (0, 4)]
+
+
+def arrays(device, kind, seed, shapes=SHAPES, low=-1.0, high=1.0):
+    """Arrays on the device, and their exact values in float64."""
+    made = [
+        np.asarray(values(s, seed + i, low, high)).astype(KINDS[kind].np)
+        for i, s in enumerate(shapes)
+    ]
+    return [device.asarray(a) for a in made], [a.astype(np.float64) for a in made]
+
+
+def cpu_steps(make, exact, grads, count):
+    """`count` steps of an optimizer in float64 on the CPU: the parameters and their state."""
+    params = [gl.from_numpy(np.array(p)).requires_grad_() for p in exact]
+    optimizer = make(params)
+    for _ in range(count):
+        for p, g in zip(params, grads):
+            p.grad = gl.from_numpy(np.array(g))
+        optimizer.step()
+    return params, [optimizer.state[p] for p in params]
+
+
+@pytest.mark.parametrize("kind", DTYPES)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {}, {"weight_decay": 0.1}, {"amsgrad": True, "maximize": True}, {"weight_decay": 0.1, "decoupled": True},
+        {"betas": (0.5, 0.6), "eps": 0.1, "amsgrad": True, "weight_decay": 0.05},
+    ],
+)  # fmt: skip
+def test_adam(device, kind, options):
+    # rows: DEV-26
+    options = dict(options)
+    decoupled, (beta1, beta2) = options.pop("decoupled", False), options.pop("betas", (0.9, 0.999))
+    kept = {k: v for k, v in options.items() if k != "amsgrad"}
+    params, exact = arrays(device, kind, 0)
+    grads, exact_grads = arrays(
+        device, kind, 50, low=0.5
+    )  # squares of small ones are lost in half precision
+    m, v, largest = ([device.zeros(p.shape, p.dtype) for p in params] for _ in range(3))
+    steps = [device.zeros((), np.float32) for _ in params]
+    lists = (params, grads, m, v, largest if options.get("amsgrad") else None, steps)
+    for lr in (0.02, device.asarray(np.float32(0.02)), 0.02):
+        how = {"lr": lr, "beta1": beta1, "beta2": beta2, "eps": 1e-8, **kept}
+        assert fused.adam(device, *lists, **{**how, "decoupled": decoupled}) is None
+
+    def make(cpu):
+        kind_of = gl.optim.AdamW if decoupled else gl.optim.Adam
+        return kind_of(cpu, 0.02, (beta1, beta2), **{"weight_decay": 0.0, **options})
+
+    expected, state = cpu_steps(make, exact, exact_grads, 3)
+    for i, p in enumerate(expected):
+        close(params[i], p.detach().numpy(), kind, FACTOR[kind])
+        if p.numel():
+            close(m[i], state[i]["exp_avg"].numpy(), kind, FACTOR[kind])
+            close(v[i], state[i]["exp_avg_sq"].numpy(), kind, FACTOR[kind])
+            assert steps[i] == 3
+
+
+@pytest.mark.parametrize("kind", DTYPES)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {}, {"weight_decay": 0.1, "maximize": True}, {"momentum": 0.9}, {"momentum": 0.9, "nesterov": True},
+        {"momentum": 0.5, "dampening": 0.25, "weight_decay": 0.1},
+    ],
+)  # fmt: skip
+def test_sgd(device, kind, options):
+    # rows: DEV-26
+    params, exact = arrays(device, kind, 0)
+    grads, exact_grads = arrays(device, kind, 50)
+    momentum, dampening = options.get("momentum", 0), options.get("dampening", 0)
+    buffers = [device.zeros(p.shape, p.dtype) for p in params] if momentum else None
+    if dampening:  # the first step makes the buffer the gradient
+        decay = options.get("weight_decay", 0)
+        first = [(g + decay * p) * (dampening / momentum) for p, g in zip(exact, exact_grads)]
+        buffers = [device.asarray(b.astype(KINDS[kind].np)) for b in first]
+    for lr in (0.1, device.asarray(np.float32(0.1)), 0.1):
+        assert fused.sgd(device, params, grads, buffers, lr=lr, **options) is None
+    expected, _ = cpu_steps(lambda cpu: gl.optim.SGD(cpu, 0.1, **options), exact, exact_grads, 3)
+    for a, p in zip(params, expected):
+        close(a, p.detach().numpy(), kind, FACTOR[kind])
+
+
+def test_more_tensors_than_a_table_holds(device):
+    # rows: DEV-26
+    shapes = [(i % 7 * 300 + 1,) for i in range(fused.TENSORS * 2 + 5)]
+    params, exact = arrays(device, "float64", 0, shapes)
+    grads, exact_grads = arrays(device, "float64", 50, shapes)
+    fused.sgd(device, params, grads, None, lr=0.5)
+    assert device.launcher.launched == ["sgd<double>"] * 3
+    for p, a, g in zip(params, exact, exact_grads):
+        close(p, a - 0.5 * g, "float64")
+    norm = fused.total_norm(device, grads)
+    close(norm, np.sqrt(sum((g**2).sum() for g in exact_grads)), "float64")
+
+
+def test_scaled_gradients_and_skipped_steps(device):
+    # rows: DEV-26
+    params, exact = arrays(device, "float32", 0)
+    grads, exact_grads = arrays(device, "float32", 50)
+    scale, flag = device.asarray(np.float32(4.0)), device.asarray(np.float32(1.0))
+    m, v = ([device.zeros(p.shape, p.dtype) for p in params] for _ in range(2))
+    steps = [device.zeros((), np.float32) for _ in params]
+    how = {"lr": 0.1, "beta1": 0.9, "beta2": 0.99, "eps": 1e-8}
+    fused.adam(device, params, grads, m, v, None, steps, found_inf=flag, **how)
+    fused.sgd(device, params, grads, None, lr=0.1, found_inf=flag)
+    assert all((numpy(p) == a.astype(np.float32)).all() for p, a in zip(params, exact))
+    assert all(s == 0 for s in steps)
+    flag[...] = 0
+    fused.sgd(device, params, grads, None, lr=0.1, found_inf=flag, scale=scale)
+    for p, a, g in zip(params, exact, exact_grads):
+        close(p, a - 0.1 * g / 4, "float32")
+
+
+@pytest.mark.parametrize("kind", DTYPES)
+@pytest.mark.parametrize("norm_type", [1.0, 2.0, float("inf")])
+def test_norm_and_clipping(device, kind, norm_type):
+    # rows: DEV-26
+    grads, exact = arrays(device, kind, 0, [*SHAPES, (5000,)])
+    flat = np.concatenate([g.reshape(-1) for g in exact])
+    total = fused.total_norm(device, grads, norm_type)
+    assert total.dtype == (np.float64 if kind == "float64" else np.float32) and total.shape == ()
+    np.testing.assert_allclose(
+        numpy(total), np.linalg.norm(flat, norm_type), rtol=TOLERANCE["float32"]
+    )
+    for limit in (1e9, 0.5):
+        fused.clip(device, grads, total, limit)
+        factor = min(1.0, limit / (np.linalg.norm(flat, norm_type) + 1e-6))
+        for g, a in zip(grads, exact):
+            close(g, a * factor, kind, 2)
+
+
+def test_nan_and_nothing(device):
+    # rows: DEV-26
+    grads = [device.asarray(np.array([1.0, np.nan])), device.asarray(np.ones(3))]
+    for norm_type in (1.0, 2.0, float("inf")):
+        assert np.isnan(fused.total_norm(device, grads, norm_type))
+    fused.clip(device, grads, fused.total_norm(device, grads), 1.0)
+    assert np.isnan(grads[1]).all()
+    assert fused.total_norm(device, [device.zeros((0, 3))]) == 0
+    assert fused.total_norm(device, [], 2.0) is NotImplemented
+    assert fused.total_norm(device, grads, 3.0) is NotImplemented
+
+
+def test_layouts(device):
+    # rows: DEV-26
+    p, g = device.put(values((4, 6))), device.put(values((4, 6), 1))
+    before = numpy(p).copy()
+    assert fused.sgd(device, [p.T], [g.T], None, lr=1.0) is None  # both in the same order
+    close(p, before - numpy(g), "float64")
+    refused = [
+        ([p.T], [device.put(np.ascontiguousarray(numpy(g).T))]),
+        ([p[:, ::2]], [g[:, ::2]]),
+        ([p], [g.astype(np.float32)]),
+    ]
+    for params, grads in refused:
+        assert fused.sgd(device, params, grads, None, lr=1.0) is NotImplemented
+    step = device.zeros((), np.float64)
+    zeros = [device.zeros(p.shape)]
+    how = {"lr": 0.1, "beta1": 0.9, "beta2": 0.99, "eps": 1e-8}
+    assert fused.adam(device, [p], [g], zeros, zeros, None, [step], **how) is NotImplemented

@@ -1,0 +1,97 @@
+"""Operators and arguments that an op refuses: rules that hold for all pointwise ops."""
+
+import pytest
+
+import gradlib as gl
+
+
+class Other:
+    """Knows how to be added to a tensor, and to be compared with one."""
+
+    def __radd__(self, tensor):
+        return "radd"
+
+    def __eq__(self, tensor):
+        return "eq"
+
+    __hash__ = None
+
+
+def test_operand_of_another_type_is_asked():
+    x = gl.tensor([1.0, 2.0])
+    assert x + Other() == "radd"
+    assert (x == Other()) == "eq"
+    assert (x == None) is False and (x != None) is True  # noqa: E711
+    for bad in (lambda: x + None, lambda: None - x, lambda: x < "a", lambda: x**None):
+        with pytest.raises(TypeError, match=r"not supported between|unsupported operand"):
+            bad()
+
+
+def test_operators_are_the_functions():
+    x = gl.tensor([1.5, -2.0], requires_grad=True)
+    assert (2 - x).tolist() == [0.5, 4.0] and (3 / x).tolist() == [2.0, -1.5]
+    assert (7 // gl.tensor([2, -2])).tolist() == [3, -4] and (7 % gl.tensor([4, -4])).tolist() == [
+        3,
+        -1,
+    ]
+    assert (2 ** gl.tensor([3, -1])).tolist() == [8, 0] and (2 << gl.tensor([3, 0])).tolist() == [
+        16,
+        2,
+    ]
+    assert (x + 1).grad_fn.name() == "AddBackward0"
+    (g,) = gl.autograd.grad((3 / x).sum(), x)
+    assert g.tolist() == pytest.approx([-3 / 2.25, -0.75])
+
+
+def test_numbers_only_where_they_are_allowed():
+    x = gl.tensor([1.0, 2.0])
+    with pytest.raises(
+        TypeError, match=r"atan2\(\): argument 'other' \(position 2\) must be Tensor"
+    ):
+        gl.atan2(x, 2)
+    with pytest.raises(
+        TypeError, match=r"eq\(\) received an invalid combination .*\(int, Tensor\)"
+    ):
+        gl.eq(2, x)
+    with pytest.raises(TypeError, match=r"remainder\(\) received an invalid combination"):
+        gl.remainder(2, 3)
+    with pytest.raises(TypeError, match=r"exp\(\): argument 'input' \(position 1\) must be Tensor"):
+        gl.exp(2)
+    assert gl.add(2, 3).item() == 5 and gl.remainder(5, gl.tensor([3])).tolist() == [2]
+    with pytest.raises(TypeError, match="must be Tensor, not int"):
+        x.atan2_(2)
+
+
+def test_bools_are_not_subtracted():
+    b = gl.tensor([True, False])
+    for bad in (lambda: b - b, lambda: gl.ones(2) - b, lambda: 1 - b, lambda: gl.rsub(b, 1)):
+        with pytest.raises(RuntimeError, match="Subtraction, the `-` operator"):
+            bad()
+    with pytest.raises(RuntimeError, match="Negation, the `-` operator"):
+        b.neg()
+    assert (b ^ b).tolist() == [False, False]
+
+
+def test_integers_wrap_around():
+    small = gl.tensor([3, 200], dtype=gl.uint8)
+    assert (small + 300).tolist() == [47, 244] and (small * -1).tolist() == [253, 56]
+    assert (gl.tensor([1], dtype=gl.int64) << 70).tolist() == [0]
+
+
+def test_out_must_have_the_dtype_that_the_op_asks_for():
+    x = gl.tensor([1.5, -2.0])
+    with pytest.raises(RuntimeError, match="Found dtype Double but expected Float"):
+        gl.floor(x, out=gl.empty(0, dtype=gl.float64))
+    with pytest.raises(RuntimeError, match="signbit does not support non-boolean outputs"):
+        gl.signbit(x, out=gl.empty(0))
+    assert gl.sum(x, 0, out=gl.empty((), dtype=gl.int64)).item() == -1  # summed as integers
+    with pytest.raises(TypeError, match="must be tuple of Tensors, not Tensor"):
+        gl.cummax(x, 0, out=gl.empty(0))
+
+
+def test_ops_without_derivative_say_so_in_backward():
+    x = gl.tensor([1.5, -2.0], requires_grad=True)
+    for y in (x // 2, gl.heaviside(x, x)):
+        assert y.requires_grad
+        with pytest.raises(RuntimeError, match="is not implemented"):
+            y.sum().backward()

@@ -1,0 +1,100 @@
+"""What ops do not do on a device: wait for it, copy to or from the host, or anything that a capture refuses.
+
+The exceptions are named here, each with its reason.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from samples import flat, replaced, samples_of
+
+import gradlib as gl
+from gradlib.backends import backend_for
+from gradlib.core.op import REGISTRY
+from tests.simulated_cuda import machine
+
+# How many elements the result has, or the mask among the indices names, only the device knows.
+VALUE_SHAPES = set(
+    "index index_put masked_scatter masked_select masked_select_backward nonzero unique unique_consecutive".split()
+)
+# Iterations until the slowest element has converged.
+CONVERGING = set("digamma igamma igammac linalg_matrix_exp polygamma_of special_zeta".split())
+# Sequential, or by SciPy: the values go to the host and back.
+ON_HOST = set(
+    """ctc_loss_op linalg_ldl_factor linalg_ldl_solve special_airy_ai special_airy_ai_slope special_bessel_y0
+    special_bessel_y1""".split()
+)
+WAITING = VALUE_SHAPES | CONVERGING | ON_HOST
+
+
+def on_device(name: str, args):
+    """The arguments with everything moved to the device, and the leaves among them."""
+    backend = backend_for("cuda")
+    copies = [t.detach().cuda().requires_grad_(t.requires_grad) for t in flat(args)]
+
+    def move(a):
+        """Index arrays among the attributes."""
+        if isinstance(a, (tuple, list)) and not hasattr(a, "_fields"):
+            return type(a)(map(move, a))
+        return backend.to_backend(a) if isinstance(a, np.ndarray) else a
+
+    kept = {
+        "take_along",
+        "add_along",
+        "pad_lines",
+    }  # NumPy arrays by design: constants of a geometry
+    moved = tuple(a if name in kept else move(a) for a in replaced(args, copies))
+    return moved, [c for c in copies if c.requires_grad]
+
+
+def run(op, args, leaves) -> list:
+    """Forward and backward; the results and the gradients."""
+    out = op.call(*args)
+    outs = [out] if isinstance(out, gl.Tensor) else list(out)
+    recorded = [o for o in outs if o.requires_grad]
+    if not leaves or not recorded:
+        return outs
+    ones = [gl.ones_like(o) for o in recorded]
+    grads = gl.autograd.grad(recorded, leaves, ones, allow_unused=True)
+    return outs + [g for g in grads if g is not None]
+
+
+@pytest.mark.parametrize("name", sorted(set(REGISTRY) - {"to_device"}))
+def test_ops_leave_the_host_alone(name, cuda):
+    op = REGISTRY[name]
+    for args in samples_of(op):
+        moved, leaves = on_device(name, args)
+        run(op, moved, leaves)  # the first time, constants are copied over and kept
+        machine.log, machine.waits = [], 0
+        run(op, moved, leaves)
+        copies = [label for label in machine.log if "host" in label]
+        assert not machine.waits or name in WAITING, "the op waits for the device"
+        assert not copies or name in WAITING, f"the op copies between host and device: {copies}"
+
+
+@pytest.mark.parametrize("name", sorted(set(REGISTRY) - {"to_device"} - WAITING))
+def test_ops_can_be_captured(name, lazy_cuda):
+    """A captured forward and backward, replayed on other values, gives what running them gives."""
+    op = REGISTRY[name]
+    with lazy_cuda(1) as cuda:
+        for args in samples_of(op):
+            if not flat(args):
+                continue
+            moved, leaves = on_device(name, args)
+            wanted = [t.tolist() for t in run(op, moved, leaves)]  # also the warm-up
+            cuda.cuda.runtime.deviceSynchronize()
+            stream, pool = cuda.cuda.Stream(non_blocking=True), cuda.cuda.MemoryPool()
+            with stream, cuda.cuda.using_allocator(pool.malloc):
+                stream.begin_capture()
+                graph, results, refused = None, [], ""
+                try:
+                    results = run(op, moved, leaves)
+                    graph = stream.end_capture()
+                except NotImplementedError as exc:  # calls of cuSOLVER cannot be captured
+                    refused = str(exc)
+                if graph is None:
+                    assert "API during stream capture is currently unsupported" in refused
+                    return
+                graph.launch()
+                np.testing.assert_equal([t.tolist() for t in results], wanted)

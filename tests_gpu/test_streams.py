@@ -1,0 +1,63 @@
+"""Saved tensors in pinned memory, copies that are not waited for, and the sanitizer, on a device."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import gradlib as torch
+from gradlib.autograd.graph import save_on_cpu
+from gradlib.cuda import sanitizer
+from gradlib.cuda.sanitizer import sanitize
+
+
+def chain(x, w, depth=12):
+    for _ in range(depth):
+        x = (x * w).sin() * 1.5
+    return x
+
+
+def test_save_on_cpu_gives_the_same_gradients():
+    # rows: GRAPH-20 GRAPH-22
+    torch.manual_seed(0)
+    x, w = torch.rand(1 << 18).cuda(), torch.rand(1 << 18).cuda()
+    grads = []
+    for offload in (False, True):
+        a, b = (t.detach().clone().requires_grad_() for t in (x, w))
+        if offload:
+            with save_on_cpu(pin_memory=True):
+                y = chain(a, b)
+        else:
+            y = chain(a, b)
+        y.sum().backward()
+        grads.append((a.grad.cpu().numpy(), b.grad.cpu().numpy()))
+    for plain, offloaded in zip(*grads, strict=True):
+        np.testing.assert_array_equal(offloaded, plain)
+
+
+def test_copies_that_the_host_does_not_wait_for():
+    x = torch.arange(1 << 16, dtype=torch.float32).pin_memory()
+    y = x.to("cuda", non_blocking=True) * 2
+    back = y.to("cpu", non_blocking=True)
+    assert back.is_pinned()
+    torch.cuda.current_stream().synchronize()
+    assert torch.equal(back, x * 2)
+
+
+def branch(wait: bool):
+    side = torch.cuda.Stream()
+    x = torch.ones(1 << 16, device="cuda")
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        y = x * 2
+    if wait:
+        torch.cuda.current_stream().wait_stream(side)
+    return y + 1, x, y
+
+
+def test_sanitizer():
+    with sanitize():
+        kept = branch(True)
+    with pytest.raises(sanitizer.UnsynchronizedAccessError, match="y = x"), sanitize():
+        branch(False)
+    assert kept[0].sum().item() == 3 << 16
