@@ -83,6 +83,7 @@ RETURNS = {
     "__iter__": "Iterator[Tensor]",
     "__contains__": "_b.bool",
     "__setitem__": "None",
+    "set_default_tensor_type": "None",
     "const_data_ptr": "_b.int",
 }
 NAMED = {

@@ -563,6 +563,8 @@ def frexp(input: Tensor, *, out: Any = None) -> _frexp:
     """(mantissa, exponent) with ``input = mantissa * 2**exponent`` and the mantissa in (-1, -0.5] or [0.5, 1)."""
 def from_dlpack(ext_tensor: Any) -> Tensor:
     """A tensor that shares memory with any object that speaks DLPack (NumPy, CuPy, PyTorch, JAX)."""
+def from_file(filename: Any, shared: Any = None, size: Any = 0, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | _b.str | _b.int | None = None, pin_memory: _b.bool = False, requires_grad: _b.bool = False) -> Tensor:
+    """A vector of `size` elements that is the beginning of a file, read as they are needed."""
 def from_numpy(ndarray: Any) -> Tensor:
     """A tensor that shares memory with a NumPy array."""
 def frombuffer(buffer: Any, *, dtype: _dtype | None, count: Any = -1, offset: _b.int = 0, requires_grad: _b.bool = False) -> Tensor:
@@ -1033,6 +1035,8 @@ def selu(input: Tensor, inplace: _b.bool = False) -> Tensor:
     """``scale * elu(x, alpha)`` with the constants of self-normalising networks."""
 def selu_(input: Tensor) -> Tensor:
     """In-place version of ``selu``."""
+def set_default_tensor_type(t: Any) -> None:
+    """Make the dtype of a floating tensor type, or of its name ("torch.DoubleTensor"), the default dtype."""
 def sgn(input: Tensor, *, out: Any = None) -> Tensor:
     """``sgn`` of each element."""
 def sigmoid(input: Tensor, *, out: Any = None) -> Tensor:

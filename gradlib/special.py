@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from .core.op import REGISTRY
-from .core.tensor import Tensor
 from .ops import special_bessel as _bessel
 from .ops.expose import PUBLIC, write_out
 from .ops.softmax import log_softmax as _log_softmax

@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 import gradlib as gl
-from tests.simulated_cuda.fixtures import cuda, lazy_cuda, pytest_addoption, pytest_configure
+from tests.simulated_cuda.fixtures import (
+    cuda,
+    default_device,
+    lazy_cuda,
+    pytest_addoption,
+    pytest_configure,
+)
 
 sys.path.insert(0, str(Path(__file__).parent / "ops"))  # samples.py
 

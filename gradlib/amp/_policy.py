@@ -55,5 +55,8 @@ _LOSS_FUNCTIONS = (
 )
 FUNCTIONS: dict[str, list[tuple[str, int]]] = {
     "cuda": [(f"{_LOSS_FUNCTIONS} cosine_similarity norm dist renorm", FLOAT32), ("vecdot", LOWER)],
-    "cpu": [(f"{_LOSS_FUNCTIONS} adaptive_avg_pool3d grid_sample stft", FLOAT32), ("vecdot", LOWER)],
+    "cpu": [
+        (f"{_LOSS_FUNCTIONS} adaptive_avg_pool3d grid_sample stft", FLOAT32),
+        ("vecdot", LOWER),
+    ],
 }

@@ -43,10 +43,10 @@ class Block:
         "thread",
     )
 
-    def __init__(self, array: Any, details: Any):
+    def __init__(self, array: Any, details: Any, start_ns: int):
         self.details, self.nbytes = details, array.nbytes
         self.device = None if isinstance(array, np.ndarray) else array.device.id
-        self.start_ns, self.thread = perf_counter_ns(), get_ident()
+        self.start_ns, self.thread = start_ns, get_ident()
         self.end_ns: int | None = None
         self.end_thread = 0
         self.name, self.stack = "", []
@@ -77,36 +77,34 @@ class Memory:
 
     def results(self, details: Any, args: Any, result: Any) -> None:
         """Note what an op allocated: its results and what its node keeps, if it is no memory of the arguments."""
+        now, node = perf_counter_ns(), None
         known = {memory_id(a._array) for a in flat(args) if isinstance(a, Tensor)}
-        node = None
         for out in result if isinstance(result, tuple) else (result,):
             if isinstance(out, Tensor):
-                self._allocate(out._array, known, details)
+                self._allocate(out._array, known, details, now)
                 node = out._fn if node is None else node
         if node is None or node.seq in self._saving:
             return
-        saves = []
-        for array in kept(node):
-            block = self._allocate(array, known, details)
+        blocks = [self._allocate(array, known, details, now) for array in kept(node)]
+        seq, saves = node.seq, []
+        for block in dict.fromkeys(blocks):  # each once
             if block is not None:
-                save = Save(details, perf_counter_ns())
-                block.saves.append(save)
-                saves.append(save)
+                saves.append(Save(details, now))
+                block.saves.append(saves[-1])
         if saves:
-            seq = node.seq
             self._saving[seq] = weakref.ref(node, lambda _: self.freed(seq)), saves
 
     def created(self, tensor: Tensor) -> None:
         """Note the memory of a new tensor that no op made."""
-        block = self._allocate(tensor._array, (), None)
+        block = self._allocate(tensor._array, (), None, perf_counter_ns())
         if block is not None:
             block.name = creator()
             block.stack = user_stack() if self.with_stack else []
 
-    def accumulated(self, details: Any, leaf: Tensor) -> None:
-        """Note the memory of a gradient, if it is new."""
+    def accumulated(self, details: Any, leaf: Tensor, known: Iterable[int]) -> None:
+        """Note the memory of a gradient, if it is new: not that of `known`."""
         if leaf._grad is not None:
-            self._allocate(leaf._grad._array, (), details)
+            self._allocate(leaf._grad._array, known, details, perf_counter_ns())
 
     def freed(self, seq: int) -> None:
         """The node of this number keeps nothing from now on."""
@@ -122,7 +120,7 @@ class Memory:
         self._live.clear()
         self._saving.clear()
 
-    def _allocate(self, array: Any, known: Iterable[int], details: Any) -> Block | None:
+    def _allocate(self, array: Any, known: Iterable[int], details: Any, now: int) -> Block | None:
         """The block of `array`, a new one if need be; None for memory from before the profile."""
         array = owner(array)
         key = memory_id(array)
@@ -133,7 +131,7 @@ class Memory:
             reference = Watch(array, self._released)
         except TypeError:  # some array classes cannot be watched
             return None
-        block = reference.block = self._live[key] = Block(array, details)
+        block = reference.block = self._live[key] = Block(array, details, now)
         reference.key, block.reference = key, reference
         self.blocks.append(block)
         if details is not None:

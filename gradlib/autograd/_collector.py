@@ -13,13 +13,16 @@ from ..core.node import LEAF_SEQ
 from ..core.recording import LABEL, OP
 from ..core.tensor import Tensor
 from . import _flops
-from ._blocks import Memory, user_stack
+from ._blocks import Memory, memory_id, user_stack
 from ._profiler_exports import stack_entry
 from .profiler_util import MEMORY_EVENT_NAME, DeviceSlice, EventList, FunctionEvent
 
 # A token is (name, seq, scope, details or None, start_ns). Records are kept in one flat list, field after field: a
 # tuple for each would be a burden to the garbage collector, which looks at all that exist again and again.
 FIELDS = 7  # name, seq, scope, details, start_ns, end_ns, thread
+OP_IN_PASS = (
+    256  # scope of an op that ran in a backward pass: in a node, between nodes or in a hook
+)
 
 
 class Collector:
@@ -38,6 +41,8 @@ class Collector:
     def enter(
         self, name: str, op: Any, args: Any, attrs: tuple, seq: int, scope: int
     ) -> tuple[Any, ...]:
+        if scope == OP and state.current_task is not None:
+            scope = OP_IN_PASS
         return name, seq, scope, None, perf_counter_ns()
 
     def exit(self, token: tuple, result: Any) -> None:
@@ -125,9 +130,11 @@ class DetailedCollector(Collector):
         if scope == OP and op is not None and options.with_flops:
             details.flops = _flops.estimate(op, args, attrs)
         if self.memory is not None and scope != LABEL and op is not None:
-            details.args = args
+            details.args = (args[0], grad_memory(args[0])) if seq == LEAF_SEQ else args
         if self.timers is not None and ((scope == OP and op is not None) or seq == LEAF_SEQ):
             details.timer = self.timers.start(args)
+        if scope == OP and state.current_task is not None:
+            scope = OP_IN_PASS
         return name, seq, scope, details, perf_counter_ns()
 
     def exit(self, token: tuple, result: Any) -> None:
@@ -143,11 +150,11 @@ class DetailedCollector(Collector):
         """Note what an op or a node allocated, and what a node that has run need not keep any longer."""
         _, seq, scope, details, _ = token
         memory: Any = self.memory
-        if scope == OP:
+        if scope in (OP, OP_IN_PASS):
             if result is not None:
                 memory.results(details, details.args, result)
         elif seq == LEAF_SEQ:
-            memory.accumulated(details, details.args[0])
+            memory.accumulated(details, *details.args)
         elif state.current_task is None or not state.current_task.keep_graph:
             memory.freed(seq)
 
@@ -169,6 +176,11 @@ class DetailedCollector(Collector):
         noted = enumerate(self.records[3::FIELDS])
         timed = {i: details.timer for i, details in noted if details.timer is not None}
         return self.timers.elapsed(timed)
+
+
+def grad_memory(leaf: Tensor) -> tuple[int, ...]:
+    """Identifies the memory of the gradient that a leaf has already."""
+    return () if leaf._grad is None else (memory_id(leaf._grad._array),)
 
 
 def shapes_of(args: Any, attrs: tuple) -> list:
@@ -215,6 +227,8 @@ def _make_events(collector: Collector, options: Any) -> EventList:
         )  # fmt: skip
         if name.startswith("ProfilerStep#"):
             event.name = "ProfilerStep*"  # steps are averaged as one; the trace shows the number
+        if scope == OP_IN_PASS:
+            event.scope, event.in_backward = OP, True
         if details is not None:
             fill_in(event, details, texts)
         if i in device:

@@ -1,4 +1,4 @@
-"""How the events of a profile belong together: which lie in which, and which backward node belongs to which operation."""
+"""How events belong together: which lie in which, and which backward node belongs to which operation."""
 
 from __future__ import annotations
 

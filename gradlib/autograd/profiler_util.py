@@ -186,7 +186,7 @@ class FunctionEvent(FormattedTimesMixin):
         self.use_device, self.device_type, self.device_index = use_device, device_type, device_index
         self.flops, self.module_hierarchy = flops, module_hierarchy
         self.is_user_annotation = is_user_annotation
-        self.in_backward = scope == 1  # set for what runs inside of backward nodes, too
+        self.in_backward = scope == 1  # set for all else that runs in a backward pass, too
         self.count = 1
         self.kernels: list[Kernel] = []
         self.cpu_children: list[FunctionEvent] = []

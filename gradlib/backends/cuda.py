@@ -75,7 +75,7 @@ class cuBLASModule:
 
 matmul = cuBLASModule()
 
-# -- attention: there is one implementation; which of PyTorch's may be used is remembered and has no effect -------------
+# -- attention: there is one implementation; which of PyTorch's may be used is remembered, without effect -------------
 
 
 class SDPBackend:

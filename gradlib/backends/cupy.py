@@ -105,7 +105,7 @@ class CupyBackend:
             return self
         if index >= runtime.getDeviceCount():
             raise RuntimeError(
-                f"CUDA error: invalid device ordinal {index}; this machine has {runtime.getDeviceCount()} CUDA device(s)"
+                f"CUDA error: invalid device ordinal {index}; this machine has {runtime.getDeviceCount()} device(s)"
             )
         return _Elsewhere(self, index)
 

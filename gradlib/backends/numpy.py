@@ -86,7 +86,7 @@ class NumpyBackend:
         return bool(condition.any())
 
     def table(self, array, dtype=None):
-        """A constant NumPy array (indices, weights of a geometry) as an array here, kept on devices for the next time."""
+        """A constant NumPy array (indices, weights of a geometry) as an array here; devices keep it for next time."""
         return np.asarray(array, dtype)
 
     def add_at(self, out, key, values) -> None:

@@ -86,7 +86,7 @@ def _to_device(array: np.ndarray, index: int | None, order: Any) -> Any:
     xp = backend_for("cuda").xp
     lane = shared.cuda.current(index)
     with lane.cuda.Device(lane.device):
-        out = xp.empty(array.shape, array.dtype, order)
+        out: Any = xp.empty(array.shape, array.dtype, order)
         if array.size:
             out.data.copy_from_host_async(array.ctypes.data, array.nbytes, lane.stream)
             shared.cuda.retire(array, lane)

@@ -34,7 +34,6 @@ from .streams import (
     stream,
 )
 
-
 # Names that are looked up on first use: module -> names.
 _LAZY = {
     "random": (

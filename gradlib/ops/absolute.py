@@ -48,7 +48,7 @@ def sign_kernel(xp, self):
     kind = self.dtype.kind
     if kind == "f" or kind == "V":
         out = xp.asarray(xp.sign(self))
-        out[self != self] = 0
+        xp.copyto(out, 0, where=self != self)  # a mask as index would wait for the device
         return out
     return xp.sign(self) if self.dtype.kind != "b" else self.copy()
 

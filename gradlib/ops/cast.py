@@ -6,8 +6,8 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.device import CPU, device
-from ..core.layout import contiguous_format, copy_in, has_layout, memory_format, preserve_format
 from ..core.formulas import formula_function
+from ..core.layout import contiguous_format, copy_in, has_layout, memory_format, preserve_format
 from ..core.op import declare
 from ..core.tensor import Tensor
 from .expose import function, method

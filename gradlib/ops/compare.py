@@ -254,6 +254,10 @@ def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False) -> bool:
 def equal(input, other) -> bool:
     """Whether both tensors have the same size and elements."""
     a, b = input._array, other._array
+    if a.__class__ is not b.__class__ or (input.is_cuda and input.device != other.device):
+        raise RuntimeError(
+            f"Cannot compare two tensors on different devices. Got: {input.device} and {other.device}"
+        )
     return a.shape == b.shape and bool((a == b).all())
 
 

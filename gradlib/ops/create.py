@@ -127,6 +127,7 @@ def _filled(kind: str):
         return finish(pinned_copy(array) if pin_memory else array, requires_grad, out)
 
     factory.__name__ = factory.__qualname__ = kind
+    factory.__code__ = factory.__code__.replace(co_name=factory.__name__)  # which profiles show
     factory.__doc__ = f"A tensor of the given size, {'uninitialised' if kind == 'empty' else 'filled with ' + kind}."
 
     def like(
@@ -146,6 +147,7 @@ def _filled(kind: str):
         return _like(kind, input, dtype, device, requires_grad, memory_format)
 
     like.__name__ = like.__qualname__ = kind + "_like"
+    like.__code__ = like.__code__.replace(co_name=like.__name__)
     like.__doc__ = f"""``{kind}`` with the size, dtype and device of `input`.
 
     memory_format: the order of strides; by default (`preserve_format`) that of `input`.
@@ -166,6 +168,7 @@ def _filled(kind: str):
         return finish(getattr(xp, kind)(shape, d), requires_grad)
 
     new.__name__ = new.__qualname__ = "new_" + kind
+    new.__code__ = new.__code__.replace(co_name=new.__name__)
     new.__doc__ = f"``{kind}`` with the dtype and device of this tensor."
     PUBLIC[kind], PUBLIC[kind + "_like"] = factory, like
     setattr(Tensor, "new_" + kind, new)

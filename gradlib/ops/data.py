@@ -294,6 +294,30 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
     return finish(np.frombuffer(memory, dtypes.of(dtype).np, count, offset), requires_grad)
 
 
+@function("from_file")
+def from_file(
+    filename,
+    shared=None,
+    size=0,
+    *,
+    dtype=None,
+    layout=None,
+    device=None,
+    pin_memory=False,
+    requires_grad=False,
+):
+    """A vector of `size` elements that is the beginning of a file, read as they are needed.
+
+    shared: what is written to the tensor is written to the file, which is made or made longer where need be.
+    """
+    kind = dtypes.of(dtype) if dtype is not None else dtypes.get_default_dtype()
+    if shared:
+        with open(filename, "ab") as file:
+            file.truncate(max(file.tell(), size * kind.itemsize))
+    array = np.memmap(filename, kind.np, "r+" if shared else "c", shape=(size,))
+    return finish(np.asarray(array), requires_grad)
+
+
 @method("new_tensor")
 def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
     """``tensor(data)`` with the dtype and device of this tensor."""
@@ -356,3 +380,13 @@ for _kind in dtypes.ALL:
         PUBLIC[_kind.tensor_type] = _TypedTensor(
             _kind.tensor_type, (), {"dtype": _kind, "__module__": "gradlib"}
         )
+
+
+@function("set_default_tensor_type")
+def set_default_tensor_type(t):
+    """Make the dtype of a floating tensor type, or of its name ("torch.DoubleTensor"), the default dtype."""
+    name = (t if isinstance(t, str) else getattr(t, "__name__", "")).rpartition(".")[2]
+    found = [kind for kind in dtypes.ALL if kind.tensor_type == name]
+    if not found:
+        raise TypeError(f"invalid type object: expected a tensor type, got {t!r}")
+    dtypes.set_default_dtype(found[0])

@@ -6,11 +6,12 @@ import math
 
 import numpy as np
 
+from ..backends import backend_of
 from ..core import dtypes
 from ..core.formulas import formula_function
 from ..core.op import declare
 from ..core.storage import before_write, bump
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, to_host
 from ._blocks import raw
 from .create import wrap_like
 from .expose import function
@@ -171,9 +172,14 @@ def embedding_renorm_(weight, indices, max_norm, norm_type):
     return weight
 
 
+def _constant(like, array) -> Tensor:
+    """A host array as a tensor where `like` is."""
+    return wrap_like(backend_of(raw(like)).asarray(array))
+
+
 def _bag_numbers(input, offsets, include_last_offset: bool):
-    """For flat indices and offsets: the bag of each index, and the number of bags."""
-    starts = raw(offsets)
+    """For flat indices and offsets: the bag of each index (on the host), and the number of bags."""
+    starts = to_host(raw(offsets))
     if starts.ndim != 1:
         raise ValueError("offsets has to be a 1D tensor")
     if len(starts) and int(starts[0]) != 0:
@@ -230,8 +236,8 @@ def embedding_bag(
     if max_norm is not None:
         _renorm(weight, input, max_norm, norm_type)
     if padding_idx is not None:
-        keep = np.flatnonzero(raw(input) != _padding(padding_idx, weight.shape[0]))
-        bags, where = bags[keep], wrap_like(keep)
+        keep = np.flatnonzero(to_host(raw(input)) != _padding(padding_idx, weight.shape[0]))
+        bags, where = bags[keep], _constant(input, keep)
         input = input[where]
         per_sample_weights = per_sample_weights[where] if per_sample_weights is not None else None
     try:
@@ -250,21 +256,21 @@ def _by_bag(rows: Tensor, bags, count: int, mode: str) -> Tensor:
     """Rows combined by bag number (ascending)."""
     sizes = np.bincount(bags, minlength=count)
     if mode != "max":
-        total = embedding_grad_op.call(rows, wrap_like(bags), count)
+        total = embedding_grad_op.call(rows, _constant(rows, bags), count)
         if mode == "sum":
             return total
         scale = (1.0 / np.maximum(sizes, 1)).astype(raw(rows).dtype)
-        return total * wrap_like(scale[:, None])
+        return total * _constant(rows, scale[:, None])
     longest = int(sizes.max()) if sizes.size else 0
     if not longest:
         return rows.new_zeros(count, rows.shape[-1])
     starts = np.cumsum(sizes) - sizes
     table = starts[:, None] + np.minimum(np.arange(longest), np.maximum(sizes - 1, 0)[:, None])
     table = np.minimum(table, len(bags) - 1)
-    best = rows[wrap_like(table)].max(1)[
+    best = rows[_constant(rows, table)].max(1)[
         0
     ]  # the first of equal maxima, so repeats of the last row add nothing
-    return best * wrap_like((sizes > 0).astype(raw(rows).dtype)[:, None])
+    return best * _constant(rows, (sizes > 0).astype(raw(rows).dtype)[:, None])
 
 
 def one_hot(tensor, num_classes=-1):

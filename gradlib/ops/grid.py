@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends import backend_of
 from ..core.op import declare
 from ..core.tensor import Tensor
 from ._blocks import floating, raw
@@ -254,7 +255,7 @@ def affine_grid(theta, size, align_corners=None):
     space = tuple(int(s) for s in size[2:])
     lines = np.meshgrid(*[_base_line(s, align_corners) for s in space], indexing="ij")
     base = np.stack([*reversed(lines), np.ones(space)], axis=-1).reshape(-1, n + 1)
-    points = Tensor._make(base.astype(theta._array.dtype))
+    points = Tensor._make(backend_of(theta._array).table(base, theta._array.dtype))
     return (points @ theta.transpose(1, 2)).view(int(size[0]), *space, n)
 
 

@@ -185,13 +185,14 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
     labels = y._array
     classes = labels.shape[1]
     live = np.cumprod(np.asarray(labels.tolist()).reshape(labels.shape) >= 0, axis=1).astype(bool)
-    safe = Tensor._make(np.where(live, np.asarray(labels.tolist()).reshape(labels.shape), 0))
+    safe = np.where(live, np.asarray(labels.tolist()).reshape(labels.shape), 0)
     is_target = np.zeros(labels.shape, bool)
     for row in range(len(is_target)):
-        is_target[row, safe._array[row][live[row]]] = True
+        is_target[row, safe[row][live[row]]] = True
+    safe = Tensor._make(safe).to(x.device)
     scores = x.gather(1, safe)  # of each target, in order
     pairs = (1 - (scores.unsqueeze(2) - x.unsqueeze(1))).clamp_min(0)
-    off = Tensor._make(~(live[:, :, None] & ~is_target[:, None, :]))
+    off = Tensor._make(~(live[:, :, None] & ~is_target[:, None, :])).to(x.device)
     losses = pairs.masked_fill(off, 0).sum((1, 2)) / classes
     return losses[0] if alone and number == NONE else reduced(losses, number)
 
@@ -356,7 +357,8 @@ def ctc_loss(
     if x.requires_grad:
         losses = losses + _normalisation(x, lengths, raw(losses) if zero_infinity else None)
     if number == MEAN:
-        return (losses / Tensor._make(np.maximum(sizes, 1).astype(losses._array.dtype))).mean()
+        by = np.maximum(sizes, 1).astype(losses._array.dtype)
+        return (losses / Tensor._make(backend_of(losses._array).asarray(by))).mean()
     return losses.sum() if number == SUM else losses[0] if alone else losses
 
 

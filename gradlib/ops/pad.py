@@ -77,16 +77,18 @@ def runs(where: tuple) -> list:
     return out
 
 
-take_along_op = declare(
-    "take_along", _take_along, jvp="linear", complex=True, node="IndexSelectBackward0",
-    self=lambda F, g, self_shape, where, dim: F.add_along(g, where, dim, self_shape[dim]),
-    samples=lambda t: [(t(3, 4), np.array([1, 0, 1, 3, 2, 2]), 1), (t(3, 2), np.array([2, 2, 0]), 0)],
-)  # fmt: skip
-pad_lines_op = declare(
-    "pad_lines", _take_along, jvp="linear", complex=True, node="ReflectionPadBackward0", dependent="self",
-    self=lambda F, g, self_shape, where, dim: F.add_along(g, where, dim, self_shape[dim]),
-    samples=lambda t: [(t(3, 4), np.array([1, 0, 1, 3, 2, 2]), 1)],
-)  # fmt: skip
+def _declare_take(name: str, node: str, dependent: str = ""):
+    return declare(
+        name, _take_along, jvp="linear", complex=True, node=node, dependent=dependent,
+        self=lambda F, g, self_shape, where, dim: F.add_along(g, where, dim, self_shape[dim]),
+        samples=lambda t: [
+            (t(3, 4), np.array([1, 0, 1, 3, 2, 2]), 1), (t(3, 2), np.array([2, 2, 0]), 0),
+        ],
+    )  # fmt: skip
+
+
+take_along_op = _declare_take("take_along", "IndexSelectBackward0")
+pad_lines_op = _declare_take("pad_lines", "ReflectionPadBackward0", "self")
 add_along_op = declare(
     "add_along", _add_along, jvp="linear", complex=True, node="IndexAddBackward0",
     self=lambda F, g, where, dim, size: F.take_along(g, where, dim),

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..backends import backend_of
 from ..core.op import declare
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, to_host
 from ._blocks import check_kind
 from .expose import function
 from .interpolate import adaptive_size
@@ -125,7 +125,7 @@ def _fractional(n, input, kernel_size, output_size, output_ratio, return_indices
         from .expose import PUBLIC
 
         random_samples = PUBLIC["rand"](*x.shape[:2], n, dtype=x.dtype)
-    samples = random_samples._array
+    samples = to_host(random_samples._array)
     where = np.empty((*x.shape[:2], *news), np.int64)
     for b, c in np.ndindex(*x.shape[:2]):
         # as in PyTorch: of two samples the last one belongs to the first dimension, of three the first one
@@ -136,7 +136,7 @@ def _fractional(n, input, kernel_size, output_size, output_ratio, return_indices
             for d in range(n)
         ]
         bounds = [[(s, s + k) for s in line] for line, k in zip(starts, kernel, strict=True)]
-        where[b, c] = _argmax_windows(x._array[b, c], bounds)
+        where[b, c] = to_host(_argmax_windows(x._array[b, c], bounds))
     index = Tensor._make(backend_of(x._array).asarray(where))
     out = gather_plane_op.call(x, index, n)
     if alone:

@@ -193,7 +193,7 @@ def logspace(
     """``base ** linspace(start, end, steps)``; for integer dtypes of bounds that are cut off first."""
     xp, d, start, end, steps = _bounds("logspace", start, end, steps, dtype, device, out)
     exponents = _grid(xp, d, start, end, steps)
-    values = xp.power(np.asarray(base, exponents.dtype), exponents).astype(d)
+    values = xp.power(xp.asarray(base, exponents.dtype), exponents).astype(d)
     return finish(values, requires_grad, _sized(out, steps))
 
 

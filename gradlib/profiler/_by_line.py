@@ -96,9 +96,11 @@ def by_line(events: Iterable[Any], option: str, scale: float = 1.0) -> Report:
     for event in events:
         line, backward = places.get(id(event.cpu_parent), ("", False))
         own = "" if event.scope == LABEL else line_of(event.stack)
-        if event.scope == 1:
+        if event.in_backward:
             line, backward = own or line, True
-        elif own and not backward:  # ops in backward are called where backward() is
+        elif (
+            own and not backward
+        ):  # an op in the range of a node has the line at which backward() is called
             line = own
             sums[line][0] += 1
         places[id(event)] = line, backward

@@ -154,7 +154,9 @@ def test_integers_and_mixed_dtypes_go_to_cupy(cuda):
 def test_errors_of_the_library_are_named(cuda, monkeypatch):
     xp = backend_for("cuda")
     monkeypatch.setattr(xp.gemm.lib, "cublasGemmEx", lambda *_: 13)
-    with pytest.raises(RuntimeError, match=r"cublasGemmEx failed with status 13 \(execution failed\)"):
+    with pytest.raises(
+        RuntimeError, match=r"cublasGemmEx failed with status 13 \(execution failed\)"
+    ):
         xp.matmul(cuda.ones((2, 2), "f4"), cuda.ones((2, 2), "f4"))
 
 

@@ -94,18 +94,21 @@ def test_reads_and_writes(first, second, cuda):
     assert bool(found) == (first != "read" or second != "read")
 
 
+def add_on(streams, parts):
+    for s, part in zip(streams, parts, strict=True):
+        with torch.cuda.stream(s):
+            part.add_(1)
+
+
 def test_parts_of_memory_that_do_not_overlap(cuda):
+    sides = torch.cuda.Stream(), torch.cuda.Stream()
     with sanitize():
-        a, b = torch.cuda.Stream(), torch.cuda.Stream()
         x = torch.zeros(8, device="cuda")
-        for s, part in ((a, x[:4]), (b, x[4:])):
+        for s in sides:
             s.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(s):
-                part.add_(1)
+        add_on(sides, (x[:4], x[4:]))
     with pytest.raises(sanitizer.UnsynchronizedAccessError), sanitize():
-        for s, part in ((a, x[:5]), (b, x[4:])):
-            with torch.cuda.stream(s):
-                part.add_(1)
+        add_on(sides, (x[:5], x[4:]))
 
 
 def freed_too_early(record: bool):
@@ -122,7 +125,8 @@ def freed_too_early(record: bool):
 
 def test_memory_that_is_freed_while_another_stream_reads_it(lazy_cuda):
     with (
-        lazy_cuda(3), pytest.raises(sanitizer.UnsynchronizedAccessError, match="record_stream keeps it"),
+        lazy_cuda(3),
+        pytest.raises(sanitizer.UnsynchronizedAccessError, match="record_stream keeps it"),
         sanitize(),
     ):
         freed_too_early(False)
@@ -130,11 +134,16 @@ def test_memory_that_is_freed_while_another_stream_reads_it(lazy_cuda):
         freed_too_early(True)
 
 
-def test_collected_reports(cuda):
-    with pytest.raises(sanitizer.CUDASanitizerErrors) as caught, sanitize("collect") as reports:
-        kept = [race(False), race(False)]  # the same lines: told once
-        assert len(reports) == 1
+def collect(times: int) -> None:
+    with sanitize("collect") as reports:
+        kept = [race(False) for _ in range(times)]
+        assert len(reports) == 1  # the same lines are told once
         del kept
+
+
+def test_collected_reports(cuda):
+    with pytest.raises(sanitizer.CUDASanitizerErrors) as caught:
+        collect(2)
     assert len(caught.value.errors) == 1
     sanitizer.enable_cuda_sanitizer("collect")
     race(False)
@@ -142,19 +151,21 @@ def test_collected_reports(cuda):
     assert sanitizer.disable_cuda_sanitizer() == []
 
 
-def test_optimizers_and_leaves(cuda):
+def step_on_the_side(wait: bool) -> None:
     w = torch.ones(8, device="cuda", requires_grad=True)
-    optimizer = torch.optim.SGD([w], lr=0.1)
-    side = torch.cuda.Stream()
-    with pytest.raises(sanitizer.UnsynchronizedAccessError, match=r"SGD\.step"), sanitize():
-        (w * w).sum().backward()
-        with torch.cuda.stream(side):
-            optimizer.step()
-    with sanitize():
-        (w * w).sum().backward()
+    optimizer, side = torch.optim.SGD([w], lr=0.1), torch.cuda.Stream()
+    (w * w).sum().backward()
+    if wait:
         side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            optimizer.step()
+    with torch.cuda.stream(side):
+        optimizer.step()
+
+
+def test_optimizers_and_leaves(cuda):
+    with pytest.raises(sanitizer.UnsynchronizedAccessError, match=r"SGD\.step"), sanitize():
+        step_on_the_side(False)
+    with sanitize():
+        step_on_the_side(True)
 
 
 def test_errors_and_clean_removal(cuda):

@@ -145,22 +145,29 @@ def test_memory_figures(cuda):
     assert torch.cuda.memory_reserved() >= 8 << 16
     torch.cuda.empty_cache()
     assert torch.cuda.memory_reserved() == torch.cuda.memory_allocated()
-    assert torch.cuda.memory_stats()["allocated_bytes.all.peak"] == torch.cuda.max_memory_allocated()
+    assert (
+        torch.cuda.memory_stats()["allocated_bytes.all.peak"] == torch.cuda.max_memory_allocated()
+    )
     assert "allocated_bytes" in torch.cuda.memory_summary()
 
 
 def test_out_of_memory_says_what_holds_it(cuda):
     torch.cuda.set_per_process_memory_fraction(2**20 / torch.cuda.mem_get_info()[1])
     w = torch.ones(1 << 16, device="cuda", requires_grad=True)
-    h = w * w
-    with pytest.raises(torch.cuda.OutOfMemoryError) as caught:
+    kept = [w * w]
+
+    def fill():
         while True:
-            h = h * w
+            kept.append(kept[-1] * w)
+
+    with pytest.raises(torch.cuda.OutOfMemoryError) as caught:
+        fill()
     text = str(caught.value)
     assert "Tried to allocate 256.00 KiB" in text
     assert "test_streams.py" in text
-    assert "test_out_of_memory_says_what_holds_it" in text
-    del h, caught
+    assert "in fill" in text
+    kept.clear()
+    del caught
     assert torch.ones(1 << 16, device="cuda").sum().item() == 1 << 16
 
 

@@ -180,7 +180,9 @@ def test_entries_that_part():
         vmap(f, chunk_size=2)(batch(3, 2))
     seen = [1, 1]
     with pytest.raises(RuntimeError, match="needs the arguments of all entries"):
-        vmap(lambda t: f(t) if seen.append(1) or len(seen) > 3 else Scale.apply(t, k), chunk_size=2)(batch(3, 2))
+        vmap(
+            lambda t: f(t) if seen.append(1) or len(seen) > 3 else Scale.apply(t, k), chunk_size=2
+        )(batch(3, 2))
 
 
 def test_derived_rule_is_that_of_a_loop():

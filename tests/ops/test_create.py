@@ -151,6 +151,25 @@ def test_asarray_and_frombuffer_share_memory():
         gl.frombuffer(bytearray(3), dtype=gl.float32)
 
 
+def test_a_file_as_a_tensor(tmp_path):
+    path = tmp_path / "numbers"
+    gl.from_file(str(path), shared=True, size=3)[1] = 2.0
+    assert np.fromfile(path, np.float32).tolist() == [0, 2, 0]
+    private = gl.from_file(str(path), size=2)
+    private[0] = 9.0
+    assert private.tolist() == [9, 2]
+    assert np.fromfile(path, np.float32).tolist() == [0, 2, 0]
+
+
+def test_default_tensor_type():
+    gl.set_default_tensor_type(gl.DoubleTensor)
+    try:
+        assert gl.zeros(1).dtype is gl.float64
+    finally:
+        gl.set_default_tensor_type("torch.FloatTensor")
+    assert gl.zeros(1).dtype is gl.float32
+
+
 def test_constructors_by_type():
     assert gl.LongTensor([1, 2]).dtype is gl.int64
     assert gl.DoubleTensor(2, 3).shape == (2, 3)

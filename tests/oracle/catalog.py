@@ -1,7 +1,7 @@
 """Runs PyTorch's own catalogue of operators and samples (the OpInfo database that PyTorch is tested with) on gradlib.
 
-Each sample is run by both libraries: exception types, values, dtypes, shapes, aliasing of the input, requires_grad, first and
-second gradients and forward tangents must be the same. As a program:
+Each sample is run by both libraries: exception types, values, dtypes, shapes, aliasing of the input, requires_grad,
+first and second gradients and forward tangents must be the same. As a program:
 
     python tests/oracle/catalog.py                       # a line per op that differs
     python tests/oracle/catalog.py -v linalg.qr cumsum   # every difference of these ops
@@ -77,13 +77,13 @@ DIFFERENCES = {
     "cholesky_inverse": ("tangent 0", "PyTorch's tangent is not the derivative that its own gradient is"),
     "cov": ("second gradient 1", "weights of two observations hardly count: what is left of them is rounding error"),
     "matrix_exp": ("values [nan nan nan nan]", "PyTorch gives nan for half types"),
-    "istft": ("gradient 1: torch None", "the window of the sample is a slice made without recording: no leaf of the graph"),
+    "istft": ("gradient 1: torch None", "the window of the sample is an unrecorded slice: no leaf of the graph"),
     "fft.ihfftn": ("out=: shape (0,)", "PyTorch leaves `out` as it is when only one dimension is transformed"),
     "fft.ihfft2": ("out=: shape (0,)", "PyTorch leaves `out` as it is when only one dimension is transformed"),
 }  # fmt: skip
 
 
-# -- from PyTorch's objects to gradlib's ---------------------------------------------------------------------------------
+# -- from PyTorch's objects to gradlib's -----------------------------------------------------------------------------
 
 
 def as_array(tensor: torch.Tensor) -> np.ndarray:
@@ -200,7 +200,7 @@ def leaves(value: Any, kind: type) -> Iterator[Any]:
             yield from leaves(v, kind)
 
 
-# -- comparing ----------------------------------------------------------------------------------------------------------
+# -- comparing ---------------------------------------------------------------------------------------------------------
 
 
 class Difference(Exception):
@@ -228,7 +228,8 @@ def compare(what: str, theirs: Any, ours: Any, tolerance: float, size: float = 1
         if (ours is None) != (theirs is None):
             zero = theirs is not None and not theirs.detach().abs().sum()
             raise Difference(
-                f"{what}: torch {'None' if theirs is None else 'zeros' if zero else 'a tensor'}, ours {type(ours).__name__}"
+                f"{what}: torch {'None' if theirs is None else 'zeros' if zero else 'a tensor'}, "
+                f"ours {type(ours).__name__}"
             )
         return
     name = str(theirs.dtype).removeprefix("torch.")
@@ -530,7 +531,7 @@ def replace(value: Any, by: dict[int, Any]) -> Any:
     return value
 
 
-# -- the catalogue ------------------------------------------------------------------------------------------------------
+# -- the catalogue -----------------------------------------------------------------------------------------------------
 
 
 def samples(info, dtype: torch.dtype, requires_grad: bool, limit: int) -> Iterator[Any]:
@@ -635,11 +636,13 @@ SKIPPED = (
 )
 
 
-LINEAR = (
-    "linalg.", "fft.", "signal.", "cholesky", "svd", "qr", "lu", "geqrf", "ormqr", "pinverse", "matrix_exp", "stft", "istft", "logdet",
-    "triangular_solve", "einsum", "matmul", "mm", "bmm", "mv", "addmm", "addmv", "addbmm", "baddbmm", "addr", "dot", "vdot", "inner",
-    "outer", "tensordot", "kron", "cov", "corrcoef", "trace", "cross", "cdist", "__rmatmul__", "pca_lowrank", "renorm", "norm", "dist",
-)  # fmt: skip
+LINEAR = tuple(
+    (
+        "linalg. fft. signal. cholesky svd qr lu geqrf ormqr pinverse matrix_exp stft istft logdet "
+        "triangular_solve einsum matmul mm bmm mv addmm addmv addbmm baddbmm addr dot vdot inner outer "
+        "tensordot kron cov corrcoef trace cross cdist __rmatmul__ pca_lowrank renorm norm dist"
+    ).split()
+)
 
 
 def family(info) -> str:

@@ -123,6 +123,12 @@ def test_kinds_without_a_loop_are_refused_as_on_the_cpu(xp):
             gradlib.bitwise_not(gradlib.ones(2, device=where))
 
 
+def test_tensors_on_two_devices_are_not_compared(xp):
+    with pytest.raises(RuntimeError, match="Cannot compare two tensors on different devices"):
+        gradlib.equal(gradlib.ones(2), gradlib.ones(2, device="cuda"))
+    assert gradlib.equal(gradlib.ones(2, device="cuda"), gradlib.ones(2, device="cuda"))
+
+
 def test_arrays_move_between_devices(xp):
     x = xp.asarray(np.arange(6.0).reshape(2, 3)).T
     y = xp.to_backend(x, device("cuda:1"))

@@ -171,3 +171,18 @@ def test_a_captured_training_step_trains(lazy_cuda, seed):
         got = losses_of(cuda, captured=True)
     assert len(set(expected)) == 6
     np.testing.assert_allclose(got, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_embedding_bags(mode):
+    # rows: DEV-12
+    results = []
+    for device in ("cpu", "cuda"):
+        gl.manual_seed(2)
+        bag = nn.EmbeddingBag(10, 3, mode=mode, padding_idx=4).to(device)
+        index = gl.tensor([1, 2, 4, 5, 7], device=device)
+        out = bag(index, gl.tensor([0, 3], device=device))
+        out.pow(2).sum().backward()
+        results.append([out.tolist(), bag.weight.grad.tolist()])
+    np.testing.assert_allclose(results[0][0], results[1][0], rtol=1e-6)
+    np.testing.assert_allclose(results[0][1], results[1][1], rtol=1e-6)

@@ -45,7 +45,7 @@ from typing import Any
 
 import numpy as np
 
-from . import kernels, memory
+from . import kernels, memory, pinned
 from .cublas import Cublas
 from .machine import CUDARuntimeError, machine
 from .modules import MODULES
@@ -68,7 +68,7 @@ def restart(seed: int | None = None, devices: int = 2, memory_bytes: int = 1 << 
     machine.reset(seed, devices, memory_bytes)
     memory.default_pool = memory.MemoryPool()
     memory.set_allocator(memory.default_pool.malloc)
-    memory.set_pinned_memory_allocator(memory.default_pinned_pool.malloc)
+    pinned.set_pinned_memory_allocator(pinned.default_pinned_pool.malloc)
 
 
 def uninstall() -> None:

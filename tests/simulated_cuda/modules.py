@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from . import api, cuda, functions, kernels, linalg, memory, methods, runtime
+from . import api, cuda, functions, kernels, linalg, memory, methods, pinned, runtime
 from .array import ndarray
 from .launch import compute
 from .machine import CUDARuntimeError, machine
@@ -80,8 +80,12 @@ def _cuda(parts: dict[str, ModuleType]) -> dict[str, Any]:
     }
     content |= {
         n: getattr(memory, n)
-        for n in """BaseMemory Memory UnownedMemory MemoryPointer MemoryPool MemoryHook PinnedMemory PinnedMemoryPointer
-        PinnedMemoryPool alloc alloc_pinned_memory set_allocator get_allocator using_allocator
+        for n in """BaseMemory Memory UnownedMemory MemoryPointer MemoryPool MemoryHook alloc set_allocator
+        get_allocator using_allocator""".split()
+    }
+    content |= {
+        n: getattr(pinned, n)
+        for n in """PinnedMemory PinnedMemoryPointer PinnedMemoryPool alloc_pinned_memory
         set_pinned_memory_allocator""".split()
     }
     return content | parts | {
@@ -106,7 +110,7 @@ def build() -> dict[str, ModuleType]:
             n: getattr(cuda, n) for n in "Stream ExternalStream Event get_current_stream get_elapsed_time".split()
         }),
         "pinned_memory": module("cupy.cuda.pinned_memory", {
-            n: getattr(memory, n) for n in
+            n: getattr(pinned, n) for n in
             "PinnedMemory PinnedMemoryPointer PinnedMemoryPool alloc_pinned_memory".split()
         }),
     }  # fmt: skip
@@ -125,7 +129,7 @@ def build() -> dict[str, ModuleType]:
         "ElementwiseKernel": kernels.ElementwiseKernel, "ReductionKernel": kernels.ReductionKernel,
         "is_available": lambda: machine.count > 0, "__version__": "14.2.0",
         "get_default_memory_pool": lambda: memory.default_pool,
-        "get_default_pinned_memory_pool": lambda: memory.default_pinned_pool,
+        "get_default_pinned_memory_pool": lambda: pinned.default_pinned_pool,
     }, "The simulated CUDA device.")  # fmt: skip
     return made
 

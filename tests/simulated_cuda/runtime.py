@@ -10,7 +10,8 @@ import numpy as np
 from . import api
 from .cuda import elapsed, get_current_stream
 from .machine import CUDARuntimeError, EventState, machine
-from .memory import host_bytes, is_pinned, used
+from .memory import host_bytes, used
+from .pinned import is_pinned
 
 streamDefault, streamNonBlocking = 0, 1  # noqa: N816
 streamLegacy, streamPerThread = 1, 2  # noqa: N816
@@ -164,7 +165,7 @@ def free(ptr: int) -> None:
 
 
 def hostAlloc(size: int, flags: int) -> int:
-    from .memory import alloc_pinned_memory
+    from .pinned import alloc_pinned_memory
 
     made = alloc_pinned_memory(size)
     _raw[made.ptr] = made

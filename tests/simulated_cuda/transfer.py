@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from . import memory
+from . import pinned
 from .array import ndarray
 from .launch import compute
 from .machine import machine
-from .memory import current_queue, is_pinned, queue_of, refuse_in_capture
+from .memory import current_queue, queue_of, refuse_in_capture
+from .pinned import is_pinned
 
 
 def from_host(host: np.ndarray, order: Any = "C") -> ndarray:
@@ -178,5 +179,5 @@ def empty_pinned(shape, dtype: Any = float, order: Any = "C") -> np.ndarray:
     """A NumPy array in page-locked memory."""
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
     count = int(np.prod(shape, dtype=np.int64))
-    mem = memory.alloc_pinned_memory(count * np.dtype(dtype).itemsize)
+    mem = pinned.alloc_pinned_memory(count * np.dtype(dtype).itemsize)
     return np.frombuffer(mem, dtype, count).reshape(shape, order=order)

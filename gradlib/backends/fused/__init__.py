@@ -6,8 +6,8 @@ from importlib import import_module
 from typing import Any
 
 MODULES = (
-    "batch_norm", "cross_entropy", "dropout", "embedding", "norm", "optim", "pointwise", "random", "reduce", "scatter",
-    "softmax",
+    "batch_norm", "cross_entropy", "dropout", "embedding", "norm", "optim", "pointwise", "pool", "random", "reduce",
+    "scatter", "softmax",
 )  # fmt: skip
 
 
