@@ -19,11 +19,12 @@ from typing import Any
 import numpy as np
 
 from ..core import dtypes
-from ..core.modes import AUTOCAST, set_flag, state
+from ..core.modes import AUTOCAST, NO_GRAD, set_flag, state
 from ..core.storage import version_of
 from ..core.tensor import Tensor
+from ..ops.cast import cast_op
 from . import _policy
-from ._policy import FLOAT32, LOWER, REFUSED
+from ._policy import LOWER, REFUSED, WIDEST
 
 __all__ = ["autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]
 
@@ -55,41 +56,52 @@ _local = _Local()
 class Casting:
     """The interposer. on: device type -> dtype of products, for the types where autocast is enabled."""
 
-    for_recomputation = (
-        True  # a checkpointed block is computed again under the autocast of the first time
-    )
+    for_recomputation = True  # a checkpointed block is computed again as it was the first time
 
     def __init__(self, on: dict[str, dtypes.dtype]):
         self.on = on
+        self.frames = {device: dict(_listed(device)) for device in on}  # see _of_function
 
     def call(self, op: Any, args: tuple, attrs: tuple, proceed: Callable) -> Any:
         given = args[0] if op.variadic else args
-        device = next((_kind(a) for a in given if isinstance(a, Tensor)), None)
-        low = self.on.get(device) if device is not None else None
-        if device is None or low is None:
+        for a in given:
+            if isinstance(a, Tensor):
+                device = _kind(a)
+                break
+        else:
             return proceed()
-        policy = _of_function(device) or _policy.POLICY[device].get(op.name)
-        if policy is None:
+        low = self.on.get(device)
+        if low is None:
             return proceed()
+        policy = _of_function(self.frames[device]) or _policy.POLICY[device].get(op.name)
         if policy == REFUSED:
             raise RuntimeError(_REFUSED)
-        if op.name == "einsum" and device == "cpu" and not _contracts(*attrs):
-            return proceed()
-        if policy == LOWER:
-            target = low
-        elif policy == FLOAT32:
-            target = dtypes.float32
-        else:
-            wide = any(isinstance(a, Tensor) and a._array.dtype == _F4 for a in given)
-            target = dtypes.float32 if wide else low
-        cast = [_cast(a, target, device) if isinstance(a, Tensor) else a for a in given]
-        return proceed((cast,) if op.variadic else tuple(cast))
+        bits = state.bits
+        state.bits = bits & ~AUTOCAST  # not set_bits: the thread still counts as one with flags
+        try:
+            if policy and not (op.name == "einsum" and device == "cpu" and not _contracts(*attrs)):
+                target = _target(policy, low, given)
+                cast = [_cast(a, target, device) if isinstance(a, Tensor) else a for a in given]
+                args = (cast,) if op.variadic else tuple(cast)
+            if state.interposers or bits & ~(AUTOCAST | NO_GRAD):
+                return proceed(args)
+            return op.call(*args, *attrs)  # nobody else wants to know: the generated code
+        finally:
+            state.bits = bits
 
     def call_inplace(
         self, op: Any, tensor: Tensor, others: tuple, attrs: tuple, proceed: Callable
     ) -> Any:
         """In place the dtype cannot change; nothing is cast."""
         return proceed()
+
+
+def _target(policy: int, low: dtypes.dtype, given: Any) -> dtypes.dtype:
+    """The dtype that the float arguments of an op are cast to."""
+    if policy == LOWER:
+        return low
+    wide = policy != WIDEST or any(getattr(a, "dtype", None) is dtypes.float32 for a in given)
+    return dtypes.float32 if wide else low
 
 
 def _contracts(a: tuple, b: tuple, out: tuple) -> bool:
@@ -114,17 +126,17 @@ def _cast(tensor: Tensor, target: dtypes.dtype, device: str) -> Tensor:
         and tensor._rg
         and tensor._fn is None
         and tensor._view is None
-        and not state.bits & ~(AUTOCAST)
+        and not state.bits & ~AUTOCAST
     )
     if not keep:
-        return tensor.to(target)
+        return cast_op.call(tensor, target.np, have)
     version = version_of(tensor)
     found = _local.casts.get(id(tensor))
     if found is not None and found[0]() is tensor and found[1] == version:
         kept = found[2]
         if kept._array.dtype == target.np:
             return kept
-    made = tensor.to(target)
+    made = cast_op.call(tensor, target.np, have)
     _local.casts[id(tensor)] = weakref.ref(tensor), version, made
     return made
 
@@ -149,13 +161,24 @@ def _listed(device: str) -> dict[CodeType, int]:
     return found
 
 
-def _of_function(device: str) -> int | None:
-    """The policy of the listed function that the op that is being called is a part of."""
-    codes = _listed(device)
+_INSIDE, _OUTSIDE = 0, -1
+
+
+def _of_function(known: dict[CodeType, int]) -> int | None:
+    """The policy of the listed function that the op that is being called is a part of.
+
+    known: code -> policy of a listed function, _INSIDE for what may lie between it and the op, _OUTSIDE for the rest.
+    """
     frame = sys._getframe(2)
-    while frame is not None and frame.f_globals.get("__name__", "").startswith(_OURS):
-        if frame.f_code in codes:
-            return codes[frame.f_code]
+    while frame is not None:
+        found = known.get(frame.f_code)
+        if found is None:
+            ours = frame.f_globals.get("__name__", "").startswith(_OURS)
+            found = known[frame.f_code] = _INSIDE if ours else _OUTSIDE
+        if found == _OUTSIDE:
+            return None
+        if found != _INSIDE:
+            return found
         frame = frame.f_back
     return None
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import gradlib as gl
 
-F = gl.nn.functional
+F: Any = gl.nn.functional
 pytestmark = pytest.mark.usefixtures("cuda")
 
 

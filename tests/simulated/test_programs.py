@@ -7,6 +7,7 @@ rest is gradlib's: in backward the engine crosses the same streams and drops gra
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -51,7 +52,7 @@ def call(number: int, arguments: list) -> gl.Tensor:
     return (UNARY if len(arguments) == 1 else BINARY)[number](*arguments)
 
 
-def leaves(device: str) -> list[gl.Tensor]:
+def leaves(device: str) -> list[Any]:
     rng = np.random.default_rng(5)
     made = [gl.from_numpy(rng.normal(size=(4, 4))) for _ in range(2)]
     return [t.to(device).requires_grad_() for t in made]
@@ -61,7 +62,7 @@ def on_cpu(steps) -> list:
     values = leaves("cpu")
     for _, number, chosen in steps:
         values.append(call(number, [values[i] for i in chosen]))
-    loss = sum(v.sum() for v in values[:2] + values[-4:])
+    loss: Any = sum(v.sum() for v in values[:2] + values[-4:])
     loss.backward()
     return [loss.item(), *(v.grad.tolist() for v in values[:2])]
 
@@ -79,7 +80,7 @@ def on_streams(cuda, steps, retain: bool) -> list:
             values.append(call(number, [values[i] for i in chosen]))
     for stream in streams:
         home.wait_event(stream.record())
-    loss = sum(v.sum() for v in values[:2] + values[-4:])
+    loss: Any = sum(v.sum() for v in values[:2] + values[-4:])
     if retain:
         loss.backward(retain_graph=True)
         for leaf in values[:2]:
@@ -112,7 +113,11 @@ def test_copies_between_devices(lazy_cuda, seed):
         assert z.device == gl.device("cuda:1") and z.tolist() == [36.0] * 64
         with side:
             z.sum().backward()
-            assert x.grad.device == gl.device("cuda:0") and x.grad.tolist() == [24.0] * 64
+            assert (
+                x.grad is not None
+                and x.grad.device == gl.device("cuda:0")
+                and x.grad.tolist() == [24.0] * 64
+            )
 
 
 def test_a_missing_wait_in_the_engine_would_be_found(lazy_cuda, monkeypatch):

@@ -11,7 +11,8 @@ Use it through the fixtures of tests/conftest.py:
             ...
 
 or directly: ``install(seed=None, devices=2)`` and ``uninstall()``, or ``with simulated(seed): ...``.
-``pytest --device simulated`` installs it for the whole run, so that ``tests_gpu/`` runs on it too.
+``pytest --device simulated`` installs it for the whole run, so that ``tests_gpu/`` runs on it too, and
+``pytest --device default`` makes it the default device of tests that were written for the CPU.
 
 What it is strict about, as CuPy is:
 
