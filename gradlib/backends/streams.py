@@ -14,6 +14,9 @@ from typing import Any
 from ..core.modes import shared
 
 
+SWEEP = 64  # so many retired values are looked through
+
+
 class Lane:
     """A stream of a device. There is one object for each, so lanes are compared with ``is``."""
 
@@ -50,6 +53,7 @@ class Streams:
         self.cuda = cuda
         self._lanes: Any = weakref.WeakValueDictionary()  # (device, stream pointer) -> Lane
         self._retired: deque[tuple[Any, Any]] = deque()  # (values, event after their last use)
+        self._sweep_at = SWEEP
         self._guarded: dict[int, set[Lane]] = {}  # id of an array -> the lanes that may read it when it dies
         # While a graph is captured: what has to live as long as the graph. Its events cannot be asked whether they are
         # done, and its work is done again.
@@ -83,6 +87,9 @@ class Streams:
             self.held.append(values)
             return
         self._retired.append((values, lane.record()))
+        if len(self._retired) >= self._sweep_at:
+            self.sweep()
+            self._sweep_at = max(SWEEP, 2 * len(self._retired))
 
     def guard(self, array: Any, lane: Lane) -> None:
         """When `array` dies, keep its memory for what `lane` has queued by then; it belongs to another stream."""
@@ -109,6 +116,9 @@ class Streams:
             return
         retired = self._retired
         for _ in range(len(retired)):
-            entry = retired.popleft()
+            try:
+                entry = retired.popleft()
+            except IndexError:  # letting go may sweep, too, and so may another thread
+                return
             if not entry[1].done:
                 retired.append(entry)

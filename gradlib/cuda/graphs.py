@@ -231,7 +231,8 @@ def _order_generators(others: list[Any]) -> None:
     for generator in (*random._defaults.values(), *others):
         rng: Any = getattr(generator, "rng", None)
         if getattr(rng, "state", None) is not None:
-            rng._enter()
+            with library().Device(rng.device):
+                rng._enter()
 
 
 class graph:

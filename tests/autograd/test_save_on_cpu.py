@@ -241,3 +241,10 @@ def test_non_blocking_from_pageable_memory_waits(lazy_cuda):
         z = torch.zeros(8, device="cuda")
         z.copy_(y.cpu().pin_memory(), non_blocking=True)
         assert z.tolist() == y.tolist()
+
+
+def test_what_was_copied_does_not_pile_up(cuda):
+    x = torch.ones(4).pin_memory()
+    for _ in range(1000):
+        x.to("cuda", non_blocking=True)
+    assert len(shared.cuda._retired) < 200
