@@ -41,9 +41,10 @@ _LAZY = {
         "set_rng_state", "set_rng_state_all",
     ),
     "memory": (
-        "OutOfMemoryError", "caching_allocator_alloc", "caching_allocator_delete", "empty_cache", "max_memory_allocated",
-        "max_memory_reserved", "mem_get_info", "memory_allocated", "memory_reserved", "memory_snapshot", "memory_stats",
-        "memory_summary", "reset_max_memory_allocated", "reset_peak_memory_stats", "set_per_process_memory_fraction",
+        "OutOfMemoryError", "caching_allocator_alloc", "caching_allocator_delete", "empty_cache",
+        "max_memory_allocated", "max_memory_reserved", "mem_get_info", "memory_allocated", "memory_reserved",
+        "memory_snapshot", "memory_stats", "memory_summary", "reset_max_memory_allocated", "reset_peak_memory_stats",
+        "set_per_process_memory_fraction",
     ),
     "capturing": ("CaptureError", "Captured", "Finding", "capture", "dry_run"),
     "graphs": (

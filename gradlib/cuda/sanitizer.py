@@ -318,24 +318,32 @@ def _lane(stream: Any) -> Any:
     return shared.cuda.lane(stream._index, stream._stream)
 
 
-def _hooks(s: Sanitizer) -> Iterator[tuple[Any, str, Callable]]:
-    """(owner, name, what to put there) for everything that orders work."""
+Hook = tuple[Any, str, Callable]  # owner, name of an attribute, what to put there
+
+
+def _after(s: Sanitizer, owner: Any, name: str, then: Callable) -> Hook:
+    """``owner.name`` that calls ``then(result, *its arguments)`` afterwards."""
+    plain = getattr(owner, name)
+
+    @functools.wraps(plain)
+    def hooked(*args: Any, **kwargs: Any) -> Any:
+        result = plain(*args, **kwargs)
+        with s.lock:
+            then(result, *args, **kwargs)
+        return result
+
+    return owner, name, hooked
+
+
+def _event_hooks(s: Sanitizer) -> Iterator[Hook]:
+    """The events of the engine and of ``gradlib.cuda``."""
     order = s.order
-
-    def after(owner: Any, name: str, then: Callable) -> tuple[Any, str, Callable]:
-        plain = getattr(owner, name)
-
-        @functools.wraps(plain)
-        def hooked(*args: Any, **kwargs: Any) -> Any:
-            result = plain(*args, **kwargs)
-            with s.lock:
-                then(result, *args, **kwargs)
-            return result
-
-        return owner, name, hooked
 
     def current_or(stream: Any) -> Any:
         return _lane(streams.current_stream() if stream is None else stream)
+
+    def records(result: Any, event: Any, stream: Any = None) -> None:
+        order.record(event._event, current_or(stream))
 
     def waits(result: Any, event: Any, stream: Any = None) -> None:
         if event._event is not None:
@@ -345,33 +353,35 @@ def _hooks(s: Sanitizer) -> Iterator[tuple[Any, str, Callable]]:
         if result is not False and event._event is not None:
             order.done(event._event)
 
-    yield after(_lanes.Lane, "record", lambda event, lane: order.record(event, lane))
-    yield after(_lanes.Lane, "wait", lambda _, lane, event: order.wait(lane, event))
-    yield after(
-        streams.Event, "record",
-        lambda _, event, stream=None: order.record(event._event, current_or(stream)),
-    )  # fmt: skip
-    yield after(streams.Event, "wait", waits)
-    yield after(streams.Event, "synchronize", is_done)
-    yield after(streams.Event, "query", is_done)
-    yield after(streams.Stream, "synchronize", lambda _, stream: order.synchronized(_lane(stream)))
-    yield after(
-        streams.Stream,
-        "query",
-        lambda done, stream: order.synchronized(_lane(stream)) if done else None,
-    )
-    package = sys.modules["gradlib.cuda"]
-    for owner in (devices, package):
-        yield after(
-            owner, "synchronize",
-            lambda _, device=None: order.synchronized_device(devices.index_of(device)),
-        )  # fmt: skip
-    yield after(memory, "empty_cache", lambda _: s.blocks.clear())  # the device was waited for
+    yield _after(s, _lanes.Lane, "record", lambda event, lane: order.record(event, lane))
+    yield _after(s, _lanes.Lane, "wait", lambda _, lane, event: order.wait(lane, event))
+    yield _after(s, streams.Event, "record", records)
+    yield _after(s, streams.Event, "wait", waits)
+    yield _after(s, streams.Event, "synchronize", is_done)
+    yield _after(s, streams.Event, "query", is_done)
     yield _lanes.Streams, "sweep", _sweeping(s)
+
+
+def _hooks(s: Sanitizer) -> Iterator[Hook]:
+    """Everything that orders work, and what reads values."""
+    order = s.order
+
+    def stream_done(done: Any, stream: Any) -> None:
+        if done is not False:
+            order.synchronized(_lane(stream))
+
+    def device_done(_: Any, device: Any = None) -> None:
+        order.synchronized_device(devices.index_of(device))
+
+    yield from _event_hooks(s)
+    yield _after(s, streams.Stream, "synchronize", stream_done)
+    yield _after(s, streams.Stream, "query", stream_done)
+    for owner in (devices, sys.modules["gradlib.cuda"]):
+        yield _after(s, owner, "synchronize", device_done)
+    yield _after(s, memory, "empty_cache", lambda _: s.blocks.clear())  # the device was waited for
     for name in ("item", "tolist", "__index__"):
-        yield after(
-            Tensor, name, lambda _, tensor, name=name: s.read_by_host(tensor, f"Tensor.{name}")
-        )
+        label = f"Tensor.{name}"
+        yield _after(s, Tensor, name, lambda _, t, label=label: s.read_by_host(t, label))
 
 
 def _sweeping(s: Sanitizer) -> Callable:

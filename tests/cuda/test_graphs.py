@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from samples import flat, replaced, samples_of
 
 import gradlib as torch
 from gradlib import nn
 from gradlib.core.modes import shared
-from gradlib.core.op import REGISTRY
-from gradlib.cuda import inspection as dry
 from gradlib.cuda.graphs import capture_stream
 from gradlib.nn import functional as F
 
@@ -453,72 +450,3 @@ def test_optimizers_that_count_on_the_host_refuse_capture(cuda):
         torch.cuda.graph(torch.cuda.CUDAGraph()),
     ):
         optimizer.step()
-
-
-def test_dry_run_on_the_cpu():
-    w = torch.ones(3, requires_grad=True)
-
-    def step(x):
-        loss = (w * x).sum()
-        loss.backward()
-        return loss.item(), x.nonzero()
-
-    found = torch.cuda.dry_run(step, torch.ones(3))
-    assert [f.what for f in found] == ["Tensor.item", "nonzero"]
-    assert "return loss.item(), x.nonzero()" in found[0].where
-    assert torch.cuda.dry_run(lambda: (w * 2).sum().backward()) == []
-    assert torch.Tensor.item is torch.Tensor.item and "item" not in vars(torch.Tensor).get(
-        "__slots__", ()
-    )
-
-
-def on_device(cuda, value):
-    """NumPy arrays among the arguments of a sample (indices) moved to the device."""
-    if isinstance(value, np.ndarray):
-        return cuda.asarray(value)
-    if isinstance(value, (tuple, list)):
-        return type(value)(on_device(cuda, v) for v in value)
-    return value
-
-
-def refused_in_capture(cuda, name, stream) -> bool:
-    """Whether a capture refuses an op on a sample that its arguments do not rule out."""
-    op = REGISTRY[name]
-    for args in samples_of(op):
-        moved = [t.detach().cuda().requires_grad_(t.requires_grad) for t in flat(args)]
-        given = replaced(args, moved)
-        if name != "add_along":  # its places are a table of the host
-            given = on_device(cuda, given)
-        n = 1 if op.variadic else len(op.tensors)
-        if name not in dry.REASONS and dry.reason(op, given[:n], given[n:]):
-            continue
-        with stream:
-            op.call(*given)  # tables are made
-            stream.begin_capture()
-            shared.cuda.held = []
-            refused = False
-            try:
-                op.call(*given)
-            except (RuntimeError, NotImplementedError):
-                refused = True
-            shared.cuda.held = None
-            try:
-                stream.end_capture()
-            except RuntimeError:
-                refused = True
-            if refused:
-                return True
-    return False
-
-
-LETTERS = "acdfilmnoprstu"
-
-
-@pytest.mark.parametrize("first", LETTERS + "z")
-def test_the_list_of_ops_is_what_the_device_refuses(first, cuda):
-    """Every op that is refused in a capture is in the list, and nothing else is."""
-    torch.ones(1, device="cuda")
-    stream = cuda.cuda.Stream(non_blocking=True)
-    names = [n for n in REGISTRY if (n[0] if n[0] in LETTERS else "z") == first]
-    refused = {n for n in names if refused_in_capture(cuda, n, stream)}
-    assert refused == {n for n in names if n in dry.REASONS}

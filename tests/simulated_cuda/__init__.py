@@ -52,6 +52,7 @@ from .machine import CUDARuntimeError, machine
 from .modules import MODULES
 
 _before: dict[str, Any] = {}
+_real_cublas: dict[str, Any] = {}
 
 
 def install(seed: int | None = None, devices: int = 2, memory_bytes: int = 1 << 32) -> None:
@@ -96,8 +97,9 @@ def _forget_backend(fuses: bool) -> None:
     backend._backend = shared.cuda = None
     for kind in [k for k in backends._BY_TYPE if k is not np.ndarray]:
         del backends._BY_TYPE[kind]
-    library = Cublas() if _before else None
-    gemm.library = lambda: library
+    _real_cublas.setdefault("library", gemm.library)
+    library = Cublas()
+    gemm.library = (lambda: library) if _before else _real_cublas["library"]
     generator._kinds.pop("cuda", None)
     random._devices.pop("cuda", None)
     backend.CupyBackend.fuses = fuses

@@ -81,7 +81,7 @@ def max_pool_indices(xp, self, *, kernel_size, stride, padding, dilation, ceil_m
 
 @forward("pool_put")
 def pool_put(xp, self, *, taps, space, kernel_size, stride, padding, dilation, ceil_mode):
-    out, w = _windows(space, kernel_size, stride, padding, dilation, ceil_mode)
+    _, w = _windows(space, kernel_size, stride, padding, dilation, ceil_mode)
     if self.dtype not in FLOATS or taps.dtype != TAPS or w is None or taps.shape != self.shape:
         return NotImplemented
     result = xp.empty(self.shape[: self.ndim - len(space)] + tuple(space), self.dtype)
@@ -92,7 +92,7 @@ def pool_put(xp, self, *, taps, space, kernel_size, stride, padding, dilation, c
 @forward("pool_pick")
 def pool_pick(xp, self, *, taps, kernel_size, stride, padding, dilation, ceil_mode):
     space = self.shape[self.ndim - len(kernel_size) :]
-    out, w = _windows(space, kernel_size, stride, padding, dilation, ceil_mode)
+    _, w = _windows(space, kernel_size, stride, padding, dilation, ceil_mode)
     if self.dtype not in FLOATS or taps.dtype != TAPS or w is None:
         return NotImplemented
     result, kernel = xp.empty(taps.shape, self.dtype), instance("pool_pick", self.dtype)
