@@ -159,21 +159,21 @@ def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
     """Averages over windows chosen so that (N, C, L) becomes (N, C, output_size)."""
 def adaptive_max_pool1d(input: Tensor, output_size: Any) -> Any:
     ...
-def add(input: Tensor, other: Tensor | _b.complex, *, alpha: Any = 1, out: Any = None) -> Tensor:
+def add(input: Tensor, other: Tensor | _b.complex, *more: Any, alpha: Any = 1, out: Any = None) -> Tensor:
     """``input + alpha * other``, with broadcasting."""
-def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Tensor:
+def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *more: Any, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Tensor:
     """``beta * input + alpha * sum(batch1 @ batch2)``, summed over the batch; with beta 0 `input` is ignored."""
-def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Tensor | _b.complex = 1, out: Any = None) -> Tensor:
+def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *more: Any, value: Tensor | _b.complex = 1, out: Any = None) -> Tensor:
     """``input + value * tensor1 / tensor2``, with broadcasting; integer quotients are refused."""
-def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Tensor | _b.complex = 1, out: Any = None) -> Tensor:
+def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *more: Any, value: Tensor | _b.complex = 1, out: Any = None) -> Tensor:
     """``input + value * tensor1 * tensor2``, with broadcasting."""
-def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Tensor:
+def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *more: Any, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Tensor:
     """``beta * input + alpha * (mat1 @ mat2)``; `input` is broadcast, and ignored with beta 0."""
-def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Tensor:
+def addmv(input: Tensor, mat: Tensor, vec: Tensor, *more: Any, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Tensor:
     """``beta * input + alpha * (mat @ vec)``; `input` is broadcast, and ignored with beta 0."""
-def addmv_(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+def addmv_(input: Tensor, mat: Tensor, vec: Tensor, *more: Any, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """In-place version of ``addmv``."""
-def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Tensor:
+def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *more: Any, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Tensor:
     """``beta * input + alpha * outer(vec1, vec2)``; `input` is broadcast, and ignored with beta 0."""
 def adjoint(input: Tensor) -> Tensor:
     """The last two dimensions exchanged, and conjugated if complex."""
@@ -231,7 +231,7 @@ def argmax(input: Tensor, dim: Any = None, keepdim: _b.bool = False, *, out: Any
     """The index (int64) of the first largest element: in the flattened tensor, or along `dim`."""
 def argmin(input: Tensor, dim: Any = None, keepdim: _b.bool = False, *, out: Any = None, axis: Any = None, keepdims: _b.bool = False) -> Tensor:
     """The index (int64) of the first smallest element: in the flattened tensor, or along `dim`."""
-def argsort(input: Tensor, dim: Any = -1, descending: _b.bool = False, stable: _b.bool = False) -> Tensor:
+def argsort(input: Tensor, dim: Any = -1, descending: _b.bool = False, stable: _b.bool = False, *, out: Any = None) -> Tensor:
     """The indices that sort `input` along `dim`."""
 def argwhere(input: Tensor) -> Tensor:
     """``nonzero``."""
@@ -273,7 +273,7 @@ def atleast_3d(*tensors: Tensor) -> Any:
     """Views with at least 3 dimension(s), of one tensor or of each of several."""
 def avg_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: _b.bool = False, count_include_pad: _b.bool = True) -> Tensor:
     """The average of each window of `input` (N, C, L) or (C, L)."""
-def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Tensor:
+def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *more: Any, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Tensor:
     """``beta * input + alpha * (batch1 @ batch2)``; `input` is broadcast, and ignored with beta 0."""
 def bartlett_window(window_length: Any, periodic: _b.bool = True, **options: Any) -> Tensor:
     """The triangular window; see ``hann_window`` for the arguments."""
@@ -535,8 +535,8 @@ def fix_(input: Tensor) -> Tensor:
     """In-place version of ``trunc``."""
 def flatten(input: Tensor, start_dim: _b.int = 0, end_dim: _b.int = -1) -> Tensor:
     """The dimensions from `start_dim` to `end_dim` merged into one; itself if there is nothing to merge."""
-def flip(input: Tensor, *dims: Any, **kw: Any) -> Tensor:
-    """A copy with the order of the entries of `dims` reversed."""
+def flip(input: Tensor, dims: Any) -> Tensor:
+    """A copy with the order of the entries of `dims` (a tuple) reversed."""
 def fliplr(input: Tensor) -> Tensor:
     """``flip`` of dimension 1."""
 def flipud(input: Tensor) -> Tensor:
@@ -1103,9 +1103,9 @@ def std_mean(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: _b.b
     """The standard deviation and the mean, as a tuple, over the dimension(s) `dim` (all by default)."""
 def stft(input: Tensor, n_fft: Any, hop_length: Any = None, win_length: Any = None, window: Any = None, center: _b.bool = True, pad_mode: Any = 'reflect', normalized: _b.bool = False, onesided: Any = None, return_complex: Any = None, align_to_window: Any = None) -> Tensor:
     """The Fourier transforms of overlapping windowed pieces of a signal (n) or signals (b, n): (b, bins, pieces)."""
-def sub(input: Tensor, other: Tensor | _b.complex, *, alpha: Any = 1, out: Any = None) -> Tensor:
+def sub(input: Tensor, other: Tensor | _b.complex, *more: Any, alpha: Any = 1, out: Any = None) -> Tensor:
     """``input - alpha * other``, with broadcasting."""
-def subtract(input: Tensor, other: Tensor | _b.complex, *, alpha: Any = 1, out: Any = None) -> Tensor:
+def subtract(input: Tensor, other: Tensor | _b.complex, *more: Any, alpha: Any = 1, out: Any = None) -> Tensor:
     """``input - alpha * other``, with broadcasting."""
 def sum(input: Tensor, dim: Any = None, keepdim: _b.bool = False, *, dtype: _dtype | None = None, out: Any = None, axis: Any = None, keepdims: _b.bool = False) -> Tensor:
     """The sum over all elements, or over the dimension(s) `dim`."""

@@ -1,6 +1,7 @@
 // Max and average pooling over 1 to 3 dimensions, forward and backward: x [planes, space], y [planes, out].
 //
-//   max_pool:       y = max over the taps of a window; which tap it was (the first of equals), or where in the plane
+//   max_pool:       y = max over the taps of a window; which tap it was, or where in the plane: the first of equals,
+//                   the last nan
 //   pool_put:       dx[i] = sum of g[o] over the windows o whose tap reads i; the gradient of max_pool
 //   pool_pick:      y[o] = x at the tap of o (0 outside of x); the transpose of pool_put
 //   avg_pool:       y = (sum over the taps of a window) / count
@@ -25,10 +26,8 @@ __global__ void max_pool(const T* x, T* y, I* where, Windows w, int64 count) {
   int found = -1;
   each_tap(w, spot.at, [&](int tap, int offset) {
     const A value = plane[offset];
-    if (found < 0 || value > best) {
+    if (found < 0 || value > best || value != value) {
       found = positions ? offset : tap;
-      best = value;
-    } else if (value != value) {
       best = value;
     }
   });

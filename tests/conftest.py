@@ -13,6 +13,7 @@ from tests.simulated_cuda.fixtures import (
     default_device,
     lazy_cuda,
     pytest_addoption,
+    pytest_collection_modifyitems,
     pytest_configure,
 )
 

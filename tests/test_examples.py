@@ -178,6 +178,46 @@ def test_cuda_graph_does_the_same_on_the_cpu():
     assert re.search(r"^plain: loss [\d.]+, [\d.]+ ms a step$", printed, re.MULTILINE)
 
 
+# An example on the simulated CUDA device, its name and options as its own.
+SIMULATED = """
+import os, runpy, sys
+from tests.simulated_cuda import install
+
+install()
+sys.argv = sys.argv[1:]
+sys.path.insert(0, os.path.dirname(sys.argv[0]))
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "options", "pattern"),
+    [
+        ("train_digits.py", ["--limit", 60, "--epochs", 2], r"device cuda\n(.*\n)*epoch 2/2 "),
+        ("train_text.py", ["--steps", 2, *TEXT[2:]], r"device cuda\n(.*\n)*step 2 "),
+        ("streams.py", ["--steps", 3, "--width", 8], r"step 3  loss \d"),
+        ("streams.py", ["--steps", 3, "--width", 8, "--offload"], r"step 3  loss \d"),
+        ("cuda_graph.py", ["--steps", 3, "--width", 8], r"plain: loss .*\ncaptured: loss \d"),
+        ("nsys_profile.py", ["--steps", 2], r"loss [\d.]+ after 2 steps"),
+        ("profiling.py", ["--steps", 1, "--batch-size", 4], r"(?s)Self CUDA.*wrote .*trace.json"),
+    ],
+)
+def test_examples_run_unchanged_on_a_cuda_device(program, options, pattern, tmp_path):
+    out = (
+        () if program in ("streams.py", "cuda_graph.py", "nsys_profile.py") else ("--out", tmp_path)
+    )
+    words = [ROOT / "examples" / program, "--device", "cuda", *options, *out]
+    done = subprocess.run(
+        [sys.executable, "-c", SIMULATED, *map(str, words)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=ENVIRONMENT,
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.search(pattern, done.stdout), done.stdout
+
+
 @pytest.mark.parametrize(
     ("program", "options", "words"),
     [

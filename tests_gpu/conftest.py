@@ -1,24 +1,74 @@
-"""Everything here needs a CUDA device; without one it is skipped with the reason."""
+"""Everything here needs a CUDA device; without one it is skipped with the reason.
+
+`pytest tests_gpu` runs on the first device of the machine, `pytest --device simulated tests_gpu` on a simulated one.
+There, what tests/ run on the simulated device anyway is left out, and of the tests marked slow every 25th is run.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from pathlib import Path
 
 import pytest
 
+from gradlib.backends import backend_for
 from gradlib.backends.cupy import why_not
+from tests.conftest import _fresh_state
+from tests.simulated_cuda import simulated
 from tests.simulated_cuda.fixtures import pytest_addoption, pytest_configure
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "ops"))  # samples.py
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "kernels"))  # overlay_checks.py
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))  # shared.py
+sys.path.insert(0, str(HERE.parent / "tests" / "ops"))  # samples.py
+sys.path.insert(0, str(HERE.parent / "tests" / "kernels"))  # overlay_checks.py
+EVERY = 25  # of the slow tests, on the simulated device
 
 
-def pytest_collection_modifyitems(items):
+def is_simulated(config) -> bool:
+    return config.getoption("--device") == "simulated"
+
+
+def pytest_collection_modifyitems(config, items):
     reason = why_not()
+    mine = [i for i in items if HERE in i.path.parents]  # tests/ may be run in the same session
     if reason is not None:
-        here = Path(__file__).parent
-        for item in [
-            i for i in items if here in i.path.parents
-        ]:  # tests/ may be run in the same session
+        for item in mine:
+            item.own_markers[:] = [m for m in item.own_markers if m.name != "skipif"]  # one reason
             item.add_marker(pytest.mark.skip(reason=reason))
+    elif is_simulated(config):
+        slow = [i for i in mine if i.get_closest_marker("slow")]
+        dropped = {i for k, i in enumerate(slow) if k % EVERY}
+        dropped |= {i for i in mine if i.function.__module__.startswith("tests.simulated")}
+        config.hook.pytest_deselected(items=[i for i in items if i in dropped])
+        items[:] = [i for i in items if i not in dropped]
+
+
+@pytest.fixture
+def cuda():
+    """CuPy, or what stands for it; the device has done all work when the test ends."""
+    cupy = backend_for("cuda").xp
+    yield cupy
+    cupy.cuda.runtime.deviceSynchronize()
+
+
+@pytest.fixture
+def lazy_cuda(request):
+    """``with lazy_cuda(seed) as cupy``: a real device has an order of its own, whatever the seed."""
+    if is_simulated(request.config):
+        return simulated
+
+    @contextlib.contextmanager
+    def real(seed=None):
+        cupy = backend_for("cuda").xp
+        yield cupy
+        cupy.cuda.runtime.deviceSynchronize()
+
+    return real
+
+
+@pytest.fixture
+def on_real_device(request):
+    """For what a simulation cannot show."""
+    if is_simulated(request.config):
+        pytest.skip("times of the simulated device are those of NumPy")

@@ -1,14 +1,41 @@
-"""Saved tensors in pinned memory, copies that are not waited for, and the sanitizer, on a device."""
+"""Backward over streams, saved tensors in pinned memory, copies that are not waited for, the sanitizer, on a device."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from shared import take_over
 
 import gradlib as torch
 from gradlib.autograd.graph import save_on_cpu
 from gradlib.cuda import sanitizer
 from gradlib.cuda.sanitizer import sanitize
+from tests.core import test_streams as scenarios
+from tests.simulated import test_programs
+
+take_over(
+    globals(),
+    scenarios,
+    # those left out change the classes of CuPy, look at what is not done yet, or count on the simulated order
+    but="""test_scenarios test_no_wait_can_be_left_out test_backward_does_not_wait_for_the_device
+    test_what_crossed_streams_is_kept_until_it_is_read""",
+    two_devices="test_backward_stays_in_the_callers_thread",
+)
+take_over(
+    globals(),
+    test_programs,
+    but="test_a_missing_wait_in_the_engine_would_be_found",
+    two_devices="test_copies_between_devices",
+)
+
+
+# rows: DEV-13 DEV-14 DEV-15 DEV-16 DEV-17 DEV-20
+@pytest.mark.parametrize("scenario", scenarios.SCENARIOS, ids=lambda s: s.__name__)
+def test_scenarios(scenario, lazy_cuda):
+    if scenario is scenarios.two_devices and torch.cuda.device_count() < 2:
+        pytest.skip("needs two CUDA devices; this machine has fewer")
+    for seed in range(3):
+        assert scenarios.wrong(scenario, seed, lazy_cuda) is None
 
 
 def chain(x, w, depth=12):

@@ -2,20 +2,24 @@
 
 Both libraries run the same code in the same process, in turns, on one thread. Before a workload is
 timed, the two must agree on its numbers. Without PyTorch the times of gradlib are printed alone.
+With --device cuda, torch.compile, torch.cuda.CUDAGraph, JAX and plain CuPy run beside them, where they are installed.
 """
 
 import os
 
 # One thread for both, set before anything loads a BLAS.
 os.environ.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # JAX leaves memory to the others
 
 import argparse
+import dataclasses
 import pathlib
 import sys
 
 # The gradlib of this checkout is the one measured.
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
+import cuda_workloads
 import measure
 import op_table
 import report
@@ -26,7 +30,10 @@ def parse_options():
     parser = argparse.ArgumentParser(
         prog="python ci/bench",
         description=__doc__,
-        epilog="workloads: " + ", ".join(workload.name for workload in WORKLOADS),
+        epilog="workloads: "
+        + ", ".join(workload.name for workload in WORKLOADS)
+        + "; with --device cuda: "
+        + ", ".join(workload.name for workload in cuda_workloads.workloads(quick=False)),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
@@ -47,11 +54,23 @@ def choose(options):
     """The workloads to run."""
     if options.ops:
         workloads = op_table.WORKLOADS
+    elif options.device == "cuda":
+        workloads = cuda_workloads.workloads(options.quick)
     else:
         workloads = [w for w in WORKLOADS if not (options.quick and w.slow)]
     if options.only:
         workloads = [w for w in workloads if any(word in w.name for word in options.only)]
     return workloads
+
+
+def columns_of(workloads, libraries):
+    """The columns of the table: the libraries, and what else is run beside them."""
+    columns = list(report.COLUMNS)
+    for workload in workloads:
+        for name, (library, _) in getattr(workload, "others", {}).items():
+            if library in libraries and name not in columns:
+                columns.append(name)
+    return columns
 
 
 def main():
@@ -60,12 +79,14 @@ def main():
     facts = report.facts(libraries, options.device)
     print("\n".join(f"{key}: {value}" for key, value in facts.items()), end="\n\n")
     effort = measure.QUICK if options.quick else measure.THOROUGH
-    rows = []
-    print(report.HEADER)
+    if options.device == "cuda":
+        effort = dataclasses.replace(effort, warm_up=1 + measure.CAPTURES)
+    rows, columns = [], columns_of(options.workloads, libraries)
+    print(report.header(columns))
     for workload in options.workloads:
         for row in measure.run(workload, libraries, options.device, effort):
             rows.append(row)
-            print(report.line(row), flush=True)
+            print(report.line(row, columns), flush=True)
     print(report.summary(rows))
     if options.json:
         report.write_json(options.json, facts, rows)

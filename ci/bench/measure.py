@@ -1,4 +1,9 @@
-"""Running a workload under each library: agreement first, then interleaved timing."""
+"""Running a workload under each library: agreement first, then interleaved timing.
+
+On a CUDA device times are those between two events of the current stream, recorded around many calls after a warm-up;
+the host waits for the device before the first and after the last. What has no such events (JAX) is timed by the host's
+clock until its result is there.
+"""
 
 import contextlib
 import dataclasses
@@ -29,11 +34,25 @@ class Workload:
     rtol: float = 1e-4
     slow: bool = False  # left out by --quick
     counted: bool = True  # in the geometric mean
+    # More columns: name -> (library, build), the build taking that library's module and the device.
+    others: dict[str, tuple[str, Callable]] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Figure:
+    """A number that is no time of a call: `measure(torch, device, clock)` returns it in `unit`, a time in seconds."""
+
+    name: str
+    measure: Callable
+    unit: str
+    goal: float | None = None  # in the unit
+    slow: bool = False
+    rounds: int = 3
 
 
 @dataclasses.dataclass
 class Row:
-    """What is printed: seconds by library, each the median of `samples`, or an error."""
+    """What is printed: seconds by column, each the median of `samples`, or an error."""
 
     name: str
     unit: str = "ms"
@@ -41,6 +60,7 @@ class Row:
     counted: bool = True
     samples: dict[str, list[float]] = dataclasses.field(default_factory=dict)
     error: str = ""
+    notes: dict[str, str] = dataclasses.field(default_factory=dict)  # columns left out, and why
 
     @property
     def medians(self):
@@ -52,7 +72,7 @@ class Row:
         medians = self.medians
         if "gradlib" not in medians or "torch" not in medians:
             return None
-        return medians["gradlib"] / medians["torch"]
+        return medians["gradlib"] / medians["torch"] if medians["torch"] else None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,16 +80,18 @@ class Effort:
     sample: float  # seconds that one sample should take at least
     rounds: int  # samples of each library, where they fit into ...
     budget: float  # ... so many seconds; never fewer than 3
+    warm_up: int = 1  # calls before, the last of which tells how many make a sample
 
 
 THOROUGH = Effort(sample=0.05, rounds=15, budget=12.0)
 QUICK = Effort(sample=0.01, rounds=3, budget=3.0)
+CAPTURES = 3  # more calls before: what captures a step does so within them
 
 
 def load_libraries(device):
-    """The modules to compare by name: gradlib, and torch where it is installed."""
+    """The modules to compare by name: gradlib, and what else is installed and can use the device."""
     libraries = {}
-    for name in ("gradlib", "torch"):
+    for name in ("gradlib", "torch", "jax", "cupy")[: 2 if device == "cpu" else None]:
         try:
             module = importlib.import_module(name)
         except ModuleNotFoundError as error:
@@ -78,34 +100,87 @@ def load_libraries(device):
             continue
         if hasattr(module, "set_num_threads"):
             module.set_num_threads(1)
-        if device == "cuda" and not module.cuda.is_available():
+        if device == "cuda" and not sees_device(name, module):
             if name == "gradlib":
-                sys.exit("bench: gradlib sees no CUDA device")
+                from gradlib.backends.cupy import why_not
+
+                sys.exit(f"bench: gradlib sees no CUDA device: {why_not()}")
             continue
+        use_float32(name, module)
         libraries[name] = module
     return libraries
+
+
+def use_float32(name, module):
+    """Without being asked, products of float32 are not rounded to TF32, also where that is a library's default."""
+    if name == "jax":
+        module.config.update("jax_default_matmul_precision", "highest")
+    elif name != "cupy":
+        module.backends.cudnn.allow_tf32 = False
+
+
+def sees_device(name, module):
+    """Whether a library can use a CUDA device."""
+    if name == "jax":
+        return module.default_backend() == "gpu"
+    return module.cuda.is_available()
 
 
 def run(workload, libraries, device, effort):
     """Rows for one workload; a failure becomes a row with an error."""
     gc.collect()
     try:
-        phases, result = {}, {}
-        for name, torch in libraries.items():
-            with blame(name):
-                built = workload.build(torch, device)
-                phases[name] = built if isinstance(built, dict) else {"": built}
-                calls = 1 if workload.slow else 3
-                result[name] = [numbers(f()) for _ in range(calls) for f in phases[name].values()]
-        if len(result) > 1:
-            check_agreement(result.pop("gradlib"), result.pop("torch"), workload.rtol)
-        waits = {name: waiter(torch, device) for name, torch in libraries.items()}
-        samples = sample(phases, waits, effort)
+        if isinstance(workload, Figure):
+            return [run_figure(workload, libraries, device)]
+        return run_timed(workload, libraries, device, effort)
     except LibraryError as error:
         return [Row(workload.name, error=str(error))]
     except Exception as error:  # whatever it is, the other workloads must run
         return [Row(workload.name, error=f"{type(error).__name__}: {first_line(error)}")]
-    return rows_of(workload, samples)
+
+
+def run_timed(workload, libraries, device, effort):
+    """Rows for one workload. What fails in one of its `others` becomes a note."""
+    phases, result, notes = {}, {}, {}
+    calls = 1 if workload.slow else 3
+
+    def prepare(column, module, build):
+        with blame(column):
+            built = build(module, device)
+            phases[column] = built if isinstance(built, dict) else {"": built}
+            functions = phases[column].values()
+            result[column] = [numbers(f()) for _ in range(calls) for f in functions]
+
+    for name in ("gradlib", "torch"):
+        if name in libraries:
+            prepare(name, libraries[name], workload.build)
+    if "torch" in result:
+        check_agreement(result["gradlib"], result["torch"], workload.rtol)
+    for column, (library, build) in workload.others.items():
+        if library not in libraries:
+            continue
+        try:
+            prepare(column, libraries[library], build)
+            check_agreement(result["gradlib"], result[column], workload.rtol, column)
+        except LibraryError as error:
+            notes[column] = str(error)
+            phases.pop(column, None)
+    base = {name: library for name, (library, _) in workload.others.items()}
+    clocks = {name: clock_of(libraries[base.get(name, name)], device) for name in phases}
+    rows = rows_of(workload, sample(phases, clocks, effort))
+    rows[0].notes = notes
+    return rows
+
+
+def run_figure(figure, libraries, device):
+    """The row of a figure, measured by gradlib and PyTorch in turns."""
+    samples = {name: [] for name in ("gradlib", "torch") if name in libraries}
+    for turn in range(figure.rounds):
+        for name in list(samples)[:: 1 if turn % 2 else -1]:
+            with blame(name):
+                module = libraries[name]
+                samples[name].append(figure.measure(module, device, clock_of(module, device)))
+    return Row(figure.name, figure.unit, figure.goal, counted=False, samples=samples)
 
 
 class LibraryError(Exception):
@@ -131,16 +206,18 @@ def numbers(value):
         return []
     if isinstance(value, (tuple, list)):
         return [array for item in value for array in numbers(item)]
-    return [np.array(value.detach().cpu().numpy() if hasattr(value, "detach") else value)]
+    if hasattr(value, "detach"):
+        value = value.detach().cpu().float().numpy()
+    return [np.array(value.get() if hasattr(value, "get") else value)]
 
 
-def check_agreement(ours, theirs, rtol):
+def check_agreement(ours, theirs, rtol, who="torch"):
     """Raise unless the numbers agree, entry by entry, relative to the largest of each array."""
     ours = [array for call in ours for array in call]
     theirs = [array for call in theirs for array in call]
     if len(ours) != len(theirs):
         raise LibraryError(
-            f"results disagree: gradlib returned {len(ours)} arrays, torch {len(theirs)}"
+            f"results disagree: gradlib returned {len(ours)} arrays, {who} {len(theirs)}"
         )
     for mine, other in zip(ours, theirs, strict=True):
         if mine.shape != other.shape:
@@ -151,48 +228,84 @@ def check_agreement(ours, theirs, rtol):
             raise LibraryError(f"results disagree: relative difference {difference:.2g}")
 
 
-def waiter(torch, device):
-    """What must be called for queued work to be done."""
-    return torch.cuda.synchronize if device == "cuda" else lambda: None
+class HostClock:
+    """The host's clock. `wait` is given the last result before the clock is read."""
+
+    def __init__(self, wait=lambda result: None):
+        self.wait = wait
+
+    def time(self, function, calls=1):
+        """Seconds that a call takes, averaged over `calls` calls."""
+        clock, result = time.perf_counter, None
+        start = clock()
+        for _ in range(calls):
+            result = function()
+        self.wait(result)
+        return (clock() - start) / calls
 
 
-def sample(phases, waits, effort):
-    """Seconds by library and phase: a list of samples, the libraries taking turns."""
+class EventClock:
+    """Two events of the current stream; the host waits outside of what they enclose."""
+
+    def __init__(self, make_event, elapsed_ms, wait):
+        self.start, self.end = make_event(), make_event()
+        self.elapsed_ms, self.wait = elapsed_ms, wait
+
+    def time(self, function, calls=1):
+        """Seconds that a call takes, averaged over `calls` calls."""
+        self.wait()
+        self.start.record()
+        for _ in range(calls):
+            function()
+        self.end.record()
+        self.wait()
+        return self.elapsed_ms(self.start, self.end) / 1e3 / calls
+
+
+def clock_of(module, device):
+    """What times the calls of a library on a device."""
+    if device != "cuda":
+        return HostClock()
+    if module.__name__ == "jax":
+        return HostClock(module.block_until_ready)
+    if module.__name__ == "cupy":
+        cuda = module.cuda
+        return EventClock(cuda.Event, cuda.get_elapsed_time, cuda.runtime.deviceSynchronize)
+    cuda = module.cuda
+    return EventClock(
+        lambda: cuda.Event(enable_timing=True),
+        lambda start, end: start.elapsed_time(end),
+        cuda.synchronize,
+    )
+
+
+def sample(phases, clocks, effort):
+    """Seconds by column and phase: a list of samples, the columns taking turns."""
     calls, expected = {}, 0.0
     for name in phases:
-        once = sum(time_phases(phases[name], waits[name], 1).values())
+        for _ in range(effort.warm_up):
+            once = sum(time_phases(phases[name], clocks[name], 1).values())
         calls[name] = max(1, round(effort.sample / max(once, 1e-7)))
         expected += max(once, effort.sample)
     rounds = int(min(effort.rounds, max(3, effort.budget / expected)))
     samples = {name: {phase: [] for phase in phases[name]} for name in phases}
     for turn in range(rounds):
         for name in list(phases)[:: 1 if turn % 2 else -1]:
-            times = time_phases(phases[name], waits[name], calls[name])
+            times = time_phases(phases[name], clocks[name], calls[name])
             for phase, seconds in times.items():
                 samples[name][phase].append(seconds)
     return samples
 
 
-def time_phases(phases, wait, calls):
+def time_phases(phases, clock, calls):
     """Seconds that a call of each phase takes, averaged over `calls` calls."""
-    clock = time.perf_counter
-    total = dict.fromkeys(phases, 0.0)
     if len(phases) == 1:  # without a clock inside the loop
         ((phase, function),) = phases.items()
-        wait()
-        start = clock()
-        for _ in range(calls):
-            function()
-        wait()
-        total[phase] = clock() - start
-    else:
-        for _ in range(calls):
-            for phase, function in phases.items():
-                wait()
-                start = clock()
-                function()
-                wait()
-                total[phase] += clock() - start
+        return {phase: clock.time(function, calls)}
+    total = dict.fromkeys(phases, 0.0)
+    for _ in range(calls):
+        for phase, function in phases.items():
+            total[phase] += clock.time(function)
     return {phase: seconds / calls for phase, seconds in total.items()}
 
 

@@ -8,8 +8,19 @@ import platform
 import subprocess
 import sys
 
-SCALE = {"s": 1.0, "ms": 1e3, "us": 1e6, "us/op": 1e6, "us/node": 1e6}
-HEADER = f"{'':28}{'gradlib':>11}{'torch':>11}  {'':8}{'ratio':>7}{'goal':>7}"
+SCALE = {
+    "s": 1.0,
+    "ms": 1e3,
+    "us": 1e6,
+    "us/op": 1e6,
+    "us/node": 1e6,
+}  # of times; figures are in their unit
+COLUMNS = ["gradlib", "torch"]
+
+
+def header(columns=COLUMNS):
+    """The titles of the table."""
+    return f"{'':28}{''.join(f'{c:>14}' for c in columns)}  {'':8}{'ratio':>7}{'goal':>7}"
 
 
 def facts(libraries, device):
@@ -23,6 +34,8 @@ def facts(libraries, device):
         "python": platform.python_version(),
         "numpy": numpy.__version__,
     }
+    if device == "cuda":
+        found["driver"] = driver()
     for name, module in libraries.items():
         found[name] = str(getattr(module, "__version__", "unknown"))
     found["revision"] = revision()
@@ -42,6 +55,19 @@ def device_name(torch, device):
     return f"cpu, {model}"
 
 
+def driver():
+    """The version of the NVIDIA driver, with the CUDA version it supports where CuPy can say it."""
+    import cupy
+
+    number = cupy.cuda.runtime.driverGetVersion()
+    version = f"CUDA {number // 1000}.{number % 1000 // 10}"
+    try:
+        version = f"{pathlib.Path('/sys/module/nvidia/version').read_text().strip()}, {version}"
+    except OSError:
+        pass
+    return version
+
+
 def revision():
     """The commit of the checkout, with a + when files differ from it."""
     command = ["git", "-C", str(pathlib.Path(__file__).parent), "describe", "--always", "--dirty=+"]
@@ -52,18 +78,17 @@ def revision():
         return "unknown"
 
 
-def line(row):
+def line(row, columns=COLUMNS):
     """One row of the table."""
     if row.error:
         return f"{row.name:28} FAILED  {row.error}"
-    scale, medians = SCALE[row.unit], row.medians
+    scale, medians = SCALE.get(row.unit, 1.0), row.medians
     cells = [
-        f"{medians[name] * scale:11.3f}" if name in medians else f"{'-':>11}"
-        for name in ("gradlib", "torch")
+        f"{medians[name] * scale:14.3f}" if name in medians else f"{'-':>14}" for name in columns
     ]
     ratio = f"{row.ratio:7.2f}" if row.ratio is not None else f"{'-':>7}"
     goal = f"{row.goal:7.2f}" if row.goal is not None else ""
-    return f"{row.name:28}{cells[0]}{cells[1]}  {row.unit:8}{ratio}{goal}".rstrip()
+    return f"{row.name:28}{''.join(cells)}  {row.unit:8}{ratio}{goal}".rstrip()
 
 
 def geometric_mean(rows):
@@ -81,6 +106,8 @@ def summary(rows):
         lines.append(
             f"geometric mean of {counted} ratios: {mean:.3f} (gradlib / torch, lower is better)"
         )
+    for row in rows:
+        lines += [f"{row.name}: without {name}: {why}" for name, why in row.notes.items()]
     failed = [row.name for row in rows if row.error]
     if failed:
         lines.append(f"{len(failed)} failed: {', '.join(failed)}")
@@ -88,17 +115,18 @@ def summary(rows):
 
 
 def write_json(path, facts, rows):
-    """Everything that was printed, and every sample, in seconds."""
+    """Everything that was printed, and every sample: times in seconds, figures in their unit."""
     entries = [
         {
             "name": row.name.strip(),
             "unit": row.unit,
-            "seconds": row.medians,
+            "seconds" if row.unit in SCALE else "values": row.medians,
             "ratio": row.ratio,
             "goal": row.goal,
             "counted": row.counted,
             "samples": row.samples,
             "error": row.error,
+            "notes": row.notes,
         }
         for row in rows
     ]

@@ -4,10 +4,13 @@ Inputs and weights come from a seeded NumPy generator, so that both libraries st
 numbers; steps that train return their loss, so that the next call checks gradients and update too.
 """
 
+import contextlib
+import dataclasses
 import math
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 
 import numpy as np
 from measure import Workload
@@ -59,17 +62,61 @@ class Source:
         return module
 
 
-def trainer(module, optimizer, loss_of):
+@dataclasses.dataclass(frozen=True)
+class How:
+    """The way a training step is run."""
+
+    half: str = ""  # dtype of torch.autocast in forward
+    tf32: bool = False  # float32 products rounded to TF32
+    compiled: bool = False  # the model through torch.compile
+    wrap: Callable = lambda torch, step: step  # around the finished step
+
+    def adapt(self, torch, model):
+        return torch.compile(model) if self.compiled else model
+
+    def autocast(self, torch, device):
+        if not self.half:
+            return contextlib.nullcontext()
+        return torch.autocast(device, dtype=getattr(torch, self.half))
+
+    def finish(self, torch, step):
+        if self.tf32:
+            step = with_tf32(torch, step)
+        return self.wrap(torch, step)
+
+
+PLAIN = How()
+
+
+def with_tf32(torch, step):
+    """The step with TF32 products and convolutions, in forward and backward."""
+    switches = torch.backends.cuda.matmul, torch.backends.cudnn
+
+    def run():
+        for switch in switches:
+            switch.allow_tf32 = True
+        try:
+            return step()
+        finally:
+            for switch in switches:
+                switch.allow_tf32 = False
+
+    return run
+
+
+def trainer(torch, device, module, optimizer, loss_of, how=PLAIN):
     """A function that makes one training step and returns the loss before it."""
+    model = how.adapt(torch, module)
 
     def step():
         optimizer.zero_grad()
-        loss = loss_of(module)
+        with how.autocast(torch, device):
+            loss = loss_of(model)
         loss.backward()
         optimizer.step()
-        return loss
+        return loss.detach()
 
-    return step
+    return how.finish(torch, step)
 
 
 # Cost of an op: a chain of 200 ops on 16 elements.
@@ -116,26 +163,32 @@ def chain_backward(torch, device):
 
 
 @workload("mlp-deep", goal=0.75)
-def deep_narrow_mlp(torch, device):
+def deep_narrow_mlp(torch, device, how=PLAIN):
     """A training step of 50 layers of width 8, batch 4: all overhead."""
     nn, source = torch.nn, Source(torch, device)
     layers = [layer for _ in range(50) for layer in (nn.Linear(8, 8), nn.Tanh())]
     model = source.fill(nn.Sequential(*layers))
     inputs, targets = source.normal(4, 8), source.normal(4, 8)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    return trainer(model, optimizer, lambda m: nn.functional.mse_loss(m(inputs), targets))
+
+    def loss_of(model):
+        return nn.functional.mse_loss(model(inputs), targets)
+
+    return trainer(torch, device, model, optimizer, loss_of, how)
 
 
-def mlp(torch, device, batch, make_optimizer):
+def mlp(torch, device, batch, make_optimizer, how=PLAIN, hidden=512):
     """A training step of a 784-512-512-10 network."""
     nn, source = torch.nn, Source(torch, device)
-    model = nn.Sequential(
-        nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10)
-    )
-    model = source.fill(model)
+    layers = nn.Linear(784, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU()
+    model = source.fill(nn.Sequential(*layers, nn.Linear(hidden, 10)))
     inputs, targets = source.normal(batch, 784), source.integers(10, batch)
     optimizer = make_optimizer(model.parameters())
-    return trainer(model, optimizer, lambda m: nn.functional.cross_entropy(m(inputs), targets))
+
+    def loss_of(model):
+        return nn.functional.cross_entropy(model(inputs), targets)
+
+    return trainer(torch, device, model, optimizer, loss_of, how)
 
 
 @workload("mlp-sgd-128", goal=1.0)
@@ -159,23 +212,41 @@ def mlp_adam_large(torch, device):
 
 
 @workload("cnn", goal=1.25, rtol=1e-3)
-def cnn(torch, device):
-    """A training step of a convolutional network on 64 images of 3x32x32."""
+def cnn(torch, device, how=PLAIN, batch=64, width=32):
+    """A training step of a convolutional network on images of 3x32x32."""
     nn, source = torch.nn, Source(torch, device)
 
     def block(inputs, outputs):
         convolution = nn.Conv2d(inputs, outputs, 3, padding=1)
         return convolution, nn.BatchNorm2d(outputs), nn.ReLU(), nn.MaxPool2d(2)
 
-    model = nn.Sequential(*block(3, 32), *block(32, 64), nn.Flatten(), nn.Linear(64 * 8 * 8, 10))
-    model = source.fill(model)
-    inputs, targets = source.normal(64, 3, 32, 32), source.integers(10, 64)
+    head = nn.Flatten(), nn.Linear(2 * width * 8 * 8, 10)
+    model = source.fill(nn.Sequential(*block(3, width), *block(width, 2 * width), *head))
+    inputs, targets = source.normal(batch, 3, 32, 32), source.integers(10, batch)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    return trainer(model, optimizer, lambda m: nn.functional.cross_entropy(m(inputs), targets))
+
+    def loss_of(model):
+        return nn.functional.cross_entropy(model(inputs), targets)
+
+    return trainer(torch, device, model, optimizer, loss_of, how)
 
 
-def gpt_model(torch, symbols, length, width, layers, heads):
+@dataclasses.dataclass(frozen=True)
+class Sizes:
+    """Of a GPT and its batch."""
+
+    symbols: int = 256
+    length: int = 128
+    width: int = 256
+    layers: int = 4
+    heads: int = 4
+    batch: int = 8
+
+
+def gpt_model(torch, sizes):
     nn, F = torch.nn, torch.nn.functional
+    symbols, length, width = sizes.symbols, sizes.length, sizes.width
+    layers, heads = sizes.layers, sizes.heads
 
     class Block(nn.Module):
         def __init__(self):
@@ -207,18 +278,18 @@ def gpt_model(torch, symbols, length, width, layers, heads):
 
 
 @workload("gpt", goal=1.15, rtol=1e-3)
-def gpt(torch, device):
-    """A training step of 4 layers, width 256, 4 heads, on 8 texts of 128 symbols."""
+def gpt(torch, device, how=PLAIN, sizes=Sizes(), **options):
+    """A training step of 4 layers, width 256, 4 heads, on 8 texts of 128 symbols; options: of AdamW."""
     source = Source(torch, device)
-    model = source.fill(gpt_model(torch, symbols=256, length=128, width=256, layers=4, heads=4))
-    text = source.integers(256, 8, 129)
+    model = source.fill(gpt_model(torch, sizes))
+    text = source.integers(sizes.symbols, sizes.batch, sizes.length + 1)
     inputs, targets = text[:, :-1], text[:, 1:].reshape(-1)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, **options)
 
     def loss_of(model):
         return torch.nn.functional.cross_entropy(model(inputs).flatten(0, 1), targets)
 
-    return trainer(model, optimizer, loss_of)
+    return trainer(torch, device, model, optimizer, loss_of, how)
 
 
 def recurrent(torch, device, cell, gates):

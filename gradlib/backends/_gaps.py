@@ -1,10 +1,11 @@
-"""Ufunc methods that CuPy does not have: reduce, accumulate and at for more ufuncs and dtypes.
+"""What CuPy does not have: ufunc methods reduce, accumulate and at for more dtypes; errors of linear algebra.
 
 Only array functions are used: no loops over elements, no waiting, nothing that depends on values.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,23 @@ ATOMIC = frozenset(
     np.dtype(c) for c in "iIQfdFD"
 )  # dtypes that CuPy's scatter_add takes, half apart
 _VIEWED = {np.dtype(np.int64): np.dtype(np.uint64)}  # two's complement: the same additions
+
+
+class CheckedLinalg:
+    """CuPy's ``linalg`` that waits to see whether cuSOLVER failed, and raises LinAlgError then as NumPy's does.
+
+    CuPy's own does not wait: its result is without meaning then, mostly nan.
+    """
+
+    def __init__(self, module: Any, errstate: Callable):
+        self.module, self.errstate = module, errstate
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self.module, name)
+        if callable(value) and not isinstance(value, type):
+            value = self.errstate(linalg="raise")(value)
+        self.__dict__[name] = value
+        return value
 
 
 class Ufunc:

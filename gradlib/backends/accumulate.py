@@ -13,6 +13,7 @@ import numpy as np
 
 BLOCK = 1 << 15  # index entries at a time
 FEW = 256  # fewer are added one by one
+WIDE, MANY = 32, 64  # elements of a row and number of rows from which whole rows are added
 
 
 def add_flat(out, positions, values) -> None:
@@ -62,9 +63,49 @@ def add_rows(out, rows, values) -> None:
     if (out.dtype.itemsize == 2 and out.dtype.kind in "fV") or out.dtype.kind == "b":
         add_flat(flat, rows[:, None] * width + columns, values)
         return
+    if width >= WIDE and rows.size >= MANY and values.dtype == out.dtype:
+        _add_wide_rows(out.reshape(-1, width), rows, values)
+        return
     step = max(1, BLOCK // width)
     for i in range(0, rows.size, step):
         add_flat(flat, rows[i : i + step, None] * width + columns, values[i : i + step])
+
+
+def _add_wide_rows(out, rows, values) -> None:
+    """Add whole rows: first the first occurrence of every index, then the second...
+
+    Indices that occur more often than the square root of the number of rows are summed up on their own, so that
+    there are never more steps than twice that.
+    """
+    found, order = _stable_order(rows)
+    starts = np.flatnonzero(np.concatenate(([True], found[1:] != found[:-1])))
+    counts = np.diff(starts, append=rows.size)
+    most = math.isqrt(rows.size)
+    for i in np.flatnonzero(counts > most).tolist():
+        start = starts[i]
+        some = values.take(order[start : start + counts[i]], 0)
+        out[found[start]] += np.add.reduce(some, 0, out.dtype)
+    by = np.argsort(-counts, kind="stable")
+    by = by[np.searchsorted(-counts[by], -most) :]
+    starts, counts = starts[by], counts[by]
+    if not starts.size:
+        return
+    total = values.take(order[starts], 0)
+    lengths = np.searchsorted(-counts, -np.arange(1, counts[0]))
+    for occurrence, n in enumerate(lengths.tolist(), 1):
+        total[:n] += values.take(order[starts[:n] + occurrence], 0)
+    out[found[starts]] += total
+
+
+def _stable_order(keys):
+    """(sorted keys, their places) of keys that are not negative: key and place are sorted as one number."""
+    bits = (keys.size - 1).bit_length()
+    if int(keys.max()) >> (63 - bits):
+        order = keys.argsort(kind="stable")
+        return keys[order], order
+    packed = (keys.astype(np.int64, copy=False) << bits) | np.arange(keys.size)
+    packed.sort()
+    return packed >> bits, packed & ((1 << bits) - 1)
 
 
 def add_at(out, key, values) -> None:

@@ -20,8 +20,11 @@ class NumpyBackend:
     """NumPy as the namespace of kernels."""
 
     name = "numpy"
-    fuses = False  # whether overlays (fused kernels) are tried before an op's own kernel and formulas
+    fuses = (
+        False  # whether overlays (fused kernels) are tried before an op's own kernel and formulas
+    )
     xp = np
+    checked_linalg = np.linalg
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(np, name)

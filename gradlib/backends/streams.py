@@ -54,7 +54,9 @@ class Streams:
         self._lanes: Any = weakref.WeakValueDictionary()  # (device, stream pointer) -> Lane
         self._retired: deque[tuple[Any, Any]] = deque()  # (values, event after their last use)
         self._sweep_at = SWEEP
-        self._guarded: dict[int, set[Lane]] = {}  # id of an array -> the lanes that may read it when it dies
+        self._guarded: dict[
+            int, set[Lane]
+        ] = {}  # id of an array -> the lanes that may read it when it dies
         # While a graph is captured: what has to live as long as the graph. Its events cannot be asked whether they are
         # done, and its work is done again.
         self.held: list[Any] | None = None

@@ -16,6 +16,7 @@ import numpy as np
 
 from . import dtypes, formulas
 from .codegen_node import compile_code, node_class
+from .layout import in_order
 from .modes import shared, state
 from .node import edge, next_seq, unrecorded_edge
 from .source import LIBRARY, learn, user_frame
@@ -147,7 +148,7 @@ def _names(op, made_class: type) -> dict:
         "unrecorded_edge": unrecorded_edge,
         "share": share, "version_of": version_of, "next_seq": next_seq, "getframe": sys._getframe,
         "LIBRARY": LIBRARY, "user_frame": user_frame, "learn": learn, "xp": xp, "attach": views.attach,
-        "write_out": out_writer(op),
+        "write_out": out_writer(op), "in_order": in_order,
         "kernel_error": dispatch.kernel_error, "floating": dtypes.NP_FLOATING, "differentiable": dtypes.DIFFERENTIABLE,
         "numbers4": _NUMBERS[dtypes.float32.np], "numbers8": _NUMBERS[dtypes.float64.np], "as_number": as_number,
         "f4": dtypes.float32.np, "f8": dtypes.float64.np, "complexes": dtypes.COMPLEXES, "save_outputs": save_outputs,
@@ -232,7 +233,7 @@ class _Writer:
         op = self.op
         if op.n_out != 1:
             return self.finish_several()
-        lines = ["if r_.__class__ is not ndarray: r_ = asarray(r_)", _NEW]
+        lines = ["if r_.__class__ is not ndarray: r_ = asarray(r_)", *self.layout(), _NEW]
         view = f"return attach(out_, {self.required[0]}, op, ({self.attrs}), "
         plain = [view + "None)"] if op.view else ["return out_"]
         if not op.differentiable:
@@ -249,6 +250,20 @@ class _Writer:
             "else: out_._rg = False; out_._fn = None",
             *plain,
         ]
+
+    def layout(self) -> list[str]:
+        """Row-major results where the op asks for them; elementwise ones keep the order of their arguments' strides."""
+        if self.op.row_major:
+            return ["if r_.ndim > 1 and not r_.flags.c_contiguous: r_ = r_.copy()"]
+        op = self.op
+        pointwise = op.elementwise or (op.batch == "elementwise" and len(self.required) > 1)
+        if not pointwise or (op.ufunc and len(self.required) < 2):
+            return []
+        first = self.required[0]
+        other = f"a_{self.required[1]}" if op.ufunc else "r_"
+        arrays = "".join(f"a_{t}, " for t in self.required)
+        mixed = f"not a_{first}.flags.c_contiguous and a_{first}.strides != {other}.strides"
+        return [f"if r_.ndim > 1 and {mixed}: r_ = in_order(xp, r_, ({arrays}))"]
 
     def finish_several(self) -> list[str]:
         op = self.op

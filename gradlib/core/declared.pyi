@@ -177,33 +177,33 @@ class Declared:
         """``acosh`` of each element."""
     def acosh_(self) -> Tensor:
         """In-place version of ``acosh``."""
-    def add(self, other: Tensor | _b.complex, *, alpha: Any = 1, out: Any = None) -> Tensor:
+    def add(self, other: Tensor | _b.complex, *more: Any, alpha: Any = 1, out: Any = None) -> Tensor:
         """``input + alpha * other``, with broadcasting."""
     def add_(self, other: Tensor | _b.complex, *, alpha: Any = 1, rounding_mode: _b.str | None = None) -> Tensor:
         """In-place version of ``add``."""
-    def addbmm(self, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Tensor:
+    def addbmm(self, batch1: Tensor, batch2: Tensor, *more: Any, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Tensor:
         """``beta * input + alpha * sum(batch1 @ batch2)``, summed over the batch; with beta 0 `input` is ignored."""
-    def addbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    def addbmm_(self, batch1: Tensor, batch2: Tensor, *more: Any, beta: Any = 1, alpha: Any = 1) -> Tensor:
         """In-place version of ``addbmm``; a smaller tensor that needs no gradient grows to the size of the result."""
-    def addcdiv(self, tensor1: Tensor, tensor2: Tensor, *, value: Tensor | _b.complex = 1, out: Any = None) -> Tensor:
+    def addcdiv(self, tensor1: Tensor, tensor2: Tensor, *more: Any, value: Tensor | _b.complex = 1, out: Any = None) -> Tensor:
         """``input + value * tensor1 / tensor2``, with broadcasting; integer quotients are refused."""
-    def addcdiv_(self, tensor1: Tensor, tensor2: Tensor, *, value: Tensor | _b.complex = 1) -> Tensor:
+    def addcdiv_(self, tensor1: Tensor, tensor2: Tensor, *more: Any, value: Tensor | _b.complex = 1) -> Tensor:
         """In-place version of ``addcdiv``."""
-    def addcmul(self, tensor1: Tensor, tensor2: Tensor, *, value: Tensor | _b.complex = 1, out: Any = None) -> Tensor:
+    def addcmul(self, tensor1: Tensor, tensor2: Tensor, *more: Any, value: Tensor | _b.complex = 1, out: Any = None) -> Tensor:
         """``input + value * tensor1 * tensor2``, with broadcasting."""
-    def addcmul_(self, tensor1: Tensor, tensor2: Tensor, *, value: Tensor | _b.complex = 1) -> Tensor:
+    def addcmul_(self, tensor1: Tensor, tensor2: Tensor, *more: Any, value: Tensor | _b.complex = 1) -> Tensor:
         """In-place version of ``addcmul``."""
-    def addmm(self, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Tensor:
+    def addmm(self, mat1: Tensor, mat2: Tensor, *more: Any, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Tensor:
         """``beta * input + alpha * (mat1 @ mat2)``; `input` is broadcast, and ignored with beta 0."""
-    def addmm_(self, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    def addmm_(self, mat1: Tensor, mat2: Tensor, *more: Any, beta: Any = 1, alpha: Any = 1) -> Tensor:
         """In-place version of ``addmm``."""
-    def addmv(self, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Tensor:
+    def addmv(self, mat: Tensor, vec: Tensor, *more: Any, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Tensor:
         """``beta * input + alpha * (mat @ vec)``; `input` is broadcast, and ignored with beta 0."""
-    def addmv_(self, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    def addmv_(self, mat: Tensor, vec: Tensor, *more: Any, beta: Any = 1, alpha: Any = 1) -> Tensor:
         """In-place version of ``addmv``."""
-    def addr(self, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Tensor:
+    def addr(self, vec1: Tensor, vec2: Tensor, *more: Any, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Tensor:
         """``beta * input + alpha * outer(vec1, vec2)``; `input` is broadcast, and ignored with beta 0."""
-    def addr_(self, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    def addr_(self, vec1: Tensor, vec2: Tensor, *more: Any, beta: Any = 1, alpha: Any = 1) -> Tensor:
         """In-place version of ``addr``."""
     def adjoint(self) -> Tensor:
         """The last two dimensions exchanged, and conjugated if complex."""
@@ -255,7 +255,7 @@ class Declared:
         """The index (int64) of the first largest element: in the flattened tensor, or along `dim`."""
     def argmin(self, dim: Any = None, keepdim: _b.bool = False, *, out: Any = None, axis: Any = None, keepdims: _b.bool = False) -> Tensor:
         """The index (int64) of the first smallest element: in the flattened tensor, or along `dim`."""
-    def argsort(self, dim: Any = -1, descending: _b.bool = False, stable: _b.bool = False) -> Tensor:
+    def argsort(self, dim: Any = -1, descending: _b.bool = False, stable: _b.bool = False, *, out: Any = None) -> Tensor:
         """The indices that sort `input` along `dim`."""
     def argwhere(self) -> Tensor:
         """``nonzero``."""
@@ -287,9 +287,9 @@ class Declared:
         """``atanh`` of each element."""
     def atanh_(self) -> Tensor:
         """In-place version of ``atanh``."""
-    def baddbmm(self, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Tensor:
+    def baddbmm(self, batch1: Tensor, batch2: Tensor, *more: Any, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Tensor:
         """``beta * input + alpha * (batch1 @ batch2)``; `input` is broadcast, and ignored with beta 0."""
-    def baddbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    def baddbmm_(self, batch1: Tensor, batch2: Tensor, *more: Any, beta: Any = 1, alpha: Any = 1) -> Tensor:
         """In-place version of ``baddbmm``."""
     def bernoulli(self, p: Any = None, *, generator: Generator | None = None, out: Any = None) -> Tensor:
         """1 with probability `p` (or the element of `input`), else 0; not differentiable."""
@@ -1039,11 +1039,11 @@ class Declared:
         """The standard deviation over the dimension(s) `dim` (all by default)."""
     def stft(self, n_fft: Any, hop_length: Any = None, win_length: Any = None, window: Any = None, center: _b.bool = True, pad_mode: Any = 'reflect', normalized: _b.bool = False, onesided: Any = None, return_complex: Any = None, align_to_window: Any = None) -> Tensor:
         """The Fourier transforms of overlapping windowed pieces of a signal (n) or signals (b, n): (b, bins, pieces)."""
-    def sub(self, other: Tensor | _b.complex, *, alpha: Any = 1, out: Any = None) -> Tensor:
+    def sub(self, other: Tensor | _b.complex, *more: Any, alpha: Any = 1, out: Any = None) -> Tensor:
         """``input - alpha * other``, with broadcasting."""
     def sub_(self, other: Tensor | _b.complex, *, alpha: Any = 1, rounding_mode: _b.str | None = None) -> Tensor:
         """In-place version of ``sub``."""
-    def subtract(self, other: Tensor | _b.complex, *, alpha: Any = 1, out: Any = None) -> Tensor:
+    def subtract(self, other: Tensor | _b.complex, *more: Any, alpha: Any = 1, out: Any = None) -> Tensor:
         """``input - alpha * other``, with broadcasting."""
     def subtract_(self, other: Tensor | _b.complex, *, alpha: Any = 1, rounding_mode: _b.str | None = None) -> Tensor:
         """In-place version of ``subtract``."""

@@ -7,6 +7,7 @@ writes the innermost two out as straight code for the plain case; this module is
 
 from __future__ import annotations
 
+import itertools
 import sys
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 from numpy._core import _exceptions as ufunc_errors
 
 from . import batched, dtypes, errors, saved, streams, views
+from .layout import in_order
 from .modes import ANOMALY, FORWARD_AD, INFERENCE, NO_GRAD, PROFILE, SAVED_HOOKS, shared, state
 from .node import edge, next_seq, peek_seq
 from .recording import OP, public_names
@@ -246,7 +248,20 @@ def execute(op, args: tuple, attrs: tuple) -> Any:
     if op.hidden:
         n = len(raw) - len(op.hidden)
         raw, hidden = (raw[0] if n == 1 else raw[:n]), raw[n:]
+    if (
+        op.row_major or op.elementwise or (op.batch == "elementwise" and len(arrays) > 1)
+    ) and getattr(raw, "ndim", 0) > 1:
+        raw = _laid_out(op, xp, raw, [a for a in arrays if getattr(a, "ndim", 0)])
     return record(op, args, attrs, raw, hidden)
+
+
+def _laid_out(op, xp, raw, arrays: list) -> Any:
+    """The result in the order of strides that the op promises."""
+    if op.row_major:
+        return raw if raw.flags.c_contiguous else xp.ascontiguousarray(raw)
+    if all([a.flags.c_contiguous for a in arrays]):
+        return raw
+    return in_order(xp, raw, arrays)
 
 
 def run_batched(level, op, args: tuple, attrs: tuple) -> tuple[Any, tuple]:
@@ -389,8 +404,8 @@ def kernel_error(exc: Exception, op, args: tuple, attrs: tuple) -> Exception:
     shapes = [tuple(a.shape) for a in args if isinstance(a, Tensor)]
     broadcasts = op.elementwise or "broadcast together" in str(exc)
     if isinstance(exc, ValueError) and len(shapes) > 1 and broadcasts:
-        for other in shapes[1:]:
-            found = errors.broadcast(shapes[0], other)
+        for first, other in itertools.combinations(shapes, 2):
+            found = errors.broadcast(first, other)
             if found is not None:
                 return found
     if isinstance(exc, ufunc_errors._UFuncNoLoopError) or (

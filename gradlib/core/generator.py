@@ -56,6 +56,14 @@ def _kind_of(device_type: str) -> type[Generator] | None:
     return _kinds.get(device_type)
 
 
+def _why_not(device_type: str) -> str:
+    """What is missing for a generator of that device."""
+    from ..backends import cupy
+
+    reason = cupy.why_not() if device_type == "cuda" else None
+    return reason or f"Devices of type {device_type} have none here. Use device='cpu'."
+
+
 class Generator:
     """A source of random numbers with its own seed and state; any thread may call it.
 
@@ -89,9 +97,7 @@ class Generator:
             kind = _kinds.get(where.type) or _kind_of(where.type)
             if kind is None:
                 raise RuntimeError(
-                    f"Cannot get {where.type.upper()} generator: no {where.type.upper()} device is "
-                    "available here. Use Generator(device='cpu'), or install gradlib's CUDA "
-                    "extra on a machine with a GPU."
+                    f"Cannot get {where.type.upper()} generator. {_why_not(where.type)}"
                 )
             return object.__new__(kind)
         return object.__new__(cls)

@@ -27,6 +27,15 @@ def owner(array) -> Any:
     return array
 
 
+def extent(array) -> tuple[int, int]:
+    """The address and the size in bytes of the memory that `array` is a part of; on a device, of the whole block."""
+    if array.__class__ is ndarray:
+        root = owner(array)
+        return pointer(root), root.nbytes
+    memory = array.data.mem  # a view made by address has no base
+    return memory.ptr, memory.size
+
+
 class Geometry:
     """The part of Tensor that knows strides and memory."""
 
@@ -53,7 +62,7 @@ class Geometry:
 
     def storage_offset(self) -> int:
         """The place of the first element in the memory, in elements."""
-        return (self.data_ptr() - pointer(owner(self._array))) // self._array.itemsize
+        return (self.data_ptr() - extent(self._array)[0]) // self._array.itemsize
 
     def data_ptr(self) -> int:
         """Address of the first element."""
@@ -147,9 +156,8 @@ def _resized(array, shape: tuple, memory_format) -> Any:
     """`array` read in another shape; in new memory if its own is too small."""
     from ..backends import backend_of
 
-    xp, n, root = backend_of(array), Size(shape).numel(), owner(array)
-    start = pointer(array) - pointer(root) if array.size else 0
-    room = (root.nbytes - start) // array.itemsize if array.size else 0
+    xp, n, (start, size) = backend_of(array), Size(shape).numel(), extent(array)
+    room = (start + size - pointer(array)) // array.itemsize if array.size else 0
     if n > room:
         flat = xp.zeros(n, array.dtype)
         if room:

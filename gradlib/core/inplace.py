@@ -64,11 +64,18 @@ def repeats_itself(array: Any) -> bool:
     )
 
 
+_FILLS = (
+    "zero",
+    "fill",
+    "fill_tensor",
+)  # write one value everywhere: also where elements share a place
+
+
 def check(tensor: Tensor, name: str, records: bool) -> None:
     """RuntimeError if `tensor` must not be changed in place now."""
     if tensor._ver is INFERENCE_STORAGE and not state.bits & INFERENCE:
         raise RuntimeError(errors.INFERENCE_INPLACE)
-    if repeats_itself(tensor._array):
+    if name not in _FILLS and repeats_itself(tensor._array):
         raise RuntimeError(errors.OVERLAP)
     if state.bits & (NO_GRAD | INFERENCE):
         return

@@ -69,3 +69,54 @@ def empty_in(xp: Any, shape: tuple, dtype: np.dtype, wanted: memory_format | str
         return xp.empty(shape, dtype)
     order = _order(wanted, len(shape))  # type: ignore[arg-type]
     return xp.empty(tuple([shape[d] for d in order]), dtype).transpose(_BACK[wanted])  # type: ignore[index]
+
+
+def order_of(arrays: Any, shape: tuple) -> list[int]:
+    """The dimensions from the longest to the shortest stride, as PyTorch orders those of an elementwise result.
+
+    Of two dimensions the first array that has strides for both decides; equal strides leave the decision to the
+    lengths, and what nobody decides stays row-major.
+    """
+    n = len(shape)
+    strides = [
+        [0] * (n - a.ndim)
+        + [0 if a.shape[i] == 1 != shape[n - a.ndim + i] else a.strides[i] for i in range(a.ndim)]
+        for a in arrays
+    ]
+
+    def outer(i: int, j: int) -> int:
+        """1 if dimension i belongs outside of j, -1 if inside, 0 if undecided."""
+        for s in strides:
+            if s[i] and s[j]:
+                if s[i] != s[j]:
+                    return 1 if s[i] > s[j] else -1
+                if shape[i] > shape[j]:
+                    return 1
+        return 0
+
+    order = list(range(n - 1, -1, -1))  # innermost first
+    for k in range(1, n):
+        here = k
+        for before in range(k - 1, -1, -1):
+            found = outer(order[before], order[here])
+            if found > 0:
+                order[before], order[here] = order[here], order[before]
+                here = before
+            elif found < 0:
+                break
+    return order[::-1]
+
+
+def empty_ordered(xp: Any, shape: tuple, dtype: Any, order: list[int]) -> Any:
+    """An uninitialised dense raw array whose strides fall in the order of the dimensions in `order`."""
+    back = [order.index(i) for i in range(len(order))]
+    return xp.empty(tuple([shape[d] for d in order]), dtype).transpose(back)
+
+
+def in_order(xp: Any, result: Any, arrays: Any) -> Any:
+    """The result of an elementwise kernel, with its strides in the order of those of `arrays`."""
+    out = empty_ordered(xp, result.shape, result.dtype, order_of(arrays, result.shape))
+    if out.strides == result.strides:
+        return result
+    out[...] = result
+    return out

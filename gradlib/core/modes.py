@@ -17,7 +17,9 @@ ANOMALY = 16
 PROFILE = 32
 VMAP = 64
 AUTOCAST = 128
-OBSERVE = 256  # somebody looks at every op: allow_mutation_on_saved_tensors, interposers of CUDA graphs
+OBSERVE = (
+    256  # somebody looks at every op: allow_mutation_on_saved_tensors, interposers of CUDA graphs
+)
 
 _lock = threading.Lock()
 

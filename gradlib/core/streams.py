@@ -82,7 +82,9 @@ class StreamInbox(dict):
         # what the caller has queued so far comes first; what backward itself queues there need not be waited for
         self.starts = {device: self.homes[device].record() for device in devices}
         self.crossed: list[Any] = []  # gradients that were made on one lane and read on another
-        self.leaves: list[Any] = []  # those whose gradient was made elsewhere than on the caller's lane
+        self.leaves: list[
+            Any
+        ] = []  # those whose gradient was made elsewhere than on the caller's lane
         for node, value in arrived.items():
             self.put(node, value)
 

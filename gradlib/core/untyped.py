@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .geometry import owner, pointer
+from .geometry import extent, owner
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -21,7 +21,7 @@ class UntypedStorage:
 
     def data_ptr(self) -> int:
         """The address of the first byte: equal for tensors that share memory."""
-        return pointer(self._root)
+        return extent(self._root)[0]
 
     def nbytes(self) -> int:
         """The size in bytes."""

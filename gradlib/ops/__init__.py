@@ -54,6 +54,7 @@ from . import (
     products,
     random,
     ranges,
+    recurrent,
     reduce,
     rounding,
     scan,

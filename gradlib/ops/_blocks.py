@@ -41,8 +41,11 @@ def in_pieces(xp, kernel: Callable, *arrays) -> Any:
     return out
 
 
-def floating(kernel: Callable) -> Callable:
-    """A kernel for float32 and float64 made to take half types too (through float32) and to refuse integers."""
+def floating(kernel: Callable, *, otherwise: Callable | None = None) -> Callable:
+    """A kernel for float32 and float64 made to take half types too (through float32) and to refuse integers.
+
+    otherwise: called with the other arrays and the attributes, in place of the error.
+    """
 
     @wraps(kernel)
     def forward(xp, self, *rest, **attrs):
@@ -53,6 +56,8 @@ def floating(kernel: Callable) -> Callable:
             wide = [xp.wide(r) if hasattr(r, "dtype") else r for r in rest]
             out = kernel(xp, xp.wide(self), *wide, **attrs)
             return narrow(out, d)
+        if otherwise is not None:
+            return otherwise(self, **attrs)
         name = kernel.__name__.strip("_")
         if name == "<lambda>":  # the caller knows the op and turns this into its error
             raise TypeError("not supported for the input types")

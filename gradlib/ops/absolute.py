@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..core import dtypes
 from ..core.formulas import formula_function
 from ..core.inplace import inplace
+from ..core.layout import in_order
 from ..core.op import declare
 from ..core.tensor import Tensor
 from .expose import function, method, write_out
@@ -122,7 +123,7 @@ def _relu(xp, self):
 
 relu = unary(
     "relu",
-    lambda g, result: g * (result > 0),
+    lambda F, g, result: F.where(result <= 0, 0.0, g),
     dependent="self",
     forward=_relu,
     promote="same",
@@ -155,9 +156,18 @@ clamp_number = declare(
         (t(0), 0, 1),
     ],
 )
+
+
+def _clamp_tensors(xp, self, min=None, max=None):
+    out = xp.clip(self, min, max).astype(self.dtype, copy=False)
+    if self.ndim < 2 or self.flags.c_contiguous:
+        return out
+    return in_order(xp, out, [a for a in (self, min, max) if getattr(a, "ndim", 0)])
+
+
 clamp_op = declare(
     "clamp",
-    lambda xp, self, min=None, max=None: xp.clip(self, min, max).astype(self.dtype, copy=False),
+    _clamp_tensors,
     node="ClampBackward1",
     complex=False,
     self=lambda F, g, self, min, max, self_shape: F.sum_to_size(
@@ -257,6 +267,8 @@ def clamp_max(input, max, *, out=None):
 @method("clamp_", "clip_")
 def clamp_(self, min=None, max=None):
     """In-place version of ``clamp``."""
+    if min is None and max is None:
+        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
     return (
         inplace(clamp_number, self, (), (min, max))
         if _plain(self, min, max)

@@ -9,7 +9,7 @@ from ..core.inplace import inplace
 from ..core.modes import is_grad_enabled
 from ..core.op import Op, declare
 from ..core.tensor import Tensor, wrap_dim
-from .expose import function, method, write_out
+from .expose import function, legacy, method, write_out
 from .matmul import c_name, check_batches, product, same_types, write_product
 
 # -- beta * input + alpha * (a product) --------------------------------------------------------------------------
@@ -241,6 +241,15 @@ def _explain(op: Op, input: Tensor, a: Tensor, b: Tensor, factors: tuple) -> Non
     same_types(op, a, b)
 
 
+def _add_legacy(fn, out, *args):
+    """The old form ``addmm(beta, input, alpha, mat1, mat2)``; alpha, or both factors, may be left out."""
+    tensors, (beta, alpha) = legacy(fn.__name__, args, {"beta": 1, "alpha": 1})
+    if len(tensors) != 3:
+        raise TypeError(f"{fn.__name__}() takes 3 tensors, but {len(tensors)} were given")
+    keywords = {"beta": beta, "alpha": alpha} | ({} if out is None else {"out": out})
+    return fn(*tensors, **keywords)
+
+
 def _add_inplace(op: Op, shape_of, self, a, b, beta, alpha):
     shape = _product_shape(op, shape_of, self, a, b)
     beta, alpha = (
@@ -255,50 +264,66 @@ def _add_inplace(op: Op, shape_of, self, a, b, beta, alpha):
 
 
 @function("addmm", method=True)
-def addmm(input, mat1, mat2, *, beta=1, alpha=1, out=None):
+def addmm(input, mat1, mat2, *more, beta=1, alpha=1, out=None):
     """``beta * input + alpha * (mat1 @ mat2)``; `input` is broadcast, and ignored with beta 0."""
+    if more:
+        return _add_legacy(addmm, out, input, mat1, mat2, *more)
     return _add(addmm_op, _shape_mm, input, mat1, mat2, beta, alpha, out)
 
 
 @method("addmm_")
-def addmm_(self, mat1, mat2, *, beta=1, alpha=1):
+def addmm_(self, mat1, mat2, *more, beta=1, alpha=1):
     """In-place version of ``addmm``."""
+    if more:
+        return _add_legacy(addmm_, None, self, mat1, mat2, *more)
     return _add_inplace(addmm_op, _shape_mm, self, mat1, mat2, beta, alpha)
 
 
 @function("addmv", method=True)
-def addmv(input, mat, vec, *, beta=1, alpha=1, out=None):
+def addmv(input, mat, vec, *more, beta=1, alpha=1, out=None):
     """``beta * input + alpha * (mat @ vec)``; `input` is broadcast, and ignored with beta 0."""
+    if more:
+        return _add_legacy(addmv, out, input, mat, vec, *more)
     return _add(addmv_op, _shape_mv, input, mat, vec, beta, alpha, out)
 
 
 @method("addmv_")
-def addmv_(self, mat, vec, *, beta=1, alpha=1):
+def addmv_(self, mat, vec, *more, beta=1, alpha=1):
     """In-place version of ``addmv``."""
+    if more:
+        return _add_legacy(addmv_, None, self, mat, vec, *more)
     return _add_inplace(addmv_op, _shape_mv, self, mat, vec, beta, alpha)
 
 
 @function("addr", method=True)
-def addr(input, vec1, vec2, *, beta=1, alpha=1, out=None):
+def addr(input, vec1, vec2, *more, beta=1, alpha=1, out=None):
     """``beta * input + alpha * outer(vec1, vec2)``; `input` is broadcast, and ignored with beta 0."""
+    if more:
+        return _add_legacy(addr, out, input, vec1, vec2, *more)
     return _add(addr_op, _shape_addr, input, vec1, vec2, beta, alpha, out)
 
 
 @method("addr_")
-def addr_(self, vec1, vec2, *, beta=1, alpha=1):
+def addr_(self, vec1, vec2, *more, beta=1, alpha=1):
     """In-place version of ``addr``."""
+    if more:
+        return _add_legacy(addr_, None, self, vec1, vec2, *more)
     return _add_inplace(addr_op, _shape_addr, self, vec1, vec2, beta, alpha)
 
 
 @function("addbmm", method=True)
-def addbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
+def addbmm(input, batch1, batch2, *more, beta=1, alpha=1, out=None):
     """``beta * input + alpha * sum(batch1 @ batch2)``, summed over the batch; with beta 0 `input` is ignored."""
+    if more:
+        return _add_legacy(addbmm, out, input, batch1, batch2, *more)
     return _add(addbmm_op, _shape_addbmm, input, batch1, batch2, beta, alpha, out)
 
 
 @method("addbmm_")
-def addbmm_(self, batch1, batch2, *, beta=1, alpha=1):
+def addbmm_(self, batch1, batch2, *more, beta=1, alpha=1):
     """In-place version of ``addbmm``; a smaller tensor that needs no gradient grows to the size of the result."""
+    if more:
+        return _add_legacy(addbmm_, None, self, batch1, batch2, *more)
     shape = _product_shape(addbmm_op, _shape_addbmm, self, batch1, batch2)
     if self._array.shape != shape:
         _check_fits(self, shape)
@@ -309,12 +334,16 @@ def addbmm_(self, batch1, batch2, *, beta=1, alpha=1):
 
 
 @function("baddbmm", method=True)
-def baddbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
+def baddbmm(input, batch1, batch2, *more, beta=1, alpha=1, out=None):
     """``beta * input + alpha * (batch1 @ batch2)``; `input` is broadcast, and ignored with beta 0."""
+    if more:
+        return _add_legacy(baddbmm, out, input, batch1, batch2, *more)
     return _add(baddbmm_op, _shape_baddbmm, input, batch1, batch2, beta, alpha, out)
 
 
 @method("baddbmm_")
-def baddbmm_(self, batch1, batch2, *, beta=1, alpha=1):
+def baddbmm_(self, batch1, batch2, *more, beta=1, alpha=1):
     """In-place version of ``baddbmm``."""
+    if more:
+        return _add_legacy(baddbmm_, None, self, batch1, batch2, *more)
     return _add_inplace(baddbmm_op, _shape_baddbmm, self, batch1, batch2, beta, alpha)

@@ -18,9 +18,11 @@ from .slicing import at, diagonal_op
 
 def _flip(xp, self, *, dims):
     back = slice(None, None, -1)
-    return xp.ascontiguousarray(
-        self[tuple([back if d in dims else slice(None) for d in range(self.ndim)])]
-    ) if dims and self.ndim else self.copy()  # fmt: skip
+    order = "C" if 0 in self.strides else "K"
+    if not dims or not self.ndim:
+        return self.copy(order=order)
+    turned = self[tuple([back if d in dims else slice(None) for d in range(self.ndim)])]
+    return turned.copy(order=order)
 
 
 def _roll(xp, self, *, shifts, dims):
@@ -51,11 +53,21 @@ rot90_op = declare(
 )  # fmt: skip
 
 
-@function("flip", method=True)
-def flip(input, *dims, **kw):
+@method("flip")
+def _flip_method(self, *dims, **kw):
     """A copy with the order of the entries of `dims` reversed."""
     dims = size_of(given("flip", "dims", dims, kw))
-    return flip_op.call(input, dims_once(dims, input._array.ndim))
+    return flip_op.call(self, dims_once(dims, self._array.ndim))
+
+
+@function("flip")
+def flip(input, dims):
+    """A copy with the order of the entries of `dims` (a tuple) reversed."""
+    if not isinstance(dims, (tuple, list)):
+        raise TypeError(
+            f"flip(): argument 'dims' (position 2) must be tuple of ints, not {type(dims).__name__}"
+        )
+    return _flip_method(input, dims)
 
 
 @function("fliplr", method=True)
@@ -181,7 +193,7 @@ def repeat_interleave(input, repeats=None, dim=None, *, output_size=None):
         input, dim = reshape_to(input, (input._array.size,)), 0
     shape = input._array.shape
     if not shape:
-        input, shape = reshape_to(input, (1,)), (1,)
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     dim = wrap_dim(dim, len(shape))
     if isinstance(repeats, Tensor) and repeats._array.size == 1:
         repeats = int(repeats._array.reshape(()))
@@ -226,24 +238,29 @@ def _repeated_indices(repeats: Tensor) -> Tensor:
 # -- triangles and diagonals -------------------------------------------------------------------------------------
 
 
+def _matrices(name: str, array):
+    """`array` itself; RuntimeError unless it holds matrices."""
+    if array.ndim < 2:
+        raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
+    return array
+
+
 def _triangle(name: str):
     def samples(t):
         return [(t(3, 4), 0), (t(2, 4, 3), 1), (t(3, 3), -1), (t(0, 3), 0)]
 
     if name == "tril":
         op = declare(
-            name, lambda xp, self, *, diagonal: xp.tril(self, diagonal), jvp="linear", complex=True,
+            name, lambda xp, self, *, diagonal: xp.tril(_matrices("tril", self), diagonal), row_major=True, jvp="linear", complex=True,
             self=lambda F, g, diagonal: F.tril(g, diagonal), samples=samples,
         )  # fmt: skip
     else:
         op = declare(
-            name, lambda xp, self, *, diagonal: xp.triu(self, diagonal), jvp="linear", complex=True,
+            name, lambda xp, self, *, diagonal: xp.triu(_matrices("triu", self), diagonal), row_major=True, jvp="linear", complex=True,
             self=lambda F, g, diagonal: F.triu(g, diagonal), samples=samples,
         )  # fmt: skip
 
     def triangle(input, diagonal=0, *, out=None):
-        if input._array.ndim < 2:
-            raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
         return write_out(out, op.call(input, diagonal))
 
     triangle.__name__ = triangle.__qualname__ = name

@@ -19,6 +19,7 @@ from .expose import function
 from .softmax import _ones, softmax_op
 
 TILE = 1 << 17  # scores of a tile at most
+WHOLE = 1 << 13  # scores of one batch entry up to which several entries are computed together
 
 
 def _tiles(length: int, keys: int):
@@ -48,23 +49,39 @@ def _forbidden(i: int, j: int, keys: int, dtype):
     return found
 
 
-def _mask_of(attn_mask, b: int, shape):
-    """The 2-D mask of flat batch number `b`, for a mask broadcast to (*shape, L, S)."""
-    if attn_mask is None:
-        return None
-    return attn_mask[np.unravel_index(b, shape)] if shape else attn_mask
+def _parts(mask, shape, length: int, keys: int):
+    """(index, mask) of what is computed in one go: a flat batch number, or a slice of them where matrices are small.
+
+    mask: broadcast to (*shape, L, S), or None.
+    """
+    count, size = math.prod(shape), length * keys
+    if count > 1 and 0 < size <= WHOLE:
+        whole = None if mask is None else mask.reshape(count, length, keys)
+        parts = [
+            slice(b, b + max(1, TILE // 4 // size))
+            for b in range(0, count, max(1, TILE // 4 // size))
+        ]
+        return [(part, None if whole is None else whole[part]) for part in parts]
+    if mask is None:
+        return [(b, None) for b in range(count)]
+    return [(b, mask[np.unravel_index(b, shape)] if shape else mask) for b in range(count)]
+
+
+def _times(a, b, out=None):
+    """The matrix product of two matrices or of two stacks of them."""
+    return a.dot(b, out) if a.ndim == 2 else np.matmul(a, b, out=out)
 
 
 def _scores(q, k, mask, i, j, is_causal, scale):
     """Scores of a tile of queries, masked; only keys that a causal mask leaves."""
-    keys = _limit(j, k.shape[0], is_causal)
-    s = q[i:j].dot(k[:keys].T)
+    keys = _limit(j, k.shape[-2], is_causal)
+    s = _times(q[..., i:j, :], k[..., :keys, :].swapaxes(-1, -2))
     s *= scale
     if is_causal:
         start = min(i, keys)  # keys before the tile's first query are all allowed
-        s[:, start:] += _forbidden(0, j - i, keys - start, s.dtype)
+        s[..., start:] += _forbidden(0, j - i, keys - start, s.dtype)
     if mask is not None:
-        s += mask[i:j, :keys]
+        s += mask[..., i:j, :keys]
     return s, keys
 
 
@@ -116,11 +133,10 @@ def _attention(xp, query, key, value, attn_mask=None, *, is_causal, scale):
     q, k, v = _split(query), _split(key), _split(value)
     out, lse = np.empty((len(q), length, v.shape[-1]), d), np.empty((len(q), length), d)
     tiles = _tiles(length, keys)
-    for b in range(len(q)):
-        own = _mask_of(mask, b, lead)
+    for part, own in _parts(mask, lead, length, keys):
         for i, j in tiles:
-            s, n = _scores(q[b], k[b], own, i, j, is_causal, scale)
-            _tile_forward(s, v[b, :n], out[b, i:j], lse[b, i:j])
+            s, n = _scores(q[part], k[part], own, i, j, is_causal, scale)
+            _tile_forward(s, v[part][..., :n, :], out[part][..., i:j, :], lse[part][..., i:j])
     return out.reshape(*lead, length, v.shape[-1]), lse.reshape(*lead, length)
 
 
@@ -128,18 +144,18 @@ def _tile_forward(s, v, out, lse) -> None:
     if not s.size:
         out[...], lse[...] = 0, -np.inf
         return
-    top = np.maximum.reduce(s, axis=1, keepdims=True)
+    top = np.maximum.reduce(s, axis=-1, keepdims=True)
     if not np.isfinite(np.minimum.reduce(top, axis=None)):
         top = np.where(np.isfinite(top) | np.isnan(top), top, 0)
     s -= top
     np.exp(s, out=s)
-    total = s.dot(_ones(s.shape[1], s.dtype))
+    total = s.dot(_ones(s.shape[-1], s.dtype))
     np.log(total, out=lse)
-    lse += top[:, 0]
-    if not np.minimum.reduce(total) > 0:  # nothing allowed in some row: its result is 0
+    lse += top[..., 0]
+    if not np.minimum.reduce(total, axis=None) > 0:  # nothing allowed in some row: its result is 0
         total[total == 0] = 1
-    np.dot(s, v, out=out)
-    out /= total[:, None]
+    _times(s, v, out)
+    out /= total[..., None]
 
 
 def _attention_grad(xp, g, q, k, v, mask, lse, lead, is_causal, scale, needs):
@@ -150,31 +166,31 @@ def _attention_grad(xp, g, q, k, v, mask, lse, lead, is_causal, scale, needs):
         for a, need in zip((q, k, v), needs[:3], strict=True)
     )
     dm = np.zeros((len(q), length, keys), q.dtype) if needs[3] else None
-    for b in range(len(q)):
-        own = _mask_of(mask, b, lead)
+    for part, own in _parts(mask, lead, length, keys):
         for i, j in _tiles(length, keys):
-            p, n = _scores(q[b], k[b], own, i, j, is_causal, scale)
+            p, n = _scores(q[part], k[part], own, i, j, is_causal, scale)
             if not p.size:
                 continue
-            p -= lse[b, i:j, None]
+            logs, gb = lse[part][..., i:j], g[part][..., i:j, :]
+            p -= logs[..., None]
             np.exp(p, out=p)
-            if np.isneginf(lse[b, i:j]).any():
-                p[np.isneginf(lse[b, i:j])] = 0
-            gb = g[b, i:j]
+            nothing = logs == -np.inf
+            if nothing.any():
+                p[nothing] = 0
             if dv is not None:
-                dv[b, :n] += p.T.dot(gb)
+                dv[part][..., :n, :] += _times(p.swapaxes(-1, -2), gb)
             if dq is None and dk is None and dm is None:
                 continue
-            ds = gb.dot(v[b, :n].T)
-            ds -= np.vecdot(ds, p)[:, None]
+            ds = _times(gb, v[part][..., :n, :].swapaxes(-1, -2))
+            ds -= np.vecdot(ds, p)[..., None]
             ds *= p
             if dm is not None:
-                dm[b, i:j, :n] = ds
+                dm[part][..., i:j, :n] = ds
             ds *= scale
             if dq is not None:
-                np.dot(ds, k[b, :n], out=dq[b, i:j])
+                _times(ds, k[part][..., :n, :], dq[part][..., i:j, :])
             if dk is not None:
-                dk[b, :n] += ds.T.dot(q[b, i:j])
+                dk[part][..., :n, :] += _times(ds.swapaxes(-1, -2), q[part][..., i:j, :])
     return dq, dk, dv, dm
 
 

@@ -7,7 +7,16 @@ import numpy as np
 from ..core import dtypes
 from ..core.device import CPU, device
 from ..core.formulas import formula_function
-from ..core.layout import contiguous_format, copy_in, has_layout, memory_format, preserve_format
+from ..core.layout import (
+    contiguous_format,
+    copy_in,
+    empty_ordered,
+    has_layout,
+    in_order,
+    memory_format,
+    order_of,
+    preserve_format,
+)
 from ..core.op import declare
 from ..core.tensor import Tensor
 from .expose import function, method
@@ -17,7 +26,13 @@ def _copy(xp, self, *, order):
     """ "K" keeps the order of strides, "C" is row-major; anything longer is a memory format."""
     if len(order) > 1:
         return copy_in(xp, self, order)
-    return self.copy(order="C" if 0 in self.strides else order)  # expanded: dense and row-major
+    if (
+        0 in self.strides and order == "K" and self.ndim > 1
+    ):  # expanded: dense, the order of strides kept
+        out = empty_ordered(xp, self.shape, self.dtype, order_of((self,), self.shape))
+        out[...] = self
+        return out
+    return self.copy(order=order)
 
 
 clone_op = declare(
@@ -35,7 +50,9 @@ def _cast(xp, self, *, dtype):
         return self.real.astype(dtype) if dtype.kind != "b" else self.astype(dtype)
     if dtype.kind in "iu" and self.dtype.kind == "V":
         self = self.astype("f4")
-    return self.astype(dtype, order="C") if 0 in self.strides else self.astype(dtype)
+    if 0 not in self.strides or self.ndim < 2:
+        return self.astype(dtype)
+    return in_order(xp, self.astype(dtype, order="C"), (self,))
 
 
 @formula_function()

@@ -9,6 +9,7 @@ import numpy as np
 from ..core import dtypes, errors
 from ..core.codegen import operator
 from ..core.formulas import formula_function
+from ..core.layout import in_order
 from ..core.op import REGISTRY, declare
 from ..core.tensor import Tensor
 from ._blocks import kind_name, missing
@@ -155,9 +156,18 @@ _test("isposinf", lambda xp, self: self == np.inf, False, plain=False)
 _test("isneginf", lambda xp, self: self == -np.inf, False, plain=False)
 _test("isreal", lambda xp, self: xp.imag(self) == 0, True)
 
+
+def _select(xp, self, other, condition):
+    out = xp.where(condition, self, other)
+    if out.ndim < 2:
+        return out
+    arrays = [a for a in (condition, self, other) if getattr(a, "ndim", 0)]
+    return out if arrays[0].flags.c_contiguous else in_order(xp, out, arrays)
+
+
 select = declare(
     "select_where",
-    lambda xp, self, other, condition: xp.where(condition, self, other),
+    _select,
     promote="same",
     fixed=("condition",),
     self=lambda F, g, condition, self_shape: F.sum_to_size(F.where(condition, g, 0.0), self_shape),
@@ -253,7 +263,12 @@ def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False) -> bool:
 @function("equal", method=True)
 def equal(input, other) -> bool:
     """Whether both tensors have the same size and elements."""
-    a, b = input._array, other._array
+    try:
+        a, b = input._array, other._array
+    except AttributeError:
+        if not isinstance(input, Tensor):
+            raise need_tensor("equal", input) from None
+        raise need_tensor("equal", other, "other", 2) from None
     if a.__class__ is not b.__class__ or (input.is_cuda and input.device != other.device):
         raise RuntimeError(
             f"Cannot compare two tensors on different devices. Got: {input.device} and {other.device}"

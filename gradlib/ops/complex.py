@@ -9,11 +9,12 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.formulas import formula_function
+from ..core.inplace import inplace
 from ..core.modes import AUTOCAST, state
 from ..core.op import declare
 from ..core.tensor import Tensor
 from .cast import contiguous as make_contiguous
-from .expose import function, inplace_method, need_tensor, write_out
+from .expose import function, method, need_tensor, write_out
 from .slicing import select_op
 
 REAL = {np.dtype("c8"): np.dtype("f4"), np.dtype("c16"): np.dtype("f8")}
@@ -136,7 +137,12 @@ conj_op = declare("conj", "conjugate", elementwise=True, self=lambda g: g.conjug
 conj_physical_op = declare(
     "conj_physical", "conjugate", elementwise=True, self=lambda g: g.conjugate(), complex=True
 )
-inplace_method(conj_physical_op, "conj_physical_")
+
+
+@method("conj_physical_")
+def conj_physical_(self):
+    """In-place version of ``conj_physical``."""
+    return self if self._array.dtype.kind == "b" else inplace(conj_physical_op, self)
 
 
 @function("conj", method=True)

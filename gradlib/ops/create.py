@@ -266,7 +266,11 @@ def full_like(
 ):
     """``full`` with the size, dtype and device of `input`."""
     out = _like("empty", input, dtype, device, False, memory_format)
-    out._array[...] = plain_number(_fill_number("full_like", fill_value), out.dtype)
+    number = plain_number(_fill_number("full_like", fill_value), out.dtype)
+    if out.is_cuda:  # an operation, since it finds the device
+        out.fill_(number)
+    else:
+        out._array[...] = number
     return finish(out._array, requires_grad)
 
 

@@ -12,7 +12,7 @@ from ..core.op import declare
 from ..core.tensor import Tensor
 from ._blocks import floating, raw
 from .loss import reduction_number
-from .softmax import LOW_SUM, ROWS, exp_rows, log_softmax_op
+from .softmax import LOW_SUM, ROWS, SMALL, exp_rows, log_softmax_op
 
 NONE, MEAN, SUM = range(3)
 
@@ -181,14 +181,17 @@ def _cross_entropy(xp, self, target, weight=None, *, reduction, ignore_index):
     rows = _classes_last(self)
     n, width = rows.shape
     classes, weights, kept = _rows(xp, target, weight, width, ignore_index, rows.dtype)
-    top, logs = xp.zeros(n, rows.dtype), xp.zeros(n, rows.dtype)
     if xp.name != "numpy":
         top = rows.max(axis=1)
         logs = xp.log(xp.exp(rows - top[:, None]).sum(axis=1))
-    elif n and width:
-        step = max(1, ROWS // width)
+    elif 0 < rows.size <= SMALL:
+        total, shift = exp_rows(rows, np.empty(rows.shape, rows.dtype), LOW_SUM)
+        top, logs = shift[:, 0], np.log(total[:, 0])
+    else:
+        top, logs = np.zeros(n, rows.dtype), np.zeros(n, rows.dtype)
+        step = max(1, ROWS // max(width, 1))
         buffer = np.empty((min(step, n), width), rows.dtype)
-        for i in range(0, n, step):
+        for i in range(0, n if width else 0, step):
             x = rows[i : i + step]
             total, shift = exp_rows(x, buffer[: len(x)], LOW_SUM)
             np.log(total[:, 0], out=logs[i : i + step])

@@ -9,6 +9,7 @@ import numpy as np
 from ..backends import backend_of
 from ..core.device import CPU
 from ..core.inplace import inplace as run_inplace
+from ..core.layout import in_order
 from ..core.op import declare
 from ..core.tensor import Tensor
 from ._blocks import in_pieces
@@ -37,11 +38,14 @@ def _masked(xp, self, mask, *, scale):
 
     def piece(xp, x, m):
         out = (x * m).astype(x.dtype, copy=False)
-        out *= scale
+        if scale != 1.0:
+            out *= scale
         return out
 
     if not self.ndim:
         return xp.asarray(piece(xp, self, mask)).astype(self.dtype, copy=False)
+    if not self.flags.c_contiguous:
+        return in_order(xp, piece(xp, self, mask), (self,))
     return in_pieces(xp, piece, self, mask)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import math
 
 import numpy as np
@@ -12,7 +13,7 @@ from ..core.inplace import inplace
 from ..core.op import declare
 from ..core.tensor import Tensor
 from ._blocks import missing
-from .expose import function, method, need_tensor, write_out
+from .expose import function, legacy, method, need_tensor, write_out
 from .pointwise import pointwise, unary
 
 _NO_MASK = "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead."
@@ -113,17 +114,29 @@ def times_alpha(input, other, alpha):
     return (other.to(common) if isinstance(other, Tensor) else other) * alpha
 
 
+def _legacy(name: str, *args) -> tuple[list, list]:
+    """``add(input, alpha, other)``: ([input, other], [alpha])."""
+    tensors, factors = legacy(name, args, {"alpha": 1})
+    if len(tensors) != 2:
+        raise TypeError(f"{name}() takes 2 tensors besides alpha, but {len(tensors)} were given")
+    return tensors, factors
+
+
 @function("add", method=True)
-def add(input, other, *, alpha=1, out=None):
+def add(input, other, *more, alpha=1, out=None):
     """``input + alpha * other``, with broadcasting."""
+    if more:
+        (input, other), (alpha,) = _legacy("add", input, other, *more)
     if alpha.__class__ is not int or alpha != 1:
         other = times_alpha(input, other, alpha)
     return add_op.call(input, other, out=out)
 
 
 @function("sub", "subtract", method=True)
-def sub(input, other, *, alpha=1, out=None):
+def sub(input, other, *more, alpha=1, out=None):
     """``input - alpha * other``, with broadcasting."""
+    if more:
+        (input, other), (alpha,) = _legacy("sub", input, other, *more)
     if alpha.__class__ is not int or alpha != 1:
         other = times_alpha(input, other, alpha)
     return sub_op.call(input, other, out=out)
@@ -237,7 +250,10 @@ def _pow(xp, self, other):
         ok = other >= 0
         unit = xp.where(self == 1, 1, xp.where(self == -1, xp.where(other % 2 == 0, 1, -1), 0))
         return xp.where(ok, xp.power(self, xp.where(ok, other, 0)), unit).astype(self.dtype)
-    return xp.power(self, other)
+    power = xp.power(self, other)
+    if self.dtype.kind == "c":  # PyTorch leaves 0**0 undefined
+        power = xp.where((self == 0) & (other == 0), complex(math.nan, math.nan), power)
+    return power
 
 
 def _grad_base(F, g, base, exponent):
@@ -253,11 +269,18 @@ def _grad_base(F, g, base, exponent):
     )
 
 
+def _log(base):
+    """The logarithm of a number that is not 0: nan of a negative one, as of a tensor."""
+    if isinstance(base, complex):
+        return cmath.log(base)
+    return math.log(base) if base > 0 else math.nan
+
+
 def _grad_exponent(F, g, base, result, exponent):
     """g * result * log(base), 0 where base is 0 and the exponent is not negative."""
     if not hasattr(base, "shape"):
         return (
-            g * (result * (math.log(base) if base else -math.inf)).conjugate()
+            g * (result * _log(base)).conjugate()
             if base
             else F.where(exponent.real >= 0, 0.0, g * (result * -math.inf))
         )

@@ -52,11 +52,7 @@ def _embedding_grad(xp, grad, indices, *, rows):
         out = xp.dot(hot, values)
     else:
         out = xp.zeros((rows, width), values.dtype)
-        target, columns = out.reshape(-1), xp.arange(width)
-        step = max(1, (1 << 16) // max(width, 1)) if xp.name == "numpy" else max(flat.size, 1)
-        for i in range(0, flat.size, step):
-            where = flat[i : i + step, None].astype(np.int64) * width + columns
-            xp.add.at(target, where.reshape(-1), values[i : i + step].reshape(-1))
+        xp.add_at(out, (flat,), values)
     return out.reshape(rows, *shape).astype(grad.dtype, copy=False)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -20,12 +22,49 @@ def function(name: str | None = None, *aliases: str, method: bool | str = False)
 
     def publish(fn: Callable) -> Callable:
         for key in (name or fn.__name__, *aliases):
-            PUBLIC[key] = fn
+            PUBLIC[key] = refusing(fn, key)
             if method:
                 setattr(Tensor, key, fn)
         return fn
 
     return publish
+
+
+# what takes about as long as a call of Python's: these look at their argument themselves, or do not look
+_QUICK = {"reshape", "transpose", "squeeze", "unsqueeze"}
+_TENSORS = {
+    "input", "self", "condition", "x", "y", "a", "A", "B", "LU_data", "mat", "sorted_sequence", "x1", "input1", "theta",
+    "anchor", "L",
+}  # fmt: skip
+
+
+def refusing(fn: Callable, name: str) -> Callable:
+    """`fn`, with PyTorch's TypeError for a first argument that is no tensor where it would give AttributeError."""
+    code = getattr(fn, "__code__", None)
+    if (
+        code is None
+        or name in _QUICK
+        or not code.co_argcount
+        or code.co_varnames[0] not in _TENSORS
+        or fn.__module__ == "gradlib.core.codegen"
+        or not fn.__module__.startswith("gradlib.ops")
+    ):
+        return fn
+    first = code.co_varnames[0]
+
+    @functools.wraps(fn)
+    def checked(*args, **kwargs):
+        try:
+            return fn(*args, **kwargs)
+        except AttributeError:
+            value = args[0] if args else kwargs.get(first)
+            if isinstance(value, Tensor) or hasattr(value, "_array"):
+                raise
+            raise need_tensor(
+                name, value, "input" if first in ("self", "x", "a") else first
+            ) from None
+
+    return checked
 
 
 def method(*names: str) -> Callable:
@@ -64,7 +103,7 @@ def write_out(out: Any, result: Any) -> Any:
             )
         for o, r in zip(out, result, strict=True):
             write_out(o, r)
-        return type(result)(*out) if hasattr(result, "_fields") else tuple(out)
+        return named_out(type(result))(*out) if hasattr(result, "_fields") else tuple(out)
     if (out._rg or result._rg) and is_grad_enabled():
         raise RuntimeError(
             "functions with out=... arguments don't support automatic differentiation, but one of the arguments "
@@ -88,6 +127,13 @@ def write_out(out: Any, result: Any) -> Any:
     return out
 
 
+@functools.cache
+def named_out(kind: type) -> type:
+    """The type of named results that were written to ``out=``: `kind` under PyTorch's name for it."""
+    names = {"__slots__": (), "__module__": kind.__module__}
+    return type(kind.__name__ + "_out", (kind,), names)
+
+
 def resize_out(out: Tensor, shape: tuple) -> None:
     """Give the tensor of ``out=`` the shape of the result; a warning if it was not empty."""
     if out._array.size:
@@ -97,9 +143,17 @@ def resize_out(out: Tensor, shape: tuple) -> None:
             "release outputs will not be resized unless they have zero elements. You can explicitly reuse an out "
             "tensor t by resizing it, inplace, to zero elements with t.resize_(0).",
             UserWarning,
-            stacklevel=4,
+            stacklevel=_user_level(),
         )
     out.resize_(shape)
+
+
+def _user_level() -> int:
+    """The `stacklevel` that makes a warning of the caller speak of the first frame outside of the library."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and (frame.f_globals.get("__name__", "").startswith("gradlib.")):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def refuse_overlap(out: Tensor | tuple | None, *inputs: Tensor) -> None:
@@ -148,6 +202,27 @@ def write_exact(out: Tensor | None, result: Tensor) -> Tensor:
         names = [d.tensor_type.removesuffix("Tensor") for d in (out.dtype, result.dtype)]
         raise RuntimeError(f"Found dtype {names[0]} but expected {names[1]}")
     return write_out(out, result)
+
+
+def legacy(name: str, arguments: tuple, factors: dict[str, Any]) -> tuple[list, list]:
+    """Tensors and factors of an old form of a call, where factors come before the tensors they belong to.
+
+    ``addmm(beta, input, alpha, mat1, mat2)``: the first number is the first factor. factors: defaults by name.
+    """
+    tensors = [a for a in arguments if isinstance(a, Tensor)]
+    given = [a for a in arguments if not isinstance(a, Tensor)]
+    if len(given) > len(factors) or not all(isinstance(a, (int, float, complex)) for a in given):
+        kinds = ", ".join(type(a).__name__ for a in arguments)
+        raise TypeError(
+            f"{name}() received an invalid combination of arguments - got ({kinds}), but expected the tensors first, "
+            f"and {' and '.join(factors)} by keyword"
+        )
+    warnings.warn(
+        f"This overload of {name} is deprecated: pass {' and '.join(factors)} by keyword.",
+        UserWarning,
+        stacklevel=_user_level(),
+    )
+    return tensors, given + list(factors.values())[len(given) :]
 
 
 def out_writer(op) -> Callable:

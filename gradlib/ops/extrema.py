@@ -55,7 +55,7 @@ def index_samples(t):
 def taken(name: str, kernel=_take_one, samples=index_samples, **spec):
     """Declare an op that takes one element along `dim`, the one that `indices` says."""
     return declare(
-        name, kernel, promote="free", complex=True,
+        name, kernel, promote="free", complex=True, row_major=True,
         self=lambda F, g, indices, self_shape, dim, keepdim: F.put_one(g, indices, tuple(self_shape), dim, keepdim),
         jvp=lambda F, self_t, indices, dim, keepdim: F.take_one(self_t, indices, dim, keepdim), samples=samples,
         **spec,
@@ -146,7 +146,7 @@ _SAMPLES = lambda t: [
 ]
 amax_op, amin_op = (
     declare(
-        name, _extremum(method, name), jvp=_share_jvp, samples=_SAMPLES, complex=False,
+        name, _extremum(method, name), row_major=True, jvp=_share_jvp, samples=_SAMPLES, complex=False,
         self=lambda F, g, self, result, dim, keepdim: F.share_ties(g, self, result, dim, keepdim),
     )
     for name, method in (("amax", "max"), ("amin", "min"))
@@ -241,6 +241,7 @@ argmax_op, argmin_op = (
     declare(
         name,
         _arg(name),
+        row_major=True,
         nondifferentiable="integer",
         samples=lambda t: [(t(3, 4), 1, False), (t(3, 4), None, True), (t(), None, False)],
     )

@@ -264,8 +264,22 @@ def _one_size(name: str, input: Tensor, n, dim) -> tuple[list, tuple]:
     return [size], (d,)
 
 
+def _is_plain(input, dim: int) -> bool:
+    """Whether a transform of all points of `dim` needs no cast and no check."""
+    array = getattr(input, "_array", None)
+    if array is None or array.dtype.kind not in "fc" or array.dtype.itemsize < 4:
+        return False
+    return bool(array.size) and -array.ndim <= dim < array.ndim
+
+
 def _complex_1(name: str, forward: bool):
     def transform(input, n=None, dim=-1, norm=None, *, out=None):
+        if n is norm is out is None and dim.__class__ is int and _is_plain(input, dim):
+            dims, factor = (dim % input._array.ndim,), _NONE if forward else _POINTS
+            if input._array.dtype.kind == "c":
+                return c2c_op.call(input, dims, factor, not forward)
+            result = r2c_op.call(input, dims, factor, False)
+            return result if forward else conj(result)
         input = _promoted(name, input)
         sizes, dims = _one_size(name, input, n, dim)
         _check_points(sizes)
@@ -278,6 +292,9 @@ def _complex_1(name: str, forward: bool):
 
 def _to_half_1(name: str, forward: bool):
     def transform(input, n=None, dim=-1, norm=None, *, out=None):
+        if n is norm is out is None and dim.__class__ is int and _is_plain(input, dim):
+            if forward and input._array.dtype.kind == "f":
+                return r2c_op.call(input, (dim % input._array.ndim,), _NONE, True)
         if isinstance(input, Tensor) and input.dtype.is_complex:
             raise RuntimeError(f"{name} expects a real input tensor, but got {_kind(input)}")
         input = _promoted(name, input)

@@ -383,4 +383,8 @@ def masked_scatter(input, mask, source):
 def masked_scatter_(self, mask, source):
     """Consecutive elements of `source` written where `mask` is true."""
     _check_scatter(self, mask, source)
+    if np.broadcast_shapes(self._array.shape, mask._array.shape) != self._array.shape:
+        raise RuntimeError(
+            f"masked_scatter_: a mask of size {errors.size(mask.shape)} does not broadcast to {errors.size(self.shape)}"
+        )
     return masked_scatter_into(self, (mask, source))

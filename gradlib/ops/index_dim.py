@@ -93,6 +93,9 @@ def index_select(input, dim, index, *, out=None):
 
     Raises IndexError for an index out of range; negative indices are out of range.
     """
+    shape = input._array.shape
+    if shape and index._array.size and not shape[wrap_dim(dim, len(shape))]:
+        raise RuntimeError("index_select(): self indexing axis dim should be positive")
     dim = _check("index_select", input, dim, index, "index out of range in self")
     if not input._array.ndim and index._array.size != 1:
         raise RuntimeError(

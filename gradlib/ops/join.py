@@ -7,6 +7,7 @@ import math
 import warnings
 
 from ..core import errors
+from ..core.layout import channels_last, has_layout
 from ..core.op import declare
 from ..core.tensor import Tensor, wrap_dim
 from .arrange import atleast_1d, atleast_2d, atleast_3d
@@ -21,7 +22,9 @@ from .shape import reshape_to, view_op
 def _cat(xp, tensors, *, dim):
     try:
         out = xp.concatenate(tensors, dim)
-        return out if out.flags.c_contiguous else xp.ascontiguousarray(out)
+        if out.flags.c_contiguous or all([has_layout(a, channels_last) for a in tensors]):
+            return out
+        return xp.ascontiguousarray(out)
     except ValueError:
         kept = [a for a in tensors if a.shape != (0,)]  # an empty vector goes with everything
         if len(kept) == len(tensors) or not kept:
@@ -50,7 +53,7 @@ cat_op = declare(
 def _stack(xp, tensors, *, dim):
     shape = tensors[0].shape
     one = (*shape[:dim], 1, *shape[dim:])
-    return xp.concatenate([a.reshape(one) for a in tensors], dim)
+    return xp.ascontiguousarray(xp.concatenate([a.reshape(one) for a in tensors], dim))
 
 
 stack_op = declare(

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core import dtypes, modes
 from ..core.op import declare
-from ._blocks import check_kind, is_half, row_blocks, wide_or_none
+from ._blocks import PIECE, check_kind, is_half, row_blocks, wide_or_none
 from .expose import function
 from .softmax import _ones
 
@@ -41,16 +41,23 @@ def _layer_norm_rows(x, weight, bias, eps: float):
     """On (rows, n): (result, mean, rstd), the last two as columns."""
     rows, n = x.shape
     out = np.empty((rows, n), x.dtype)
+    if x.size <= PIECE:
+        return out, *_layer_norm_block(x, weight, bias, eps, out)
     mean, rstd = np.empty((rows, 1), x.dtype), np.empty((rows, 1), x.dtype)
     for i, j in row_blocks(rows, n):
-        o = out[i:j]
-        mean[i:j], rstd[i:j] = _row_moments(x[i:j], o, eps)
-        o *= rstd[i:j]
-        if weight is not None:
-            o *= weight
-        if bias is not None:
-            o += bias
+        mean[i:j], rstd[i:j] = _layer_norm_block(x[i:j], weight, bias, eps, out[i:j])
     return out, mean, rstd
+
+
+def _layer_norm_block(x, weight, bias, eps: float, out):
+    """The result of a block into `out`; returns (mean, rstd) as columns."""
+    mean, rstd = _row_moments(x, out, eps)
+    out *= rstd
+    if weight is not None:
+        out *= weight
+    if bias is not None:
+        out += bias
+    return mean, rstd
 
 
 def _layer_norm_rows_any(xp, x, weight, bias, eps):

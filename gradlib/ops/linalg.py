@@ -122,7 +122,7 @@ def check_dims(A: Tensor) -> None:
 @linalg("norm")
 def norm(A, ord=None, dim=None, keepdim=False, *, out=None, dtype=None):
     """A vector norm (one dim, or no `ord`) or a matrix norm (two dims or a 2-dim tensor) of order `ord`."""
-    if isinstance(dim, (tuple, list)) and ord is not None and len(dim) not in (1, 2):
+    if isinstance(dim, (tuple, list)) and len(dim) not in (1, 2):
         raise RuntimeError(
             f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dim)}"
         )

@@ -25,7 +25,7 @@ def _minor(xp, one) -> int:
     """The order of the first leading minor of a matrix that is not positive-definite; 0 if there is none."""
     for k in range(1, one.shape[0] + 1):
         try:
-            xp.linalg.cholesky(one[:k, :k])
+            xp.checked_linalg.cholesky(one[:k, :k])
         except SingularError:
             return k
     return 0
@@ -48,7 +48,7 @@ def _not_positive(xp, A, name: str) -> LinAlgError:
 
 def _cholesky(xp, self):
     try:
-        return xp.linalg.cholesky(self)
+        return xp.checked_linalg.cholesky(self)
     except SingularError:
         raise _not_positive(xp, self, "linalg.cholesky") from None
 

@@ -136,7 +136,7 @@ def _eigh_jvp(F, self_t, result0, result1):
 
 def _eigh(xp, self, *, uplo):
     try:
-        return tuple(xp.linalg.eigh(self, uplo))
+        return tuple(xp.checked_linalg.eigh(self, uplo))
     except ConvergenceError:
         raise LinAlgError(
             "linalg.eigh: The algorithm failed to converge because the input matrix is ill-conditioned or has too "
@@ -191,7 +191,7 @@ def eigvalsh(A, UPLO="L", *, out=None):
 def _eig(xp, self):
     kind = dtypes.from_np(self.dtype).to_complex().np
     try:
-        L, V = xp.linalg.eig(self)
+        L, V = xp.checked_linalg.eig(self)
     except ConvergenceError:
         if not xp.isfinite(self).all():
             raise RuntimeError(
@@ -243,7 +243,7 @@ def eigvals(A, *, out=None):
 
 def _svd(xp, self, *, full):
     try:
-        return tuple(xp.linalg.svd(self, full))
+        return tuple(xp.checked_linalg.svd(self, full))
     except ConvergenceError:
         why = (
             "is ill-conditioned or has too many repeated singular values"

@@ -51,6 +51,9 @@ def _lu_factor(xp, self, *, pivot):
 
 def _eliminate(xp, A, pivots, start: int, stop: int, pivot: bool) -> None:
     """Elimination of the columns `start` to `stop`, in place."""
+    if A.shape[0] == 1 and xp.name == "numpy":
+        _eliminate_one(xp, A[0], pivots[0], start, stop, pivot)
+        return
     every = xp.arange(A.shape[0])
     for j in range(start, stop):
         if pivot:
@@ -68,9 +71,40 @@ def _eliminate(xp, A, pivots, start: int, stop: int, pivot: bool) -> None:
         A[:, j + 1 :, j + 1 : stop] -= A[:, j + 1 :, j, None] * A[:, j, None, j + 1 : stop]
 
 
+def _eliminate_one(xp, A, pivots, start: int, stop: int, pivot: bool) -> None:
+    """`_eliminate` of a single matrix: on the panel turned into rows; the rows of `A` are exchanged once, at the end."""
+    panel = A[start:, start:stop].T.copy()
+    width, is_complex = stop - start, A.dtype.kind == "c"
+    order = list(range(panel.shape[1]))
+    for j in range(width):
+        column = panel[j, j:]
+        if pivot:
+            size = xp.abs(column.real) + xp.abs(column.imag) if is_complex else xp.abs(column)
+            p = j + int(size.argmax())
+            pivots[start + j] = start + p + 1
+            if p != j:
+                order[j], order[p] = order[p], order[j]
+                entries = panel[:, j].copy()
+                panel[:, j] = panel[:, p]
+                panel[:, p] = entries
+        head = column[0]
+        if head != 0:
+            column[1:] /= head
+        if j + 1 < width:
+            panel[j + 1 :, j + 1 :] -= xp.multiply.outer(panel[j + 1 :, j], column[1:])
+    if pivot:
+        A[start:] = A[start:][order]
+    A[start:, start:stop] = panel.T
+
+
 def _permutation(xp, pivots, m: int):
     """Row i of the permuted matrix is row perm[i] of the original."""
     flat = pivots.reshape(math.prod(pivots.shape[:-1]), pivots.shape[-1])
+    if xp.name == "numpy" and flat.shape[0] == 1:
+        rows = list(range(m))
+        for j, p in enumerate(flat[0].tolist()):
+            rows[j], rows[p - 1] = rows[p - 1], rows[j]
+        return xp.asarray(rows, dtype=xp.intp).reshape(*pivots.shape[:-1], m)
     perm = xp.broadcast_to(xp.arange(m), (flat.shape[0], m)).copy()
     every = xp.arange(flat.shape[0])
     for j in range(flat.shape[1]):

@@ -154,14 +154,19 @@ def _zero_pivot(xp, A) -> int:
     return A.shape[0]
 
 
+def _column_major(xp, matrices):
+    """The same matrices with their columns in one piece, as LAPACK leaves them."""
+    return xp.swapaxes(xp.ascontiguousarray(xp.swapaxes(matrices, -1, -2)), -1, -2)
+
+
 def _inv(xp, self):
     try:
-        return xp.linalg.inv(self)
+        return _column_major(xp, xp.checked_linalg.inv(self))
     except SingularError:
         flat = flat_batch(self)
         for i, one in enumerate(flat):
             try:
-                xp.linalg.inv(one)
+                xp.checked_linalg.inv(one)
             except SingularError:
                 where = f"(Batch element {i}): " if self.ndim > 2 else ""
                 raise LinAlgError(
@@ -220,7 +225,7 @@ def inv_ex(A, *, check_errors=False, out=None):
 
 def _pivot_or_zero(xp, one) -> int:
     try:
-        xp.linalg.inv(one)
+        xp.checked_linalg.inv(one)
     except SingularError:
         return _zero_pivot(xp, one)
     return 0
@@ -228,7 +233,7 @@ def _pivot_or_zero(xp, one) -> int:
 
 def _solve(xp, A, B):
     try:
-        return xp.linalg.solve(A, B)
+        return _column_major(xp, xp.checked_linalg.solve(A, B))
     except SingularError:
         where = ""
         if A.ndim > 2:

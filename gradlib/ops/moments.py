@@ -103,8 +103,8 @@ def _moment_samples(t):
     ]  # fmt: skip
 
 
-var_op = declare("var", _var, self=_var_self, complex=True, samples=_moment_samples)
-std_op = declare("std", _std, self=_std_self, complex=True, samples=_moment_samples)
+var_op = declare("var", _var, row_major=True, self=_var_self, complex=True, samples=_moment_samples)
+std_op = declare("std", _std, row_major=True, self=_std_self, complex=True, samples=_moment_samples)
 var_mean_op = declare(
     "var_mean",
     _with_mean(False),

@@ -57,10 +57,10 @@ def _vector_norm(xp, self, *, ord, dim, keepdim):
 @formula_function()
 def norm_gradient(F, g, self, result, ord, dim, keepdim):
     """The gradient of a vector norm: the one of least size (0 at 0) where the norm is not differentiable."""
+    if ord == 0:
+        return None
     shape = self.shape
     g, norm = F.keep_dims(g, shape, dim, keepdim), F.keep_dims(result, shape, dim, keepdim)
-    if ord == 0:
-        return F.zeros_like(self)
     if ord == 1:
         return F.sgn(self) * g
     if ord == 2:
@@ -75,7 +75,7 @@ def norm_gradient(F, g, self, result, ord, dim, keepdim):
 
 
 vector_norm_op = declare(
-    "vector_norm", _vector_norm, node="LinalgVectorNormBackward0", complex=True,
+    "vector_norm", _vector_norm, row_major=True, node="LinalgVectorNormBackward0", complex=True,
     self=lambda F, g, self, result, ord, dim, keepdim: F.norm_gradient(g, self, result, ord, dim, keepdim),
     samples=lambda t: [
         (t(3, 4), 2, (), False), (t(3, 4), 2, (1,), True), (t(3, 4), 1, (0,), False), (t(2, 3, 2), 3, (0, 2), False),
@@ -253,6 +253,8 @@ def cdist_gradient(F, g, x1, x2, result, p):
         weight = F.where(zero, 0, g / F.where(zero, 1, result))
         total = F.sum(weight, (weight.ndim - 1,), True)
         return F.sum_to_size(total * x1 - F.matmul(weight, x2), shape)
+    if p == 0:
+        return F.zeros_like(x1)
     n = g.ndim
     difference = F.unsqueeze(x1, x1.ndim - 1) - F.unsqueeze(x2, x2.ndim - 2)
     part = F.norm_gradient(g, difference, result, p, (n,), False)

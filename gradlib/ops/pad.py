@@ -6,19 +6,26 @@ from functools import lru_cache
 
 import numpy as np
 
+from ..core.layout import channels_last, empty_in, has_layout
 from ..core.op import declare
 from ..core.tensor import Tensor
 from .expose import function
 
 
 def _pad_constant(xp, self, *, pads, value):
-    """pads: (before, after) for each dimension; negative ones cut."""
+    """pads: (before, after) for each dimension; negative ones cut. Channels stay last where they are."""
+    if not any([a or b for a, b in pads]):
+        return self.copy(order="K")
     shape = tuple(n + a + b for n, (a, b) in zip(self.shape, pads, strict=True))
     inside, source = [], []
     for n, (a, b) in zip(self.shape, pads, strict=True):
         inside.append(slice(max(a, 0), max(a, 0) + max(n + min(a, 0) + min(b, 0), 0)))
         source.append(slice(max(-a, 0), n + min(b, 0)))
-    out = xp.zeros(shape, self.dtype) if value == 0 else xp.full(shape, value, self.dtype)
+    if self.ndim == 4 and not self.flags.c_contiguous and has_layout(self, channels_last):
+        out = empty_in(xp, shape, self.dtype, channels_last)
+        out[...] = value
+    else:
+        out = xp.zeros(shape, self.dtype) if value == 0 else xp.full(shape, value, self.dtype)
     out[tuple(inside)] = self[tuple(source)]
     return out
 

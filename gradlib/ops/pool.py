@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 from ..core.op import declare
 from ._blocks import is_half, kind_name, raw
@@ -221,6 +222,14 @@ def pool_input(input, n: int, name: str):
 
 def checked(name: str, n: int, space, kernel_size, stride, padding, dilation, ceil_mode) -> tuple:
     """The geometry as tuples; RuntimeError where it makes no sense."""
+    how = (name, n, space, kernel_size, stride, padding, dilation, ceil_mode)
+    try:
+        return _known(*how)
+    except TypeError:  # a list, which cannot be looked up
+        return _checked(*how)
+
+
+def _checked(name: str, n: int, space, kernel_size, stride, padding, dilation, ceil_mode) -> tuple:
     kernel = pool_tuple(kernel_size, n, "kernel_size", name)
     stride = (
         kernel
@@ -259,6 +268,9 @@ def checked(name: str, n: int, space, kernel_size, stride, padding, dilation, ce
             "size is too small"
         )
     return kernel, stride, padding, dilation, bool(ceil_mode)
+
+
+_known = lru_cache(maxsize=256, typed=True)(_checked)
 
 
 def _sizes(name: str, values) -> str:

@@ -171,7 +171,7 @@ def _cross(xp, self, other, *, dim):
 
 
 cross_op = declare(
-    "linalg_cross", _cross, jvp="multilinear", complex=True, node="LinalgCrossBackward0",
+    "linalg_cross", _cross, row_major=True, jvp="multilinear", complex=True, node="LinalgCrossBackward0",
     self=lambda F, g, other, self_shape, dim: F.sum_to_size(F.linalg_cross(other.conjugate(), g, dim), self_shape),
     other=lambda F, g, self, other_shape, dim: F.sum_to_size(F.linalg_cross(g, self.conjugate(), dim), other_shape),
     samples=lambda t: [(t(2, 3), t(2, 3), 1), (t(3, 2), t(3, 1), 0), (t(0, 3), t(0, 3), 1)],

@@ -34,6 +34,8 @@ def _refuse(name: str, d: np.dtype, kinds: str) -> None:
         raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{kind}'")
 
 
+_PLAIN = {int, float}
+
 # -- arange ------------------------------------------------------------------------------------------------------
 
 
@@ -80,6 +82,13 @@ def arange(
         _check_range(start, end, step)
         xp, d, _ = place(dtypes.int64, device)
         return finish(xp.arange(start, end, step, d), requires_grad)
+    if dtype is out is device is None and _PLAIN.issuperset(
+        (start.__class__, end.__class__, step.__class__)
+    ):
+        _check_range(start, end, step)
+        xp, d, _ = place(None, None)
+        values = xp.arange(math.ceil((end - start) / step), dtype=np.float64) * step + start
+        return finish(values.astype(d), requires_grad)
     start, end, step = (
         _end("arange", which, i + 1, v)
         for i, (which, v) in enumerate((("start", start), ("end", end), ("step", step)))
@@ -118,6 +127,14 @@ def _bounds(name: str, start, end, steps, dtype, device, out) -> tuple:
                 f"{name} only supports 0-dimensional start and end tensors, but got {which} with {v._array.ndim} "
                 "dimension(s)."
             )
+    if (
+        steps.__class__ is int
+        and steps >= 0
+        and dtype is device is out is None
+        and start.__class__ in _PLAIN
+        and end.__class__ in _PLAIN
+    ):
+        return (*place(None, None)[:2], start, end, steps)
     start, end = _end(name, "start", 1, start), _end(name, "end", 2, end)
     try:
         steps = operator.index(steps)
@@ -148,10 +165,15 @@ def _grid(xp, d, start, end, steps: int):
     """Evenly spaced numbers, counted from the nearer end: symmetric, and exact at both."""
     wide = d if d.kind in "fcV" else np.dtype(np.float64)
     start, end = (np.asarray(v, wide)[()] for v in (start, end))
-    step = (end - start) / max(steps - 1, 1)
-    place = xp.arange(steps)
-    up, down = place.astype(wide) * step + start, end - (steps - 1 - place).astype(wide) * step
-    return xp.where(place < steps // 2, up, down) if steps > 1 else xp.full(steps, start, wide)
+    if steps < 2:
+        return xp.full(steps, start, wide)
+    half = steps // 2
+    out = xp.arange(steps).astype(wide)
+    late = out[: steps - half][::-1] * ((end - start) / (steps - 1))
+    out *= (end - start) / (steps - 1)
+    out += start
+    out[half:] = end - late
+    return out
 
 
 @function("linspace")

@@ -167,7 +167,7 @@ sum_all = declare(
     samples=lambda t: [(t(3, 4),), (t(),), (t(0, 3),)],
 )  # fmt: skip
 sum_dim = declare(
-    "sum", _sum, node="SumBackward1", jvp="linear", complex=True,
+    "sum", _sum, row_major=True, node="SumBackward1", jvp="linear", complex=True,
     self=lambda F, g, self_shape, dim, keepdim: F.spread(g, self_shape, dim, keepdim),
     samples=lambda t: [
         (t(3, 4), (1,), False), (t(3, 4), (0,), True), (t(2, 3, 4), (0, 2), False), (t(), (), True), (t(0, 3), (0,),
@@ -180,7 +180,7 @@ mean_all = declare(
     samples=lambda t: [(t(3, 4),), (t(),)],
 )  # fmt: skip
 mean_dim = declare(
-    "mean", _mean, node="MeanBackward1", jvp="linear", complex=True,
+    "mean", _mean, row_major=True, node="MeanBackward1", jvp="linear", complex=True,
     self=lambda F, g, self_shape, dim, keepdim: F.spread(g / (count(self_shape, dim) or 1), self_shape, dim, keepdim),
     samples=lambda t: [
         (t(3, 4), (1,), False), (t(3, 4), (0,), True), (t(2, 3, 4), (0, 2), False), (t(), (), True), (t(3, 0), (0,),
@@ -243,7 +243,7 @@ def _nansum(xp, self, *, dim, keepdim):
 
 
 nansum_op = declare(
-    "nansum", _nansum,
+    "nansum", _nansum, row_major=True,
     self=lambda F, g, self, dim, keepdim: F.where(F.isnan(self), 0, F.spread(g, self.shape, dim, keepdim)),
     jvp=lambda F, self, self_t, dim, keepdim: F.sum(F.where(F.isnan(self), 0, self_t), dim, keepdim),
     samples=lambda t: [(t(3, 4), (1,), False), (t(2, 3), (), True), (t(), (), False), (t(0, 3), (0,), False)],
@@ -345,7 +345,7 @@ prod_all = declare(
     self=_prod_all_self, samples=lambda t: [(t(5),), (t(2, 3),), (t(),), (t(0),)],
 )  # fmt: skip
 prod_dim = declare(
-    "prod", _prod, node="ProdBackward1", complex=True, self=_prod_self,
+    "prod", _prod, node="ProdBackward1", row_major=True, complex=True, self=_prod_self,
     samples=lambda t: [(t(3, 4), (1,), False), (t(2, 3, 2), (1,), True), (t(), (), False), (t(2, 0), (1,), False),
     (t(3, 1), (1,), False)],
 )  # fmt: skip
@@ -385,6 +385,7 @@ all_op, any_op = (
     declare(
         name,
         _logical_kernel(name),
+        row_major=True,
         nondifferentiable="bool",
         samples=lambda t: [(t(3, 4), (1,), False), (t(2, 3), (), True), (t(0, 3), (0,), False)],
     )
@@ -460,7 +461,7 @@ def _logsumexp(xp, self, *, dim, keepdim):
 
 
 logsumexp_op = declare(
-    "logsumexp", _logsumexp, promote="float", complex=True,
+    "logsumexp", _logsumexp, row_major=True, promote="float", complex=True,
     self=lambda F, g, self, result, dim, keepdim: F.keep_dims(g, self.shape, dim, keepdim)
     * F.exp(self - F.keep_dims(result, self.shape, dim, keepdim)).conjugate(),
     samples=lambda t: [(t(3, 4), (1,), False), (t(2, 3, 4), (0, 2), True), (t(), (), False), (t(0, 3), (1,), False)],

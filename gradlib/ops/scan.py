@@ -5,17 +5,18 @@ from __future__ import annotations
 import operator
 
 from .. import return_types
-from ..core import dtypes
+from ..core import dtypes, errors
 from ..core.formulas import formula_function
 from ..core.inplace import inplace
 from ..core.op import Op, declare
 from ..core.tensor import Tensor, wrap_dim
-from .expose import PUBLIC, function, method, need_tensor, write_out
-from .extrema import grid
+from .expose import PUBLIC, c_type, function, method, need_tensor, write_out
 from .reduce import result_dtype
+from .scatter import places
 from .transcendental import logaddexp_kernel
 
 I8 = dtypes.int64.np
+SLICE, LARGE = 64, 512  # elements from which a slice and an array are long
 
 
 def backwards(ndim: int, dim: int) -> tuple:
@@ -34,8 +35,22 @@ def accumulate(xp, ufunc: str, x, dim: int):
     if d.kind in "iub":
         return getattr(xp, ufunc).accumulate(x, dim, I8)
     wide = xp.wide(x)
-    out = getattr(xp, ufunc).accumulate(wide, dim)
+    out = _accumulate(xp, ufunc, wide, dim)
     return out if wide is x else out.astype(d)
+
+
+def _accumulate(xp, ufunc: str, x, dim: int):
+    """The ufunc's ``accumulate``; over long slices one call for each is quicker than NumPy's own."""
+    step = getattr(xp, ufunc)
+    if dim == x.ndim - 1 or xp.name != "numpy" or x.size < SLICE * x.shape[dim] or not x.size:
+        return step.accumulate(x, dim)
+    out = xp.empty(x.shape, x.dtype)
+    into, slices = xp.moveaxis(out, dim, 0), xp.moveaxis(x, dim, 0)
+    total = into[0]
+    total[...] = slices[0]
+    for i in range(1, len(slices)):
+        total = step(total, slices[i], out=into[i])
+    return out
 
 
 def _cumsum_back(xp, self, *, dim):
@@ -55,7 +70,7 @@ _SAMPLES = lambda t: [
 ]
 cumsum_op = declare(
     "cumsum", lambda xp, self, *, dim: accumulate(xp, "add", self, dim), jvp="linear", complex=True, samples=_SAMPLES,
-    self=lambda F, g, dim: F.cumsum_back(g, dim),
+    row_major=True, self=lambda F, g, dim: F.cumsum_back(g, dim),
 )  # fmt: skip
 cumsum_back_op = declare(
     "cumsum_back", _cumsum_back, jvp="linear", complex=True, node="FlipBackward0", samples=_SAMPLES,
@@ -98,7 +113,7 @@ def cumprod_gradient(F, g, x, dim):
 
 
 cumprod_op = declare(
-    "cumprod", lambda xp, self, *, dim: accumulate(xp, "multiply", self, dim), complex=True, samples=_SAMPLES,
+    "cumprod", lambda xp, self, *, dim: accumulate(xp, "multiply", self, dim), row_major=True, complex=True, samples=_SAMPLES,
     self=lambda F, g, self, dim: F.cumprod_gradient(g, self.conjugate(), dim),
 )  # fmt: skip
 
@@ -141,7 +156,7 @@ def _logcumsumexp(xp, self, *, dim):
 
 
 logcumsumexp_op = declare(
-    "logcumsumexp", _logcumsumexp, samples=_SAMPLES, complex=True,
+    "logcumsumexp", _logcumsumexp, row_major=True, samples=_SAMPLES, complex=True,
     self=lambda F, g, self, dim: F.logcumsumexp_gradient(g, self, dim),
 )  # fmt: skip
 
@@ -150,15 +165,13 @@ logcumsumexp_op = declare(
 
 
 def _take_along(xp, self, indices, *, dim):
-    return self[grid(xp, indices, dim)] if self.ndim else self.copy()
+    return self.reshape(-1).take(places(xp, indices, self.shape, dim)) if self.ndim else self.copy()
 
 
 def _add_along(xp, self, indices, *, dim):
-    out = xp.zeros(self.shape, self.dtype)
     if not self.ndim:
         return self.copy()
-    xp.add.at(out, grid(xp, indices, dim), self)
-    return out
+    return xp.sum_at(self.shape, places(xp, indices, self.shape, dim), self)
 
 
 def _same_samples(t):
@@ -185,10 +198,15 @@ def _running_index(ufunc: str):
             return xp.zeros((), I8)
         if not self.size:
             return xp.zeros(self.shape, I8)
-        best = getattr(xp, ufunc).accumulate(self, dim)
+        best = _accumulate(xp, ufunc, self, dim)
         own = (self == best) | (self != self)
-        places = xp.arange(self.shape[dim]).reshape((-1, *(1,) * (self.ndim - dim - 1)))
-        return xp.maximum.accumulate(xp.where(own, places, 0), dim)
+        if dim == self.ndim - 1 and own.size >= LARGE and xp.name == "numpy":
+            # each place stands until the next one
+            spots = xp.flatnonzero(own)
+            found = xp.repeat(spots % self.shape[dim], xp.diff(spots, append=self.size))
+            return found.reshape(self.shape)
+        steps = xp.arange(self.shape[dim]).reshape((-1, *(1,) * (self.ndim - dim - 1)))
+        return _accumulate(xp, "maximum", xp.where(own, steps, 0), dim)
 
     return forward
 
@@ -210,11 +228,12 @@ def _running(name: str, ufunc: str, result_type) -> None:
     find = declare(
         name + "_index",
         _running_index(ufunc),
+        row_major=True,
         nondifferentiable="integer",
         samples=lambda t: [(t(3, 4), 1), (t(), 0)],
     )
     take = declare(
-        name, _take_along, promote="free", samples=_same_samples,
+        name, _take_along, promote="free", row_major=True, samples=_same_samples,
         self=lambda F, g, indices, dim: F.add_same(g, indices, dim),
         jvp=lambda F, self_t, indices, dim: F.take_same(self_t, indices, dim),
     )  # fmt: skip
@@ -249,13 +268,18 @@ def _publish(op: Op, text: str) -> None:
             raise need_tensor(op.name, input)
         x, dtype = result_dtype(input, dtype, out)
         result = op.call(x, wrap_dim(_required(op.name, dim, axis), x.ndim))
-        if out is not None and out.dtype is dtypes.bool_ and x.ndim:
+        if dtype is dtypes.bool_ and x.ndim:
             raise NotImplementedError(f"\"{op.name}_out_cpu\" not implemented for 'Bool'")
         if dtype is not None and dtype is not result.dtype:
             result = result.to(dtype)
         return result if out is None else write_out(out, result)
 
     def call_inplace(self, dim, *, dtype=None):
+        if dtype is not None and dtype is not self.dtype:
+            raise RuntimeError(
+                f"Bad in-place call: input tensor dtype {c_type(self)} and output tensor dtype "
+                f"{errors.C_TYPES.get(dtype.name, dtype.name)} should match"
+            )
         return inplace(op, self, (), (wrap_dim(operator.index(dim), self.ndim),))
 
     call.__name__ = call.__qualname__ = op.name
@@ -307,6 +331,10 @@ def _widths(y: Tensor, x, dx, dim: int):
 
 
 def _areas(y: Tensor, x, dx, dim: int):
+    if y.dtype is dtypes.bool_:
+        raise RuntimeError(
+            "trapezoid: received a bool input for `y`, but bool is not supported; convert it to an integer dtype"
+        )
     n = y.shape[dim]
     return (y.narrow(dim, 1, n - 1) + y.narrow(dim, 0, n - 1)) * _widths(y, x, dx, dim) / 2.0
 
@@ -347,13 +375,13 @@ def _derivative(y: Tensor, d: int, h, edge_order: int) -> Tensor:
         middle = (at(2, n - 2) - at(0, n - 2)) / (2 * h)
         ends = ((h, h), (h, h))
     edges = []
-    for (near, far), sign, places in zip(ends, (1, -1), ((0, 1, 2), (n - 1, n - 2, n - 3))):
-        a, b = at(places[0], 1), at(places[1], 1)
+    for (near, far), sign, corners in zip(ends, (1, -1), ((0, 1, 2), (n - 1, n - 2, n - 3))):
+        a, b = at(corners[0], 1), at(corners[1], 1)
         if edge_order == 1:
             edges.append((b - a) / near * sign)
             continue
         whole = near + far
-        c = at(places[2], 1)
+        c = at(corners[2], 1)
         slope = (
             -(near + whole) / (near * whole) * a
             + whole / (near * far) * b

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core import errors
 from ..core.formulas import formula_function
-from ..core.geometry import owner
+from ..core.geometry import extent, owner
 from ..core.op import REGISTRY, declare
 from ..core.tensor import Tensor, wrap_dim
 from .dims import relabel
@@ -302,12 +302,24 @@ def _strided_attrs(x: Tensor, size, stride, storage_offset) -> tuple:
             f"as_strided: Negative strides are not supported at the moment, got strides: {errors.size(stride)}"
         )
     own = x.storage_offset()
-    return x.stride(), size, stride, (own if storage_offset is None else storage_offset) - own
+    offset = (own if storage_offset is None else storage_offset) - own
+    if x.is_cuda and 0 not in size and not _inside(x, size, stride, own + offset):
+        raise _outside(x, size, stride, offset)  # NumPy refuses it by itself
+    return x.stride(), size, stride, offset
+
+
+def _needed(size, stride, start: int) -> int:
+    return start + 1 + sum([(n - 1) * s for n, s in zip(size, stride)])
+
+
+def _inside(x: Tensor, size, stride, start: int) -> bool:
+    room = extent(x._array)[1] // x._array.itemsize
+    return start >= 0 and _needed(size, stride, start) <= room
 
 
 def _outside(x: Tensor, size, stride, offset: int) -> RuntimeError:
     start = x.storage_offset() + offset
-    need = start + 1 + sum([(n - 1) * s for n, s in zip(size, stride)])
+    need = _needed(size, stride, start)
     item = x._array.itemsize
     return RuntimeError(
         f"setStorage: sizes {errors.size(size)}, strides {errors.size(stride)}, storage offset {start}, and itemsize "

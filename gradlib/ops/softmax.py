@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 
 import numpy as np
 
 from ..core.op import declare
 from ..core.tensor import Tensor, wrap_dim
-from ._blocks import floating
+from ._blocks import floating, kind_name
 from .expose import function, write_out
 
 ROWS = 1 << 15  # elements of a block of rows
@@ -102,7 +103,17 @@ def by_rows(block, dim: int, *arrays):
     return out.reshape(shape)
 
 
-@floating
+def _refused(name: str, array, *, dim: int):
+    """What is neither float nor half: nothing to do if empty, else NotImplementedError."""
+    if not array.size:
+        return array.copy()
+    last = "_lastdim" if dim >= array.ndim - 1 else ""
+    raise NotImplementedError(
+        f"\"{name}{last}_kernel_impl\" not implemented for '{kind_name(array)}'"
+    )
+
+
+@partial(floating, otherwise=partial(_refused, "softmax"))
 def _softmax(xp, self, *, dim):
     if self.ndim and self.size and xp.name == "numpy":
         return by_rows(_softmax_block, dim, self)
@@ -115,7 +126,7 @@ def _softmax(xp, self, *, dim):
     return out
 
 
-@floating
+@partial(floating, otherwise=partial(_refused, "log_softmax"))
 def _log_softmax(xp, self, *, dim):
     if self.ndim and self.size and xp.name == "numpy":
         return by_rows(_log_softmax_block, dim, self)

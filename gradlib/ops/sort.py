@@ -10,8 +10,11 @@ import operator
 import numpy as np
 
 from .. import return_types
+from ..core.layout import in_order
 from ..core.op import Op, declare
 from ..core.tensor import Tensor, wrap_dim
+from ._blocks import missing
+from ._sorting import LARGE, digit_argsort, top_places
 from .expose import function, refuse_overlap, write_out, write_same
 from .scatter import places
 from .slicing import at
@@ -26,6 +29,10 @@ def _argsort(xp, self, *, dim, descending):
     if not self.ndim:
         return xp.zeros((), I8)
     self = xp.wide(self)
+    if self.size >= LARGE and xp.name == "numpy":
+        order = digit_argsort(self, dim, descending)
+        if order is not None:
+            return order
     if not descending:
         return xp.argsort(self, axis=dim, kind="stable")
     back = at(dim, slice(None, None, -1))
@@ -40,6 +47,11 @@ def _topk_index(xp, self, *, k, dim, largest, sorted):
     if 4 * k >= n or n < 64:
         order = _argsort(xp, wide, dim=dim, descending=largest)
         return xp.ascontiguousarray(order[at(dim, slice(0, k))])
+    if k and 16 * k <= n and n >= LARGE and xp.name == "numpy":
+        moved = np.ascontiguousarray(np.moveaxis(wide, dim, -1))
+        found = top_places(moved.reshape(-1, n), k, largest)
+        if found is not None:
+            return np.ascontiguousarray(np.moveaxis(found.reshape(*moved.shape[:-1], k), -1, dim))
     part = xp.argpartition(wide, n - k if largest else k - 1, axis=dim)
     part = part[at(dim, slice(n - k, None) if largest else slice(0, k))]
     part = xp.sort(part, axis=dim)
@@ -55,8 +67,19 @@ def _kth_index(xp, self, *, k, dim):
     return xp.ascontiguousarray(order[at(dim, slice(k - 1, k))])
 
 
+def _argsort_like(xp, self, *, dim, descending):
+    """`_argsort` with the order of strides of `self`, as that of the sorted values."""
+    index = _argsort(xp, self, dim=dim, descending=descending)
+    return index if self.flags.c_contiguous else in_order(xp, index, (self,))
+
+
+def _sorted(xp, self, index, *, dim):
+    values = self.reshape(-1).take(places(xp, index, self.shape, dim))
+    return values if self.flags.c_contiguous else in_order(xp, values, (self,))
+
+
 argsort_op = declare(
-    "argsort", _argsort, nondifferentiable="indices",
+    "argsort", _argsort_like, nondifferentiable="indices",
     samples=lambda t: [(t(3, 4), 1, False), (t(3, 4), 0, True), (t(), 0, False), (t(0, 2), 0, False)],
 )  # fmt: skip
 topk_index_op = declare(
@@ -70,17 +93,21 @@ kth_index_op = declare(
 )  # fmt: skip
 
 
-def _taking(name: str) -> Op:
+def _gathered(xp, self, index, *, dim):
+    return self.reshape(-1).take(places(xp, index, self.shape, dim))
+
+
+def _taking(name: str, kernel=_gathered) -> Op:
     """The op `name` that gathers the values at indices found before."""
     return declare(
-        name, lambda xp, self, index, *, dim: self.reshape(-1).take(places(xp, index, self.shape, dim)), promote="free",
+        name, kernel, promote="free",
         jvp="linear", self=lambda F, g, index, self_shape, dim: F.gather_backward(g, index, self_shape, dim),
         samples=lambda t: [(t(3, 4), Tensor._make(np.array([[2, 0, 1, 1]])), 0),
             (t(), Tensor._make(np.zeros((), I8)), 0)],
     )  # fmt: skip
 
 
-sort_op, topk_op, kthvalue_op = _taking("sort"), _taking("topk"), _taking("kthvalue")
+sort_op, topk_op, kthvalue_op = _taking("sort", _sorted), _taking("topk"), _taking("kthvalue")
 
 
 # -- sort --------------------------------------------------------------------------------------------------------
@@ -120,10 +147,10 @@ def _dim(name: str, dim, input: Tensor) -> int:
 
 
 @function("argsort", method=True)
-def argsort(input, dim=-1, descending=False, stable=False):
+def argsort(input, dim=-1, descending=False, stable=False, *, out=None):
     """The indices that sort `input` along `dim`."""
     _refuse_complex(input)
-    return argsort_op.call(input, _dim("argsort", dim, input), bool(descending))
+    return write_same(out, argsort_op.call(input, _dim("argsort", dim, input), bool(descending)))
 
 
 @function("msort", method=True)
@@ -240,14 +267,14 @@ def _int64():
     return dtypes.int64
 
 
-unique_op = declare("unique", _unique, n_out=3, nondifferentiable="sets", samples=_set_samples)
-unique_consecutive_op = declare(
-    "unique_consecutive",
-    _unique_consecutive,
-    n_out=3,
-    nondifferentiable="sets",
+unique_op = declare(
+    "unique", _unique, n_out=3, nondifferentiable=(1, 2), node="Unique2Backward0", self=missing("_unique2"),
     samples=_set_samples,
-)
+)  # fmt: skip
+unique_consecutive_op = declare(
+    "unique_consecutive", _unique_consecutive, n_out=3, nondifferentiable=(1, 2), self=missing("unique_consecutive"),
+    samples=_set_samples,
+)  # fmt: skip
 
 
 def _check_slices(input: Tensor, dim: int) -> None:

@@ -13,6 +13,7 @@ from .pointwise import pointwise, unary
 
 # -- kernels -----------------------------------------------------------------------------------------------------------
 
+EULER = 0.57721566490153286061
 # B(2k) / (2k (2k - 1)): Stirling's series of log gamma
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
 # B(2k) / 2k: the asymptotic series of digamma
@@ -325,6 +326,15 @@ def _fraction_above(xp, a, x):
     return h * xp.exp(a * xp.log(x) - x - lgamma_kernel(xp, a))
 
 
+def _exponential_integral(xp, x):
+    """E1(x) = gamma(0, x) for 0 < x <= 1, by its power series (DLMF 6.6.2)."""
+    total, term = -EULER - xp.log(x), xp.ones_like(x)
+    for k in range(1, 22):
+        term = term * (-x / k)
+        total = total - term / k
+    return total
+
+
 def _igamma(xp, a, x, upper: bool):
     a, x = xp.broadcast_arrays(xp.asarray(a), xp.asarray(x))
     inside = (a > 0) & (x > 0) & xp.isfinite(a) & xp.isfinite(x)
@@ -333,6 +343,9 @@ def _igamma(xp, a, x, upper: bool):
     p = _terms_below(xp, sa, xp.where(low, sx, 0.5))
     q = _fraction_above(xp, sa, xp.where(low, sa + 2, sx))
     value = xp.where(low, 1 - p, q) if upper else xp.where(low, p, 1 - q)
+    tiny = inside & low & (a < 1e-10)
+    if upper and xp.may(tiny):  # 1 - p is all cancellation
+        value = xp.where(tiny, sa * _exponential_integral(xp, xp.where(tiny, sx, 1.0)), value)
     at_zero, at_infinity = (1.0, 0.0) if upper else (0.0, 1.0)
     value = xp.where(xp.isposinf(x), at_infinity, xp.where(x == 0, at_zero, value))
     value = xp.where(

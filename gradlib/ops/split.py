@@ -141,6 +141,8 @@ def unsafe_split(tensor, split_size, dim=0):
 def split_with_sizes(input, split_sizes, dim=0):
     """Pieces of the given lengths along `dim`; RuntimeError if they do not add up to its size."""
     shape = input._array.shape
+    if not shape:
+        raise RuntimeError("split expects at least a 1-dimensional tensor")
     dim = wrap_dim(dim, len(shape))
     sizes = tuple([operator.index(n) for n in split_sizes])
     if any(n < 0 for n in sizes):

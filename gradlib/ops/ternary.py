@@ -10,7 +10,7 @@ from ..core.inplace import inplace
 from ..core.op import declare
 from ..core.tensor import Tensor
 from ._blocks import kind_name
-from .expose import function, method, need_tensor, write_out
+from .expose import function, legacy, method, need_tensor, write_out
 
 # -- input + value * (tensor1 times or over tensor2) --------------------------------------------------------------
 
@@ -72,6 +72,14 @@ def _three(name: str, *args) -> None:
             raise need_tensor(name, a, label, i + 1)
 
 
+def _legacy(name: str, *args) -> tuple[list, list]:
+    """``addcmul(input, value, tensor1, tensor2)``: ([input, tensor1, tensor2], [value])."""
+    tensors, factors = legacy(name, args, {"value": 1})
+    if len(tensors) != 3:
+        raise TypeError(f"{name}() takes 3 tensors, but {len(tensors)} were given")
+    return tensors, factors
+
+
 def _check_division(tensor1, tensor2) -> None:
     if max(tensor1.dtype.category, tensor2.dtype.category) < dtypes.FLOATING:
         raise RuntimeError(
@@ -81,16 +89,20 @@ def _check_division(tensor1, tensor2) -> None:
 
 
 @function("addcmul", method=True)
-def addcmul(input, tensor1, tensor2, *, value=1, out=None):
+def addcmul(input, tensor1, tensor2, *more, value=1, out=None):
     """``input + value * tensor1 * tensor2``, with broadcasting."""
+    if more:
+        (input, tensor1, tensor2), (value,) = _legacy("addcmul", input, tensor1, tensor2, *more)
     _three("addcmul", input, tensor1, tensor2)
     value = _factor(value, input, tensor1, tensor2)
     return write_out(out, addcmul_op.call(input, tensor1, tensor2, value))
 
 
 @function("addcdiv", method=True)
-def addcdiv(input, tensor1, tensor2, *, value=1, out=None):
+def addcdiv(input, tensor1, tensor2, *more, value=1, out=None):
     """``input + value * tensor1 / tensor2``, with broadcasting; integer quotients are refused."""
+    if more:
+        (input, tensor1, tensor2), (value,) = _legacy("addcdiv", input, tensor1, tensor2, *more)
     _three("addcdiv", input, tensor1, tensor2)
     _check_division(tensor1, tensor2)
     value = _factor(value, input, tensor1, tensor2)
@@ -98,16 +110,20 @@ def addcdiv(input, tensor1, tensor2, *, value=1, out=None):
 
 
 @method("addcmul_")
-def addcmul_(self, tensor1, tensor2, *, value=1):
+def addcmul_(self, tensor1, tensor2, *more, value=1):
     """In-place version of ``addcmul``."""
+    if more:
+        (self, tensor1, tensor2), (value,) = _legacy("addcmul_", self, tensor1, tensor2, *more)
     _three("addcmul_", self, tensor1, tensor2)
     value = _factor(value, self, tensor1, tensor2)
     return inplace(addcmul_op, self, (tensor1, tensor2), (value,))
 
 
 @method("addcdiv_")
-def addcdiv_(self, tensor1, tensor2, *, value=1):
+def addcdiv_(self, tensor1, tensor2, *more, value=1):
     """In-place version of ``addcdiv``."""
+    if more:
+        (self, tensor1, tensor2), (value,) = _legacy("addcdiv_", self, tensor1, tensor2, *more)
     _three("addcdiv_", self, tensor1, tensor2)
     _check_division(tensor1, tensor2)
     value = _factor(value, self, tensor1, tensor2)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from numpy import ndarray
+
 from ..core.inplace import inplace
 from ..core.modes import FORWARD_AD, NO_GRAD, shared, state
 from ..core.op import Op
@@ -37,8 +39,11 @@ class InPlace:
 
 def quiet(tensor: Tensor, *sources) -> bool:
     """Whether writing to `tensor` concerns no graph, mode or view: then a raw write and `wrote` are enough."""
-    if tensor._ver is INFERENCE or 0 in tensor._array.strides:
+    array = tensor._array
+    if tensor._ver is INFERENCE or 0 in array.strides:
         return False
+    if array.__class__ is not ndarray and shared.cuda is not None and shared.cuda.elsewhere(array):
+        return False  # dispatch makes the device of the tensor current
     if shared.active:
         bits = state.bits
         if bits == NO_GRAD:

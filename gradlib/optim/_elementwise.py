@@ -13,6 +13,7 @@ An optimizer gives one `update` rule on flat raw arrays. It is applied
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from operator import is_
 from types import SimpleNamespace
@@ -120,7 +121,11 @@ class ElementwiseOptimizer(Optimizer):
                 for p in params:
                     before_write(p)
             for batch in plan.batches:
-                batch.run(self, group)
+                if batch.on_cpu:
+                    batch.run(self, group)
+                else:
+                    with _device_of(batch.params[0]):
+                        batch.run(self, group)
             for p in params:
                 bump_version(p)
         self._state_seen = list(self.state.values())
@@ -248,19 +253,22 @@ class Plan:
             state = optimizer.init_state(p, group)
             a = p._array
             if a.dtype.itemsize == 2:
-                self.batches.append(CopiedBatch(optimizer, group, p, np.dtype(np.float32)))
+                with _device_of(p):
+                    self.batches.append(CopiedBatch(optimizer, group, p, np.dtype(np.float32)))
             elif a.size <= PACK_LIMIT and repacks <= MAX_REPACKS:
                 key = (a.dtype, str(p.device), optimizer.phase(p, group))
                 small.setdefault(key, []).append(p)
             else:
-                self.batches.append(_single(optimizer, group, p, state))
+                with _device_of(p):
+                    self.batches.append(_single(optimizer, group, p, state))
         for members in small.values():
-            if len(members) == 1:
-                (p,) = members
-                state = optimizer.init_state(p, group)
-                self.batches.append(_single(optimizer, group, p, state))
-            else:
-                self.batches.append(PackedBatch(optimizer, group, members))
+            with _device_of(members[0]):
+                if len(members) == 1:
+                    (p,) = members
+                    state = optimizer.init_state(p, group)
+                    self.batches.append(_single(optimizer, group, p, state))
+                else:
+                    self.batches.append(PackedBatch(optimizer, group, members))
 
     def fits(self, params: list[Tensor]) -> bool:
         """Whether parameters, their arrays and their state are those of the plan."""
@@ -270,6 +278,13 @@ class Plan:
             and all(map(is_, [p._array for p in params], self.arrays))
             and all(batch.intact() for batch in self.batches)
         )
+
+
+def _device_of(p: Tensor) -> Any:
+    """A context manager in which the device of a parameter is current: kernels run there."""
+    a = p._array
+    there = None if isinstance(a, np.ndarray) else shared.cuda.elsewhere(a)
+    return contextlib.nullcontext() if there is None else there
 
 
 def _single(

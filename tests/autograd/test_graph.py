@@ -196,6 +196,7 @@ def test_nesting_and_threads(x):  # rows: GRAPH-16 GRAPH-17
     assert said == ["inner", "outer"]
 
 
+@pytest.mark.host
 def test_save_on_cpu(x):  # rows: GRAPH-20 GRAPH-21 GRAPH-23
     assert issubclass(graph.save_on_cpu, graph.saved_tensors_hooks)
     for pin in (False, True):

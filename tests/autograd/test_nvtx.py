@@ -483,6 +483,7 @@ def fake_cuda(monkeypatch):
 
 
 # rows: DEV-23
+@pytest.mark.host
 def test_ranges_through_cupy_without_the_package(fake_cuda, monkeypatch, x):
     monkeypatch.setitem(sys.modules, "nvtx", None)
     monkeypatch.setattr(_nvtx, "synchronize", lambda: None)

@@ -162,7 +162,7 @@ def test_device_times():
         end.record()
         gradlib.cat([y, y])
         y[0].expand(5, 5)
-        gradlib.ones(3) + 1
+        gradlib.ones(3, device="cpu") + 1
     events = {e.name: e for e in prof.function_events}
     assert [k.name for k in events["mul"].kernels] == ["mul"]
     assert events["cat"].kernels[0].device == 1 and events["mul"].kernels[0].device == 0
@@ -259,6 +259,7 @@ def test_flops_of_attention():
 
 
 # rows: PROF-10
+@pytest.mark.host
 def test_memory_of_results():
     x = gradlib.ones(4, 4)
     with profiler.profile(profile_memory=True) as prof:
@@ -275,6 +276,7 @@ def test_memory_of_results():
 
 
 # rows: PROF-10
+@pytest.mark.host
 def test_memory_is_released():
     x = gradlib.ones(4, 4)
     with profiler.profile(profile_memory=True) as prof:
@@ -293,6 +295,7 @@ def test_memory_is_released():
 
 
 # rows: PROF-10
+@pytest.mark.host
 def test_memory_of_new_tensors():
     with profiler.profile(profile_memory=True) as prof:
         x = gradlib.ones(4, 4)

@@ -68,6 +68,7 @@ def test_without_pinned_memory(cuda):
 
 
 # rows: GRAPH-21
+@pytest.mark.host
 def test_tensors_on_the_cpu_are_not_copied(cuda):
     x = torch.ones(3, requires_grad=True)
     with save_on_cpu(pin_memory=True):
@@ -190,6 +191,7 @@ def test_retain_graph_and_strides(cuda):
 # -- pinned memory ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.host
 def test_pin_memory(cuda):
     x = torch.arange(4.0)
     assert not x.is_pinned()
@@ -207,6 +209,7 @@ def test_pin_memory(cuda):
         torch.ones(2, device="cuda", pin_memory=True)
 
 
+@pytest.mark.host
 def test_pinned_memory_needs_a_device():
     for make in (lambda: torch.ones(2).pin_memory(), lambda: torch.empty(2, pin_memory=True)):
         with pytest.raises(
@@ -215,6 +218,7 @@ def test_pinned_memory_needs_a_device():
             make()
 
 
+@pytest.mark.host
 def test_copies_that_the_host_does_not_wait_for(lazy_cuda, monkeypatch):
     late = 0
     for seed in range(20):
@@ -232,6 +236,7 @@ def test_copies_that_the_host_does_not_wait_for(lazy_cuda, monkeypatch):
     assert late  # some order shows that nobody waited
 
 
+@pytest.mark.host
 def test_non_blocking_from_pageable_memory_waits(lazy_cuda):
     with lazy_cuda(4):
         x = torch.arange(8.0)
@@ -243,6 +248,7 @@ def test_non_blocking_from_pageable_memory_waits(lazy_cuda):
         assert z.tolist() == y.tolist()
 
 
+@pytest.mark.host
 def test_what_was_copied_does_not_pile_up(cuda):
     x = torch.ones(4).pin_memory()
     for _ in range(1000):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -30,6 +31,7 @@ class Spy:
         return getattr(self.real, name)
 
 
+@pytest.mark.host
 def test_cpu_tensors_run_on_numpy(monkeypatch):
     # rows: DEV-01
     spy, other = Spy(numpy_backend), Spy(None)
@@ -79,6 +81,92 @@ def test_runs_without_cuda_packages():
     assert done.returncode == 0 and done.stdout.strip() == "fine", done.stderr
 
 
+# What CuPy may be like on a machine that cannot use it, and what the error must say.
+UNUSABLE = {
+    "no driver": (
+        "def getDeviceCount():\n    raise RuntimeError('cudaErrorInsufficientDriver: too old')",
+        "CuPy is installed but cannot use a CUDA device (cudaErrorInsufficientDriver: too old)",
+    ),
+    "no device": ("def getDeviceCount():\n    return 0", "no CUDA device was found"),
+    "broken": (
+        "raise ImportError('libcuda.so.1: cannot open shared object file')",
+        "CuPy is installed but cannot use a CUDA device (libcuda.so.1: cannot open",
+    ),
+}
+
+UNUSABLE_PROGRAM = """
+import gradlib as torch
+from gradlib import nn
+
+model = nn.Sequential(nn.Linear(2, 3), nn.Dropout(0.5), nn.Linear(3, 1))
+torch.optim.SGD(model.parameters(), lr=0.1)
+model(torch.randn(4, 2)).mean().backward()
+torch.cuda.manual_seed_all(1)
+assert not torch.cuda.is_available() and torch.cuda.device_count() == 0
+with torch.autograd.profiler.profile() as prof:
+    torch.ones(2) + 1
+assert torch.autocast("cpu", dtype=torch.bfloat16) and torch.amp.GradScaler("cpu")
+for request in (
+    lambda: torch.ones(2, device="cuda"), lambda: torch.ones(2).cuda(), lambda: model.to("cuda:0"),
+    lambda: torch.cuda.current_device(), lambda: torch.cuda.Stream(), lambda: torch.cuda.synchronize(),
+    lambda: torch.Generator("cuda"), lambda: torch.cuda.Event().record(),
+):
+    try:
+        request()
+    except RuntimeError as exc:
+        print(exc)
+    else:
+        raise SystemExit("a device was used")
+"""
+
+
+@pytest.fixture(params=UNUSABLE)
+def unusable(request, tmp_path):
+    """An environment with such a CuPy, and the text to be found."""
+    runtime, text = UNUSABLE[request.param]
+    package = tmp_path / "cupy" / "cuda"
+    package.mkdir(parents=True)
+    (tmp_path / "cupy" / "__init__.py").write_text("from . import cuda\n")
+    (package / "__init__.py").write_text("from . import runtime\n")
+    (package / "runtime.py").write_text(runtime + "\n")
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}, text
+
+
+def test_a_cupy_that_cannot_be_used_is_named(unusable):
+    # rows: DEV-02 DEV-09
+    environment, text = unusable
+    command = [sys.executable, "-c", UNUSABLE_PROGRAM]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60)
+    assert done.returncode == 0, done.stderr + done.stdout
+    lines = done.stdout.splitlines()
+    assert len(lines) == 8
+    for line in lines:
+        assert "CUDA is not available: " in line and text in line
+        assert line.endswith("Use device='cpu'.")
+
+
+@pytest.mark.host
+def test_tests_for_a_gpu_are_skipped_with_that_reason(unusable):
+    # rows: DEV-27
+    environment, text = unusable
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-rs",
+        "-p",
+        "no:cacheprovider",
+        "tests_gpu/test_memory.py",
+    ]
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=ROOT, env=environment, timeout=120
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    skipped = [line for line in done.stdout.splitlines() if line.startswith("SKIPPED")]
+    assert skipped and all(text in line for line in skipped) and "passed" not in done.stdout
+
+
 def test_cuda_tells_whether_it_can_be_used():
     # rows: DEV-03
     if torch.cuda.is_available():
@@ -90,6 +178,7 @@ def test_cuda_tells_whether_it_can_be_used():
             torch.cuda.current_device()
 
 
+@pytest.mark.host
 def test_a_move_to_where_it_is_already_is_no_copy():
     # rows: DEV-07
     x = torch.ones(2, requires_grad=True)
@@ -100,6 +189,7 @@ def test_a_move_to_where_it_is_already_is_no_copy():
     assert x.grad.tolist() == [1.0, 1.0]
 
 
+@pytest.mark.host
 def test_device_objects():
     # rows: DEV-08
     d = torch.device("cuda:1")
@@ -139,6 +229,7 @@ class Elsewhere(np.ndarray):
         return np.array(self)
 
 
+@pytest.mark.host
 def test_operands_on_two_devices(monkeypatch):
     # rows: DEV-10
     class Backend:

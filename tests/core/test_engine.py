@@ -114,6 +114,7 @@ def test_gradient_layout_follows_dense_parameters():
     assert q.grad.stride() == (3, 1)
 
 
+@pytest.mark.host
 def test_a_million_nodes_run_and_are_freed():
     # rows: TENSOR-33
     x = leaf(1.0, 2.0)

@@ -70,6 +70,7 @@ def test_state_is_put_back_exactly():
     assert (g.rng.random(7, dtype=np.float32).tolist(), draw(g), g.initial_seed()) == expected
 
 
+@pytest.mark.host
 def test_wrong_states_are_refused():
     g = Generator()
     with pytest.raises(TypeError, match=r"expected a torch.ByteTensor, but got list"):
@@ -119,6 +120,7 @@ def test_manual_seed_seeds_the_default_generator():
     assert gradlib_random.seed() == gradlib_random.initial_seed() != 11
 
 
+@pytest.mark.host
 def test_generator_argument_is_used_instead_of_the_default():
     before = gradlib_random.get_rng_state().tolist()
     g = Generator().manual_seed(1)
@@ -127,6 +129,7 @@ def test_generator_argument_is_used_instead_of_the_default():
     assert gradlib.rand(4, generator=g.manual_seed(1)).tolist() == a.tolist()
 
 
+@pytest.mark.host
 def test_fork_rng_leaves_no_trace():
     gradlib_random.manual_seed(1)
     expected = gradlib.rand(3).tolist()
@@ -141,6 +144,7 @@ def test_fork_rng_leaves_no_trace():
     assert gradlib_random.get_rng_state().tolist() != state
 
 
+@pytest.mark.host
 def test_fork_rng_puts_the_state_back_after_an_error():
     state = gradlib_random.get_rng_state().tolist()
     forked = gradlib_random.fork_rng()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 
-import numpy as np
 import pytest
 
 import gradlib as gl
@@ -51,8 +50,8 @@ def test_resize_keeps_memory_while_it_is_large_enough():
     x.fill_(7)
     assert other[0].tolist() == [7, 7, 7, 7]
     assert x.resize_((3, 4)).tolist() == other.tolist()
-    assert x.resize_(20).shape == (20,)
-    assert not np.shares_memory(x._array, other._array)
+    assert x.resize_(2000).shape == (2000,)
+    assert x.data_ptr() != other.data_ptr() and x[:12].tolist() == other.view(-1).tolist()
     with pytest.raises(RuntimeError, match="cannot resize variables that require grad"):
         gl.ones(2, requires_grad=True).resize_(1)
 
@@ -66,6 +65,7 @@ def test_set_uses_a_strided_part_of_other_memory():
     assert gl.zeros(2).set_(x.untyped_storage()).tolist() == x.tolist()
 
 
+@pytest.mark.host
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # for programs with threads
 def test_shared_memory_is_seen_by_forked_processes():
     x = gl.ones(3).share_memory_()
@@ -103,6 +103,7 @@ def test_fill_diagonal_and_its_gradient():
         gl.ones(3).fill_diagonal_(1)
 
 
+@pytest.mark.host
 def test_python_functions_of_elements():
     x = gl.tensor([1.0, 3.0])
     assert x.apply_(lambda a: a + 1).tolist() == [2, 4]

@@ -7,6 +7,8 @@ import sys
 import threading
 import warnings
 
+import pytest
+
 import gradlib as torch
 
 
@@ -20,6 +22,7 @@ def test_optional_packages_are_not_imported():
     assert out.stdout.strip() == "[]"
 
 
+@pytest.mark.host
 def test_infinities_are_silent_in_every_thread():
     seen = []
 

@@ -14,6 +14,7 @@ from gradlib.autograd import Function
 from gradlib.autograd.graph import Node
 from gradlib.utils.checkpoint import checkpoint
 
+pytestmark = pytest.mark.host  # counts bytes and objects of the host, slowly
 WARM_UP, STEPS, ALLOWED = 50, 1000, 20_000
 
 

@@ -5,6 +5,7 @@ import pytest
 import gradlib
 from gradlib.core import printing
 
+pytestmark = pytest.mark.host  # other devices are named in the text
 INF, NAN = float("inf"), float("nan")
 
 

@@ -16,6 +16,7 @@ from gradlib.func import _vmap, grad, jvp, vmap
 sys.path.insert(0, str(Path(__file__).parent.parent / "ops"))  # samples.py
 from samples import flat, replaced, samples_of
 
+pytestmark = pytest.mark.host  # the samples are arrays of NumPy
 SIZE = 3
 NAMES = sorted(n for n in REGISTRY if not n.startswith("draw_") and n not in batched.DYNAMIC)
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from overlay_checks import DTYPES, check_forward, check_vjp, tensor, values
+from overlay_checks import DTYPES, check_forward, check_vjp, numpy, tensor, values
 
 import gradlib as gl
+from gradlib.backends import overlays
 from gradlib.backends.kernels import settings
 
 # shape, kernel, stride, padding, dilation, ceil_mode
@@ -35,23 +36,33 @@ def test_max(device, kind):
             check_vjp(device, name, (x, *how), kind)
 
 
-def test_equal_and_special_values(device):
+def test_equal_and_infinite_values(device):
     # rows: DEV-26
     x = np.zeros((1, 1, 6, 6))
-    x[0, 0, 2:4, 1], x[0, 0, 5, 5], x[0, 0, 0, 3], x[0, 0, 4, :3] = np.nan, np.inf, -np.inf, -np.inf
+    x[0, 0, 5, 5], x[0, 0, 0, 3], x[0, 0, 4, :3] = np.inf, -np.inf, -np.inf
     how = ((2, 2), (1, 1), (0, 0), (1, 1), False)
     best, taps = check_forward(device, "max_pool2d_op", (tensor(x), *how))
-    assert taps[0, 0, 0, 0] == 0 and best[0, 0, 4, 4] == np.inf
+    assert numpy(taps)[0, 0, 0, 0] == 0 and numpy(best)[0, 0, 4, 4] == np.inf
+
+
+def positions(device, row: list) -> tuple[list, list]:
+    """Maxima and positions of windows of three with stride two and padding one."""
+    x = device.put(np.array([[row]]))
+    how = {"kernel_size": (3,), "stride": (2,), "padding": (1,), "dilation": (1,)}
+    found = overlays.FORWARD["max_pool_with_indices"](device, x, ceil_mode=False, **how)
+    best, where = (numpy(a).tolist()[0][0] for a in found)
+    return best, where
+
+
+def test_a_nan_wins(device):
+    # rows: DEV-26
+    best, where = positions(device, [1.0, np.nan, 3.0, np.nan, 5.0, 6.0])
+    assert np.isnan(best).all() and where == [1, 3, 3]
 
 
 def test_the_first_tap_inside_is_taken_where_all_are_minus_infinity(device):
     # rows: DEV-26
-    from gradlib.backends import overlays
-
-    x = device.put(np.full((1, 1, 4), -np.inf))
-    how = {"kernel_size": (3,), "stride": (2,), "padding": (1,), "dilation": (1,)}
-    _, where = overlays.FORWARD["max_pool_with_indices"](device, x, ceil_mode=False, **how)
-    assert where.tolist() == [[[0, 1]]]
+    assert positions(device, [-np.inf] * 4)[1] == [0, 1]
 
 
 @pytest.mark.parametrize("kind", DTYPES)
@@ -84,7 +95,7 @@ def test_putting_and_picking(device, kind):
     for shape, *how in CASES:
         x = tensor(values(shape), kind)
         _, taps = check_forward(device, op_of(how[0]), (x, *how), kind)
-        taps = np.asarray(taps)
+        taps = numpy(taps)
         g = tensor(values(taps.shape, 5), kind)
         check_forward(device, "pool_put", (g, taps, shape[2:], *how), kind)
         check_forward(device, "pool_pick", (x, taps, *how), kind)

@@ -102,6 +102,7 @@ def test_errors():
         init.uniform(gradlib.empty(3))
 
 
+@pytest.mark.host
 def test_generator_is_used():
     draws = []
     for _ in range(2):

@@ -194,6 +194,7 @@ def test_init_functions_do_not_record():
     assert (p >= 5).all() and (p < 6).all()
 
 
+@pytest.mark.host
 def test_data_parallel():
     # rows: NN-12
     model = Net()
@@ -240,6 +241,7 @@ def test_sgd_with_momentum():
     assert plain.item() == pytest.approx(0.97) and plain.is_leaf
 
 
+@pytest.mark.host
 def test_moved_parameters_stay_leaves():
     # rows: NN-14
     net = Net()

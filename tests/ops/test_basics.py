@@ -200,7 +200,7 @@ def test_conversion_keeps_the_gradient():
         (y * 3).abs().sum().backward()
         assert x.grad.dtype is torch.float32 and x.grad.tolist() == [3.0, 3.0]
     assert x.float() is x and x.to(torch.float32) is x
-    assert torch.ones(1).type() == "torch.FloatTensor"
+    assert torch.ones(1, device="cpu").type() == "torch.FloatTensor"
 
 
 def test_manual_seed_repeats():
@@ -221,6 +221,7 @@ def test_manual_seed_repeats():
     assert not torch.equal(torch.rand(3), first[0])
 
 
+@pytest.mark.host
 def test_from_numpy_shares_memory():
     # rows: OPS-11
     array = np.arange(4.0)
@@ -233,3 +234,60 @@ def test_from_numpy_shares_memory():
     assert array.tolist() == [20, 40, 4, 6]
     assert x.data_ptr() == array.__array_interface__["data"][0]
     assert x.numpy() is array or np.shares_memory(x.numpy(), array)
+
+
+# -- layout of results, old forms of calls, arguments that are no tensors ---------------------------------------------
+
+
+def test_elementwise_results_keep_the_order_of_strides():
+    turned, plain = torch.ones(3, 2).t(), torch.ones(2, 3)
+    assert turned.exp().stride() == torch.erf(turned).stride() == (1, 2)
+    assert (turned + plain).stride() == (1, 2) and (plain + turned).stride() == (3, 1)
+    assert torch.where(turned > 0, turned, plain).stride() == (1, 2)
+    last = torch.ones(2, 3, 4, 5).contiguous(memory_format=torch.channels_last)
+    assert (last * torch.ones(1, 3, 1, 1)).is_contiguous(memory_format=torch.channels_last)
+    assert torch.cat([last, last], 1).is_contiguous(memory_format=torch.channels_last)
+
+
+def test_reductions_and_scans_are_row_major():
+    turned = torch.ones(4, 3, 2).permute(2, 1, 0)
+    assert turned.sum(0).is_contiguous() and turned.amax(1).is_contiguous()
+    assert turned.cumsum(1).is_contiguous() and turned.tril().is_contiguous()
+    assert turned.sort(1)[0].stride() == turned.stride()
+
+
+def test_factors_before_the_tensors_they_belong_to():
+    x = torch.ones(2, 2)
+    with pytest.warns(UserWarning, match="deprecated"):
+        assert torch.addmm(2, x, 3, x, x).tolist() == [[8.0, 8.0], [8.0, 8.0]]
+    with pytest.warns(UserWarning, match="deprecated"):
+        assert x.addcmul(2, x, x).tolist() == [[3.0, 3.0], [3.0, 3.0]]
+    with pytest.raises(TypeError, match="invalid combination"):
+        torch.addmm(x, x, x, "no")
+
+
+@pytest.mark.parametrize("name", ["sort", "tril", "roll", "softmax", "unbind", "cov"])
+def test_what_is_no_tensor_is_named(name):
+    with pytest.raises(
+        TypeError, match=rf"{name}\(\): argument 'input' \(position 1\) must be Tensor, not float"
+    ):
+        getattr(torch, name)(3.5, *{"roll": (1,), "softmax": (0,)}.get(name, ()))
+
+
+def test_flip_never_shares_memory():
+    x = torch.ones(3, 1)
+    x.flip(1)[0] = 5
+    assert x.tolist() == [[1.0], [1.0], [1.0]]
+
+
+def test_one_value_may_be_written_to_an_expanded_tensor():
+    wide = torch.ones(1).expand(3)
+    assert wide.zero_().tolist() == [0.0] * 3 and wide.fill_(2).tolist() == [2.0] * 3
+    with pytest.raises(RuntimeError, match="single memory location"):
+        wide.add_(1)
+
+
+def test_named_results_written_to_out_have_a_type_of_their_own():
+    out = torch.empty(0), torch.empty(0, dtype=torch.int64)
+    found = torch.max(torch.ones(3), 0, out=out)
+    assert type(found).__name__ == "max_out" and found.values is out[0]

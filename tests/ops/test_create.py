@@ -173,7 +173,7 @@ def test_default_tensor_type():
 def test_constructors_by_type():
     assert gl.LongTensor([1, 2]).dtype is gl.int64
     assert gl.DoubleTensor(2, 3).shape == (2, 3)
-    assert isinstance(gl.ones(1), gl.FloatTensor)
+    assert isinstance(gl.ones(1, device="cpu"), gl.FloatTensor)
     assert not isinstance(gl.ones(1), gl.IntTensor)
     assert gl.ones(1, dtype=gl.int16).new([2, 3]).dtype is gl.int16
     assert gl.ones(1).new_tensor([2, 3]).dtype is gl.float32
@@ -205,6 +205,7 @@ def test_copies_of_several_views():
         assert not any(np.shares_memory(c._array, x._array) for c in copies)
 
 
+@pytest.mark.host
 def test_default_device_is_where_tensors_are_made():
     assert gl.get_default_device() == gl.device("cpu")
     with gl.device("cpu"):

@@ -54,14 +54,14 @@ def test_views_are_replayed_after_a_write_to_their_base(name):
     base.mul_(3)
     view.sum().backward()
     expected = VIEWS[name](count(3, 4) * 0)
-    weight = np.zeros((3, 4), np.float32)
-    probe = gl.from_numpy(weight)
+    probe = gl.zeros(3, 4, device="cpu")
+    weight = probe.numpy()
     np.add.at(VIEWS[name](probe)._array, ..., 3)
     if name == "expand":  # read three times
         weight[0] = 9
     elif name == "unfold":  # the inner columns are in two windows
         weight[:] = [3, 6, 6, 3]
-    np.testing.assert_array_equal(leaf.grad._array, weight)
+    np.testing.assert_array_equal(leaf.grad.numpy(), weight)
     assert expected.shape == view.shape
 
 
@@ -79,7 +79,7 @@ def test_writing_through_a_chain_of_views():
     base = gl.zeros(3, 4)
     base.t()[1:3].diagonal(0).copy_(leaf[:2])
     (base * count(3, 4)).sum().backward()
-    np.testing.assert_array_equal(leaf.grad._array, [1, 6, 0])
+    np.testing.assert_array_equal(leaf.grad.numpy(), [1, 6, 0])
 
 
 def test_pieces_must_not_be_written_to_in_place():
@@ -106,7 +106,7 @@ def test_metadata_changed_in_place():
     assert same is y
     assert y.shape == (1, 3, 2)
     (y * gl.arange(2.0)).sum().backward()
-    np.testing.assert_array_equal(x.grad._array, [[0, 0, 0], [1, 1, 1]])
+    np.testing.assert_array_equal(x.grad.numpy(), [[0, 0, 0], [1, 1, 1]])
     with pytest.raises(RuntimeError, match="leaf Variable"):
         x.t_()
     with gl.no_grad():
@@ -115,17 +115,17 @@ def test_metadata_changed_in_place():
 
 def test_as_strided_of_a_tensor_inside_a_larger_buffer():
     x = count(6)[2:]
-    np.testing.assert_array_equal(x.as_strided((2,), (2,))._array, [2, 4])
-    np.testing.assert_array_equal(x.as_strided((2,), (2,), 0)._array, [0, 2])
+    np.testing.assert_array_equal(x.as_strided((2,), (2,)).numpy(), [2, 4])
+    np.testing.assert_array_equal(x.as_strided((2,), (2,), 0).numpy(), [0, 2])
 
 
 def test_gradient_of_overlapping_windows_and_strides():
     x = count(5).requires_grad_()
     x.unfold(0, 3, 1).sum().backward()
-    np.testing.assert_array_equal(x.grad._array, [1, 2, 3, 2, 1])
+    np.testing.assert_array_equal(x.grad.numpy(), [1, 2, 3, 2, 1])
     y = count(4).requires_grad_()
     y.as_strided((3, 2), (1, 1)).sum().backward()
-    np.testing.assert_array_equal(y.grad._array, [1, 2, 2, 1])
+    np.testing.assert_array_equal(y.grad.numpy(), [1, 2, 2, 1])
 
 
 def test_expand_of_many_kinds():
@@ -187,7 +187,7 @@ def test_complex_parts_alias_and_take_assignment():
         (lambda x: x.squeeze(2), IndexError, "Dimension out of range"),
         (lambda x: x.permute(0, 0), RuntimeError, "duplicate dims"),
         (lambda x: x.select(0, 3), IndexError, "out of range for tensor of size"),
-        (lambda x: x.as_strided((9,), (9,)), RuntimeError, "out of bounds for storage of size 48"),
+        (lambda x: x.as_strided((9,), (99,)), RuntimeError, "out of bounds for storage of size 48"),
         (lambda x: x.split([1]), RuntimeError, "sum exactly to 3"),
         (lambda x: gl.cat([x, x[0]]), RuntimeError, "same number of dimensions"),
         (lambda x: gl.cat([]), ValueError, "non-empty list"),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.simulated_cuda import api, kernels, machine
+from tests.simulated_cuda.linalg import errstate
 
 
 def test_arrays_do_not_turn_into_numpy_arrays(cuda):
@@ -89,10 +90,12 @@ def test_views_share_memory(cuda):
     assert a.T.reshape(-1).data.ptr != a.data.ptr
 
 
-def test_linear_algebra_never_raises_for_singular_matrices(cuda):
+def test_linear_algebra_raises_for_singular_matrices_when_told_to(cuda):
     bad = cuda.zeros((2, 2, 2))
     bad[0] = cuda.eye(2)
     assert cuda.isnan(cuda.linalg.inv(bad)).any(axis=(1, 2)).tolist() == [False, True]
+    with errstate(linalg="raise"), pytest.raises(np.linalg.LinAlgError, match="reported by inv"):
+        cuda.linalg.inv(bad)
     with pytest.raises(TypeError):
         cuda.linalg.inv(cuda.ones((2, 2), "f2"))
     with pytest.raises(RuntimeError, match="10317"):

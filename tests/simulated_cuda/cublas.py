@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 from typing import Any
 
 import ml_dtypes
@@ -99,8 +100,13 @@ class Cublas:
         return 0
 
 
+@functools.cache  # ctypes makes a class for every length, which only the garbage collector frees
+def bytes_type(size: int) -> Any:
+    return ctypes.c_uint8 * size
+
+
 def number(address: int, kind: np.dtype) -> Any:
-    return np.frombuffer((ctypes.c_uint8 * kind.itemsize).from_address(address), kind)[0]
+    return np.frombuffer(bytes_type(kind.itemsize).from_address(address), kind)[0]
 
 
 def flipped(a: np.ndarray, how: int) -> np.ndarray:
@@ -111,6 +117,6 @@ def stack(address: int, kind: int, shape: tuple, leading: int, step: int, batch:
     """[batch, rows, columns] over column-major matrices that start `step` elements apart."""
     dtype, (rows, columns) = TYPES[kind], shape
     last = (batch - 1) * step + (columns - 1) * leading + rows
-    raw = np.frombuffer((ctypes.c_uint8 * (last * dtype.itemsize)).from_address(address), dtype)
+    raw = np.frombuffer(bytes_type(last * dtype.itemsize).from_address(address), dtype)
     strides = tuple(n * dtype.itemsize for n in (step, 1, leading))
     return np.lib.stride_tricks.as_strided(raw, (batch, rows, columns), strides)

@@ -1,8 +1,9 @@
 """Fixtures and the command-line option for the simulated CUDA device; the conftest files take them over.
 
 ``pytest --device simulated tests_gpu`` runs what needs a CUDA device on the simulated one. ``pytest --device default
-tests/autograd`` runs tests that were written for the CPU with ``set_default_device("cuda")``; ``Tensor.numpy`` then
-copies to the host. What is about host memory fails there.
+tests/autograd`` runs tests that were written for the CPU with ``set_default_device("cuda")``; ``Tensor.numpy`` and
+``from_numpy`` then copy between the host and the device. Tests marked ``host`` are about host memory, NumPy or the CPU
+itself; they are deselected.
 """
 
 from __future__ import annotations
@@ -33,6 +34,15 @@ def pytest_configure(config) -> None:
         config.add_cleanup(uninstall)
 
 
+def pytest_collection_modifyitems(config, items) -> None:
+    if config.getoption("--device") != "default":
+        return
+    host = [item for item in items if item.get_closest_marker("host")]
+    if host:
+        config.hook.pytest_deselected(items=host)
+        items[:] = [item for item in items if not item.get_closest_marker("host")]
+
+
 @pytest.fixture(autouse=True)
 def default_device(request, monkeypatch):
     """With ``--device default``, tensors are made on the simulated device unless a test says where."""
@@ -41,12 +51,14 @@ def default_device(request, monkeypatch):
         return
     import gradlib
 
-    numpy = gradlib.Tensor.numpy
+    numpy, from_numpy = gradlib.Tensor.numpy, gradlib.from_numpy
 
     def to_host(self, *, force=False):
-        return numpy(self if self.requires_grad and not force else self.detach().cpu(), force=force)
+        refused = self.requires_grad and gradlib.is_grad_enabled() and not force
+        return numpy(self if refused else self.detach().cpu(), force=force)
 
     monkeypatch.setattr(gradlib.Tensor, "numpy", to_host)
+    monkeypatch.setattr(gradlib, "from_numpy", lambda array: from_numpy(array).to("cuda"))
     gradlib.set_default_device("cuda")
     yield
     gradlib.set_default_device("cpu")

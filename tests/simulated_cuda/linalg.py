@@ -1,7 +1,10 @@
-"""``cupy.linalg``: cuSOLVER never raises for singular matrices; the results are not numbers then."""
+"""``cupy.linalg``: what cuSOLVER cannot solve gives nan, or raises under ``cupyx.errstate(linalg="raise")``."""
 
 from __future__ import annotations
 
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -10,6 +13,22 @@ from . import api
 from .array import ndarray
 from .functions import einsum, matmul, tensordot
 from .launch import compute, refuse_library
+from .machine import machine
+from .memory import current_queue
+
+_config = threading.local()
+
+
+@contextlib.contextmanager
+def errstate(*, linalg: str = "ignore") -> Iterator[None]:
+    """``cupyx.errstate``, of which CuPy has implemented linalg alone: "ignore" or "raise"."""
+    if linalg not in ("ignore", "raise"):
+        raise NotImplementedError
+    before, _config.linalg = getattr(_config, "linalg", "ignore"), linalg
+    try:
+        yield
+    finally:
+        _config.linalg = before
 
 
 def _check(*arrays: Any, square: bool = False) -> None:
@@ -26,11 +45,30 @@ def _check(*arrays: Any, square: bool = False) -> None:
             raise np.linalg.LinAlgError("Last 2 dimensions of the array must be square")
 
 
-def _each(fn, arrays: tuple):
+def _checked(run: Callable, arrays: tuple, label: str) -> Any:
+    """Submit ``run(info, *hosts)``, which puts what went wrong into `info`; to look at it means to wait."""
+    info: list[Exception] = []
+
+    def clean_run(*hosts):
+        info.clear()  # a run on zeros found the shapes
+        return run(info, *hosts)
+
+    result = compute(clean_run, arrays, label=label)
+    if getattr(_config, "linalg", "ignore") == "raise":
+        machine.synchronize(current_queue())
+        if info:
+            raise np.linalg.LinAlgError(
+                f"Error reported by {label} in cuSOLVER. devInfo = {info[0]}."
+            )
+    return result
+
+
+def _each(fn, info: list, arrays: tuple):
     """`fn` on stacked matrices; a matrix that NumPy refuses gives NaN."""
     try:
         return fn(*arrays)
-    except np.linalg.LinAlgError:
+    except np.linalg.LinAlgError as exc:
+        info.append(exc)
         batch = arrays[0].shape[:-2]
         first = fn(
             *(np.broadcast_to(np.eye(*a.shape[-2:], dtype=a.dtype), a.shape) for a in arrays)
@@ -58,10 +96,10 @@ def _solver(name: str, n_arrays: int = 1, square: bool = True):
         _check(*arrays[:1], square=square)
         refuse_library("cusolver")
 
-        def run(*hosts):
-            return _each(lambda *hs: fn(*hs, *rest, **kwargs), hosts)
+        def run(info, *hosts):
+            return _each(lambda *hs: fn(*hs, *rest, **kwargs), info, hosts)
 
-        return compute(run, arrays, label=name)
+        return _checked(run, arrays, name)
 
     call.__name__ = name
     return call
@@ -73,14 +111,15 @@ def solve(a, b):
         raise np.linalg.LinAlgError("cupy.linalg only supports cupy.ndarray")
     refuse_library("cusolver")
 
-    def run(x, y):
+    def run(info, x, y):
         try:
             return np.linalg.solve(x, y)
-        except np.linalg.LinAlgError:
+        except np.linalg.LinAlgError as exc:
+            info.append(exc)
             eye = np.broadcast_to(np.eye(x.shape[-1], dtype=x.dtype), x.shape)
             return np.full_like(np.linalg.solve(eye, y), np.nan)
 
-    return compute(run, (a, b), label="solve")
+    return _checked(run, (a, b), "solve")
 
 
 def lstsq(a, b, rcond=None):

@@ -142,7 +142,7 @@ def _cupyx() -> dict[str, Any]:
 
     return {
         "scatter_add": methods.scatter_add, "scatter_max": methods.scatter_max, "scatter_min": methods.scatter_min,
-        "rsqrt": rsqrt, "empty_pinned": empty_pinned,
+        "rsqrt": rsqrt, "empty_pinned": empty_pinned, "errstate": linalg.errstate,
     }  # fmt: skip
 
 

@@ -6,8 +6,8 @@ from importlib import import_module
 from typing import Any
 
 MODULES = (
-    "batch_norm", "cross_entropy", "dropout", "embedding", "norm", "optim", "pointwise", "pool", "random", "reduce",
-    "scatter", "softmax",
+    "attention", "batch_norm", "conv", "cross_entropy", "dropout", "embedding", "im2col", "norm", "optim", "pointwise",
+    "pool", "random", "reduce", "scatter", "softmax",
 )  # fmt: skip
 
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 import gradlib
+from gradlib.core.modes import AUTOCAST, VMAP, shared, state
 from gradlib.core.tensor import Tensor
 from gradlib.nn import functional as F
+from gradlib.ops.recurrent import gru_step_op, lstm_step_op
 
 States = tuple[Tensor, ...]
 
@@ -38,6 +42,22 @@ def relu(x: Tensor) -> Tensor:
     return x.relu()
 
 
+def _one_node(*values: Tensor) -> bool:
+    """Whether a step of `values` may run as one op: matrices of full precision in host memory."""
+    first = values[0]._array
+    if first.__class__ is not np.ndarray or first.dtype.kind != "f" or first.dtype.itemsize < 4:
+        return False
+    if shared.active and state.bits & (AUTOCAST | VMAP):
+        return False
+    for value in values:
+        array = value._array
+        if value.__class__ is not Tensor or array.ndim != 2 or array.dtype != first.dtype:
+            return False
+        if array.shape[0] != first.shape[0]:
+            return False
+    return True
+
+
 class SimpleCell(Cell):
     """h' = f(gates + W_hh h + b_hh)."""
 
@@ -61,9 +81,12 @@ class LSTMCellStep(Cell):
         """gates: [N, 4 * hidden], states: (h, c) -> (h', c')."""
         h, c = states
         gates = gates + F.linear(h, self.weight_hh, self.bias_hh)
-        i, f, g, o = gates.chunk(4, -1)
-        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
-        h = o.sigmoid() * c.tanh()
+        if _one_node(gates, c):
+            h, c = lstm_step_op.call(gates, c)
+        else:
+            i, f, g, o = gates.chunk(4, -1)
+            c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+            h = o.sigmoid() * c.tanh()
         if self.weight_hr is not None:
             h = F.linear(h, self.weight_hr)
         return h, c
@@ -75,8 +98,11 @@ class GRUCellStep(Cell):
     def step(self, gates: Tensor, states: States) -> States:
         """gates: [N, 3 * hidden], states: (h,) -> (h',)."""
         (h,) = states
+        hidden = F.linear(h, self.weight_hh, self.bias_hh)
+        if _one_node(gates, hidden, h):
+            return (gru_step_op.call(gates, hidden, h),)
         xr, xz, xn = gates.chunk(3, -1)
-        hr, hz, hn = F.linear(h, self.weight_hh, self.bias_hh).chunk(3, -1)
+        hr, hz, hn = hidden.chunk(3, -1)
         r = (xr + hr).sigmoid()
         z = (xz + hz).sigmoid()
         n = (xn + r * hn).tanh()

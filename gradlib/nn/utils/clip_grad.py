@@ -128,10 +128,14 @@ def clip_grads_with_norm_(
         here: dict[Any, Any] = {}
         for grad in grads:
             if grad.device not in here:
-                here[grad.device] = factor.to(grad.device)._array
-            xp = backend_of(grad._array).xp
+                here[grad.device] = factor.to(grad.device)
+            if grad.is_cuda:  # an operation, since it finds the device
+                grad.mul_(here[grad.device])
+                continue
             before_write(grad)
-            xp.multiply(grad._array, here[grad.device], out=grad._array, casting="same_kind")
+            array = grad._array
+            xp = backend_of(array).xp
+            xp.multiply(array, here[grad.device]._array, out=array, casting="same_kind")
             bump_version(grad)
 
 

@@ -179,9 +179,8 @@ def pack_padded_sequence(
         )
     batch_sizes = [sum(n > t for n in length) for t in range(length[0])]
     steps = [input[t, :n] for t, n in enumerate(batch_sizes)]
-    return PackedSequence(
-        gradlib.cat(steps), gradlib.tensor(batch_sizes, dtype=gradlib.int64), sorted_indices
-    )
+    counts = gradlib.tensor(batch_sizes, dtype=gradlib.int64, device="cpu")
+    return PackedSequence(gradlib.cat(steps), counts, sorted_indices)
 
 
 def pad_packed_sequence(
@@ -218,7 +217,8 @@ def pad_packed_sequence(
     for _ in range((total_length or longest) - longest):
         steps.append(sequence.data.new_full((n, *rest), padding_value))
     padded = gradlib.stack(steps, 1 if batch_first else 0)
-    lengths = gradlib.tensor([sum(s > i for s in sizes) for i in range(n)], dtype=gradlib.int64)
+    counts = [sum(s > i for s in sizes) for i in range(n)]
+    lengths = gradlib.tensor(counts, dtype=gradlib.int64, device="cpu")
     if sequence.unsorted_indices is not None:
         order = sequence.unsorted_indices
         padded = padded.index_select(0 if batch_first else 1, order)
@@ -294,7 +294,7 @@ def pack_sequence(sequences: list[Tensor], enforce_sorted: bool = True) -> Packe
         >>> pack_sequence([gradlib.tensor([1, 2]), gradlib.tensor([3])]).data.tolist()
         [1, 3, 2]
     """
-    lengths = gradlib.tensor([row.size(0) for row in sequences])
+    lengths = gradlib.tensor([row.size(0) for row in sequences], device="cpu")
     return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
 
 

@@ -1,0 +1,92 @@
+"""Sorting and selection on NumPy arrays: by digits, and by candidates for topk."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+LARGE = 512  # elements from which digits are quicker than a stable argsort
+_DIGIT = np.dtype(np.uint16)
+_SIGNED = {4: np.dtype(np.int32), 8: np.dtype(np.int64)}
+_UNSIGNED = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
+
+
+def digit_argsort(x, dim: int, descending: bool):
+    """The indices that sort `x` stably along `dim`, NaN as the greatest; None for dtypes that this is not for.
+
+    Sorted by 16 bits at a time, the lowest first: NumPy's stable argsort counts those, and compares longer ones.
+    """
+    if x.dtype.kind not in "fiu" or x.dtype.itemsize not in _SIGNED:
+        return None
+    keys = (_float_keys if x.dtype.kind == "f" else _integer_keys)(x, descending)
+    order = keys.astype(_DIGIT).argsort(dim, kind="stable")
+    top, shift = int(keys.max()), 16
+    while top >> shift:
+        digits = _along((keys >> keys.dtype.type(shift)).astype(_DIGIT), order, dim)
+        order = _along(order, digits.argsort(dim, kind="stable"), dim)
+        shift += 16
+    return order
+
+
+def _along(x, order, dim: int):
+    return x.take(order) if x.ndim == 1 else np.take_along_axis(x, order, dim)
+
+
+def _float_keys(x, descending: bool):
+    """Unsigned integers in the order of the floating-point numbers `x`, or the other way round."""
+    signed = _SIGNED[x.dtype.itemsize]
+    most = np.iinfo(signed).max
+    keys = (x + x.dtype.type(0)).view(signed)  # no negative zero: it equals the positive one
+    keys ^= (
+        keys >> signed.type(8 * signed.itemsize - 1)
+    ) & most  # negative numbers the other way round
+    wrong = x != x
+    if wrong.any():
+        keys[wrong] = most
+    if descending:
+        np.invert(keys, out=keys)
+    keys ^= np.iinfo(signed).min
+    return keys.view(_UNSIGNED[signed.itemsize])
+
+
+def _integer_keys(x, descending: bool):
+    """Unsigned integers in the order of the integers `x`, or the other way round, the least being 0."""
+    unsigned = _UNSIGNED[x.dtype.itemsize]
+    keys = np.ascontiguousarray(x).view(unsigned)  # differences are right modulo the range
+    if descending:
+        return x.max().view(unsigned) - keys
+    return keys - x.min().view(unsigned)
+
+
+def top_places(x, k: int, largest: bool):
+    """Places (rows, k) of the extreme elements of each row of the contiguous `x` (rows, n), the first the extreme one.
+
+    The k-th of the extremes of blocks bounds the k-th element; only what is beyond the bound is sorted. Returns None
+    where too much is, as among equal elements.
+    """
+    rows, n = x.shape
+    blocks = max(8 * k, 128, math.isqrt(n))
+    head = x[:, : n // blocks * blocks].reshape(rows, -1, blocks)
+    if largest:
+        extremes = np.maximum.reduce(head, axis=1)
+        beyond = x < np.partition(extremes, blocks - k, axis=1)[:, blocks - k, None]
+    else:
+        extremes = np.fmin.reduce(head, axis=1)
+        beyond = x > np.partition(extremes, k - 1, axis=1)[:, k - 1, None]
+    spots = np.flatnonzero(~beyond)  # NaN among them
+    if 4 * spots.size > x.size:
+        return None
+    values, row = x.reshape(-1).take(spots), spots // n
+    order = _argsort(values, largest)
+    if rows > 1:
+        order = order[row[order].argsort(kind="stable")]
+        counts = np.bincount(row, minlength=rows)
+        order = order.take((np.cumsum(counts) - counts)[:, None] + np.arange(k))
+    return (spots - row * n).take(order.reshape(rows, -1)[:, :k])
+
+
+def _argsort(values, descending: bool):
+    if not descending:
+        return values.argsort(kind="stable")
+    return values.size - 1 - values[::-1].argsort(kind="stable")[::-1]

@@ -1,0 +1,122 @@
+// A tile of a product of matrices in a block of 128 threads: sums[M, 128] += a[M, 16] b[16, 128], operands in shared
+// memory, M is 64 (32 for double).
+//
+// float and double: a thread has 8 x 8 (4 x 8) sums in registers. Half types: each of the four warps has 64 x 32 sums and
+// multiplies on tensor cores (PTX ISA, mma.m16n8k16; sm_80 and later), added up in float32.
+#pragma once
+
+template <typename T> struct Product {
+  typedef wide<T> A;
+  static constexpr int each_m = sizeof(T) == 8 ? 4 : 8, M = 8 * each_m, N = 128, K = 16, size = Pack<A>::size;
+  struct __align__(16) Tiles {
+    A a[K][M + size], b[K][N + size];  // size more, so that threads that write a column meet fewer bank conflicts
+    __device__ __forceinline__ void put_a(int m, int k, T value) { a[k][m] = value; }
+    __device__ __forceinline__ void put_b(int k, int n, T value) { b[k][n] = value; }
+  };
+  A sums[each_m][8];
+
+  __device__ __forceinline__ Product() {
+    for (auto& row : sums)
+      for (A& sum : row) sum = 0;
+  }
+  __device__ __forceinline__ void add(const Tiles& tiles) {
+    const int x = threadIdx.x % 16, y = threadIdx.x / 16;
+#pragma unroll 4
+    for (int k = 0; k < K; ++k) {
+      Pack<A> a[each_m / size], b[8 / size];
+#pragma unroll
+      for (int i = 0; i < each_m / size; ++i) a[i] = pack_of(&tiles.a[k][y * each_m + i * size]);
+#pragma unroll
+      for (int j = 0; j < 8 / size; ++j) b[j] = pack_of(&tiles.b[k][(j * 16 + x) * size]);
+#pragma unroll
+      for (int i = 0; i < each_m; ++i)
+#pragma unroll
+        for (int j = 0; j < 8; ++j) sums[i][j] += a[i / size].at[i % size] * b[j / size].at[j % size];
+    }
+  }
+  // f(m, n, sum) for the sums of this thread.
+  template <typename F> __device__ __forceinline__ void each(F f) const {
+    const int x = threadIdx.x % 16, y = threadIdx.x / 16;
+#pragma unroll
+    for (int i = 0; i < each_m; ++i)
+#pragma unroll
+      for (int j = 0; j < 8; ++j) f(y * each_m + i, (j / size * 16 + x) * size + j % size, sums[i][j]);
+  }
+};
+
+template <typename T> constexpr bool is_float16 = false;
+template <> constexpr bool is_float16<float16> = true;
+
+// c[16, 8] += a[16, 16] b[16, 8], spread over the lanes of a warp as the instruction has it.
+template <typename T> __device__ __forceinline__ void mma(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  if constexpr (is_float16<T>)
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  else
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#else  // the same by shuffles, for what has no such instruction
+  const int lane = threadIdx.x % 32, row = lane / 4, column = lane % 4 * 2;
+  for (int j = 0; j < 4; ++j) {  // lane 4 r + j has entries 2 j, 2 j + 1, 2 j + 8, 2 j + 9 of its rows (columns)
+    unsigned left[4], right[2][2];
+    for (int r = 0; r < 4; ++r) left[r] = __shfl_sync(~0u, a[r], row * 4 + j);
+    for (int h = 0; h < 2; ++h)
+      for (int r = 0; r < 2; ++r) right[h][r] = __shfl_sync(~0u, b[r], (column + h) * 4 + j);
+    for (int h = 0; h < 2; ++h)
+      for (int r = 0; r < 2; ++r)
+        for (int shift = 0; shift < 32; shift += 16) {
+          T value, upper, lower;
+          value.bits = (unsigned short)(right[h][r] >> shift);
+          upper.bits = (unsigned short)(left[2 * r] >> shift);
+          lower.bits = (unsigned short)(left[2 * r + 1] >> shift);
+          c[h] += (float)upper * (float)value;
+          c[2 + h] += (float)lower * (float)value;
+        }
+  }
+#endif
+}
+
+template <typename T> struct HalfProduct {
+  static constexpr int M = 64, N = 128, K = 16, pitch = K + 8;  // rows of 12 words: a warp's reads meet no bank conflict
+  struct __align__(16) Tiles {
+    T a[M][pitch], b[N][pitch];
+    __device__ __forceinline__ void put_a(int m, int k, T value) { a[m][k] = value; }
+    __device__ __forceinline__ void put_b(int k, int n, T value) { b[n][k] = value; }
+  };
+  float sums[M / 16][4][4];
+
+  __device__ __forceinline__ HalfProduct() {
+    for (auto& row : sums)
+      for (auto& tile : row)
+        for (float& sum : tile) sum = 0;
+  }
+  static __device__ __forceinline__ unsigned two(const T* p) { return *reinterpret_cast<const unsigned*>(p); }
+  __device__ __forceinline__ void add(const Tiles& tiles) {
+    const int lane = threadIdx.x % 32, row = lane / 4, k = lane % 4 * 2, first = threadIdx.x / 32 * 32;
+    unsigned b[4][2];
+#pragma unroll
+    for (int j = 0; j < 4; ++j)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) b[j][h] = two(&tiles.b[first + j * 8 + row][k + h * 8]);
+#pragma unroll
+    for (int i = 0; i < M / 16; ++i) {
+      unsigned a[4];
+#pragma unroll
+      for (int h = 0; h < 4; ++h) a[h] = two(&tiles.a[i * 16 + h % 2 * 8 + row][k + h / 2 * 8]);
+#pragma unroll
+      for (int j = 0; j < 4; ++j) mma<T>(sums[i][j], a, b[j]);
+    }
+  }
+  template <typename F> __device__ __forceinline__ void each(F f) const {
+    const int lane = threadIdx.x % 32, row = lane / 4, column = threadIdx.x / 32 * 32 + lane % 4 * 2;
+#pragma unroll
+    for (int i = 0; i < M / 16; ++i)
+#pragma unroll
+      for (int j = 0; j < 4; ++j)
+#pragma unroll
+        for (int h = 0; h < 4; ++h) f(i * 16 + h / 2 * 8 + row, column + j * 8 + h % 2, sums[i][j][h]);
+  }
+};
+template <> struct Product<float16> : HalfProduct<float16> {};
+template <> struct Product<bfloat16> : HalfProduct<bfloat16> {};
