@@ -251,12 +251,14 @@ def _triangle(name: str):
 
     if name == "tril":
         op = declare(
-            name, lambda xp, self, *, diagonal: xp.tril(_matrices("tril", self), diagonal), row_major=True, jvp="linear", complex=True,
+            name, lambda xp, self, *, diagonal: xp.tril(_matrices("tril", self), diagonal), row_major=True,
+            jvp="linear", complex=True,
             self=lambda F, g, diagonal: F.tril(g, diagonal), samples=samples,
         )  # fmt: skip
     else:
         op = declare(
-            name, lambda xp, self, *, diagonal: xp.triu(_matrices("triu", self), diagonal), row_major=True, jvp="linear", complex=True,
+            name, lambda xp, self, *, diagonal: xp.triu(_matrices("triu", self), diagonal), row_major=True,
+            jvp="linear", complex=True,
             self=lambda F, g, diagonal: F.triu(g, diagonal), samples=samples,
         )  # fmt: skip
 

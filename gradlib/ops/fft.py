@@ -292,9 +292,9 @@ def _complex_1(name: str, forward: bool):
 
 def _to_half_1(name: str, forward: bool):
     def transform(input, n=None, dim=-1, norm=None, *, out=None):
-        if n is norm is out is None and dim.__class__ is int and _is_plain(input, dim):
-            if forward and input._array.dtype.kind == "f":
-                return r2c_op.call(input, (dim % input._array.ndim,), _NONE, True)
+        plain = forward and n is norm is out is None and dim.__class__ is int
+        if plain and _is_plain(input, dim) and input._array.dtype.kind == "f":
+            return r2c_op.call(input, (dim % input._array.ndim,), _NONE, True)
         if isinstance(input, Tensor) and input.dtype.is_complex:
             raise RuntimeError(f"{name} expects a real input tensor, but got {_kind(input)}")
         input = _promoted(name, input)

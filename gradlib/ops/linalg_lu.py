@@ -72,7 +72,7 @@ def _eliminate(xp, A, pivots, start: int, stop: int, pivot: bool) -> None:
 
 
 def _eliminate_one(xp, A, pivots, start: int, stop: int, pivot: bool) -> None:
-    """`_eliminate` of a single matrix: on the panel turned into rows; the rows of `A` are exchanged once, at the end."""
+    """`_eliminate` of a single matrix: on the panel turned into rows; those of `A` are exchanged once, at the end."""
     panel = A[start:, start:stop].T.copy()
     width, is_complex = stop - start, A.dtype.kind == "c"
     order = list(range(panel.shape[1]))

@@ -113,8 +113,8 @@ def cumprod_gradient(F, g, x, dim):
 
 
 cumprod_op = declare(
-    "cumprod", lambda xp, self, *, dim: accumulate(xp, "multiply", self, dim), row_major=True, complex=True, samples=_SAMPLES,
-    self=lambda F, g, self, dim: F.cumprod_gradient(g, self.conjugate(), dim),
+    "cumprod", lambda xp, self, *, dim: accumulate(xp, "multiply", self, dim), row_major=True, complex=True,
+    samples=_SAMPLES, self=lambda F, g, self, dim: F.cumprod_gradient(g, self.conjugate(), dim),
 )  # fmt: skip
 
 

@@ -31,7 +31,8 @@ OTHERS = """clamp matmul mm bmm mv dot outer einsum cat stack reshape view expan
  broadcast_tensors copy_ fill_ zero_ vdot inner kron tensordot cross dist
  searchsorted isin linalg.norm linalg.vector_norm
  linalg.det linalg.inv linalg.solve fft.fft fft.rfft arange linspace full eye clamp_min allclose
- contiguous vstack hstack item bool masked_scatter histc quantile rot90 view_as expand_as block_diag cartesian_prod nn.functional.dropout
+ contiguous vstack hstack item bool masked_scatter histc quantile rot90
+ view_as expand_as block_diag cartesian_prod nn.functional.dropout
  nn.functional.l1_loss nn.functional.batch_norm nn.functional.nll_loss cov trapezoid cdist bucketize index_put
  """.split()
 NAMES = (*UNARY, *BINARY, *REDUCTIONS, *ALONG, *OTHERS)

@@ -1,4 +1,4 @@
-"""Random calls on gradlib and on PyTorch: one function or method with random shapes, dtypes, layouts and argument forms.
+"""Random calls on gradlib and on PyTorch: one function with random shapes, dtypes, layouts and argument forms.
 
 `case(seed)` is one call; `difference(case)` says in one line what the libraries do not agree on, or is None. As a
 program it runs many and prints those that differ:
