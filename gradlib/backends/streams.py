@@ -13,7 +13,6 @@ from typing import Any
 
 from ..core.modes import shared
 
-
 SWEEP = 64  # so many retired values are looked through
 
 

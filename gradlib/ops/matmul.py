@@ -23,7 +23,9 @@ F4, F8 = dtypes.float32.np, dtypes.float64.np
 def product(xp, a, b):
     """``a @ b``: rows of a stack times one matrix are one matrix product; half types are multiplied in float32."""
     d = a.dtype
-    if a.__class__ is not ndarray and d.kind != "b":  # on a device half types are multiplied as they are
+    if (
+        a.__class__ is not ndarray and d.kind != "b"
+    ):  # on a device half types are multiplied as they are
         return xp.matmul(a, b)
     if d is not F4 and d is not F8:
         if d.kind in "fV" and d.itemsize == 2:
