@@ -57,6 +57,7 @@ from . import (
     recurrent,
     reduce,
     rounding,
+    samplers,
     scan,
     scatter,
     search,

@@ -7,18 +7,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from ..core import batching, dtypes, errors
 from ..core.device import CPU
 from ..core.generator import default_generator
-from ..core.inplace import inplace
 from ..core.modes import VMAP, shared, state
-from ..core.op import declare
 from ..core.tensor import Tensor, to_host
 from .create import finish, pinned_copy, place, sizes
-from .expose import PUBLIC, function, method, need_tensor
+from .expose import PUBLIC, function, need_tensor
 
 
 def rng_of(generator, where=CPU) -> Any:
@@ -373,166 +370,3 @@ def multinomial(input, num_samples, replacement=False, *, generator=None, out=No
     return finish(
         _at(found.reshape(*weights.shape[:-1], num_samples).astype(np.int64), input.device), out=out
     )
-
-
-def _declare_draw(name: str, node: str):
-    """An op whose result is drawn, whatever its argument holds: no gradient flows to that."""
-    return declare(
-        name, lambda xp, self, *, values: xp.asarray(values).astype(self.dtype, copy=False), node=node,
-        jvp="elementwise", self=lambda F, g: F.zeros_like(g), integer_results=True,
-        samples=lambda t: [(t(3), np.ones(3)), (t(0), np.ones(0))],
-    )  # fmt: skip
-
-
-_NODES = {
-    "bernoulli_tensor_": "BernoulliBackward1", "bernoulli_": "BernoulliBackward2", "normal_": "NormalBackward0",
-    "uniform_": "UniformBackward0", "exponential_": "ExponentialBackward0", "geometric_": "GeometricBackward0",
-    "cauchy_": "CauchyBackward0", "log_normal_": "LogNormalBackward0", "random_": "RandomBackward2",
-    "random_to_": "RandomBackward1", "random_from_": "RandomBackward0",
-}  # fmt: skip
-_DRAWS = {name: _declare_draw("draw_" + name.rstrip("_"), node) for name, node in _NODES.items()}
-
-
-def _fill(tensor: Tensor, values, name: str) -> Tensor:
-    """Write drawn values into `tensor` in place; no gradient flows to what it held before."""
-    return inplace(_DRAWS[name], tensor, (), (_at(values, tensor.device),))
-
-
-@method()
-def uniform_(self, from_=0.0, to=1.0, *, generator=None, **kw):
-    """Fill with uniform numbers in [from, to)."""
-    low = kw.get("from", from_)
-    _refuse_kind(self, "check_uniform_bounds")
-    if low > to:
-        raise RuntimeError(
-            f"uniform_ expects to return a [from, to) range, but found from={low} > to={to}"
-        )
-    shape, d = self._array.shape, self._array.dtype
-    values = draw_for(generator, self.device, lambda rng: _uniform(rng, shape, d, low, to))
-    return _fill(self, values, "uniform_")
-
-
-def _refuse_kind(tensor: Tensor, label: str) -> None:
-    """NotImplementedError for integer and bool tensors."""
-    if tensor._array.dtype.kind in "iub":
-        kind = tensor.dtype.tensor_type.removesuffix("Tensor")
-        raise NotImplementedError(f"\"{label}\" not implemented for '{kind}'")
-
-
-@method()
-def normal_(self, mean=0.0, std=1.0, *, generator=None):
-    """Fill with normal numbers."""
-    if std < 0:
-        raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
-    _refuse_kind(self, "normal_kernel_cpu")
-    d = self._array.dtype
-    values = draw_for(
-        generator,
-        self.device,
-        lambda rng: _normal(rng, self._array.shape, d) * d.type(std) + d.type(mean),
-    )
-    return _fill(self, values, "normal_")
-
-
-@method()
-def bernoulli_(self, p=0.5, *, generator=None):
-    """Fill with 1 with probability p (a number or a tensor), else 0."""
-    _check_chances(p)
-    chance = p._array if isinstance(p, Tensor) else p
-    draws = draw_for(generator, self.device, lambda rng: rng.random(self._array.shape) < chance)
-    return _fill(self, draws, "bernoulli_tensor_" if isinstance(p, Tensor) else "bernoulli_")
-
-
-@method()
-def random_(self, from_=0, to=None, *, generator=None, **kw):
-    """Fill with integers in [from, to)."""
-    low = kw.get("from", from_)
-    name = "random_from_"
-    if to is None and low and "from" not in kw:
-        low, to, name = 0, low, "random_to_"
-    if to is None:
-        name = "random_"
-        kind = self._array.dtype
-        to = (
-            2
-            if kind.kind == "b"
-            else np.iinfo(kind).max
-            if kind.kind in "iu"
-            else 2 ** (ml_dtypes.finfo(kind).nmant + 1)
-        )
-    if low >= to:
-        raise RuntimeError(
-            f"random_ expects 'from' to be less than 'to', but got from={low} >= to={to}"
-        )
-    values = draw_for(generator, self.device, lambda rng: rng.integers(low, to, self._array.shape))
-    return _fill(self, values, name)
-
-
-def _sampler(name: str, draw, doc: str, check) -> None:
-    def fill(self, *args, generator=None, **kwargs):
-        check(self, *args, **kwargs)
-        values = draw_for(
-            generator, self.device, lambda rng: draw(rng, self._array.shape, *args, **kwargs)
-        )
-        return _fill(self, values, name)
-
-    fill.__name__ = fill.__qualname__ = name
-    fill.__doc__ = f"Fill with numbers from {doc}."
-    setattr(Tensor, name, fill)
-
-
-def _continuous(tensor: Tensor, name: str) -> None:
-    if not tensor.is_floating_point():
-        raise RuntimeError(
-            f"{name} distribution is a continuous probability distribution. dtype must be a floating point but you "
-            f"specified {tensor.dtype.tensor_type.removesuffix('Tensor')}"
-        )
-
-
-def _check_exponential(tensor, lambd=1.0):
-    _continuous(tensor, "Exponential")
-    if not lambd > 0:
-        raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
-
-
-def _check_geometric(tensor, p):
-    if not 0 < p < 1:
-        raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
-
-
-def _check_cauchy(tensor, median=0.0, sigma=1.0):
-    _continuous(tensor, "Cauchy")
-    if not sigma > 0:
-        raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
-
-
-def _check_log_normal(tensor, mean=1.0, std=2.0):
-    if not std > 0:
-        raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
-    _refuse_kind(tensor, "log_normal_cpu")
-
-
-_sampler(
-    "exponential_",
-    lambda r, s, lambd=1.0: r.exponential(1.0 / lambd, s),
-    "the exponential distribution of rate lambd",
-    _check_exponential,
-)
-_sampler(
-    "geometric_",
-    lambda r, s, p: r.geometric(p, s),
-    "the geometric distribution: trials up to the first success",
-    _check_geometric,
-)
-_sampler(
-    "cauchy_",
-    lambda r, s, median=0.0, sigma=1.0: median + sigma * r.standard_cauchy(s),
-    "the Cauchy distribution",
-    _check_cauchy,
-)
-_sampler(
-    "log_normal_",
-    lambda r, s, mean=1.0, std=2.0: r.lognormal(mean, std, s),
-    "the log-normal distribution",
-    _check_log_normal,
-)
