@@ -142,6 +142,7 @@ def test_pooling_of_few_images_is_that_of_many(rng, kernel, stride, padding, dil
         np.testing.assert_array_equal(a[:2].numpy(), b.numpy())
 
 
+@pytest.mark.host  # on a device the cell is made of several operations
 @pytest.mark.parametrize("kind", ["LSTMCell", "GRUCell"])
 def test_a_cell_in_one_node_is_the_cell_in_many(rng, kind):
     cell = getattr(torch.nn, kind)(3, 4).double()
