@@ -8,6 +8,7 @@ float32 parameters in float32.
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 import threading
 import warnings
@@ -157,7 +158,8 @@ def _listed(device: str) -> dict[CodeType, int]:
     for names, policy in _policy.FUNCTIONS[device]:
         for name in names.split():
             function = getattr(functional, name, None) or PUBLIC.get(name)
-            found[(function or getattr(linalg, name)).__code__] = policy
+            function = function or getattr(linalg, name)
+            found[inspect.unwrap(function).__code__] = policy
     return found
 
 
