@@ -451,9 +451,9 @@ l=nn.utils.parametrizations.orthogonal(nn.Linear(3,4),orthogonal_map='cayley'); 
 ---
 nn.utils.parametrizations.orthogonal(nn.Linear(3,4),orthogonal_map='x')
 ---
-l=nn.utils.parametrizations.spectral_norm(nn.Linear(4,3),n_power_iterations=50); print(abs(float(torch.linalg.svdvals(l.weight)[0])-1)<1e-3, list(l.state_dict())); print(l)
+l=nn.utils.parametrizations.spectral_norm(nn.Linear(4,3),n_power_iterations=2000); print(abs(float(torch.linalg.svdvals(l.weight)[0])-1)<1e-3, list(l.state_dict())); print(l)
 ---
-l=nn.utils.spectral_norm(nn.Linear(4,3),n_power_iterations=50); l(torch.ones(1,4)); print(abs(float(torch.linalg.svdvals(l.weight)[0])-1)<1e-3, list(l.state_dict())); nn.utils.remove_spectral_norm(l); print(l)
+l=nn.utils.spectral_norm(nn.Linear(4,3),n_power_iterations=2000); l(torch.ones(1,4)); print(abs(float(torch.linalg.svdvals(l.weight)[0])-1)<1e-3, list(l.state_dict())); nn.utils.remove_spectral_norm(l); print(l)
 ---
 m=nn.utils.skip_init(nn.Linear,3,2); print(m, type(m))
 ---
