@@ -29,6 +29,11 @@ def is_simulated(config) -> bool:
     return config.getoption("--device") == "simulated"
 
 
+def is_on_cpu(config) -> bool:
+    """Whether there is no GPU behind the device."""
+    return config.getoption("--device") in ("simulated", "cupy-on-cpu")
+
+
 def pytest_collection_modifyitems(config, items):
     reason = why_not()
     mine = [i for i in items if HERE in i.path.parents]  # tests/ may be run in the same session
@@ -36,10 +41,11 @@ def pytest_collection_modifyitems(config, items):
         for item in mine:
             item.own_markers[:] = [m for m in item.own_markers if m.name != "skipif"]  # one reason
             item.add_marker(pytest.mark.skip(reason=reason))
-    elif is_simulated(config):
+    elif is_on_cpu(config):
         slow = [i for i in mine if i.get_closest_marker("slow")]
         dropped = {i for k, i in enumerate(slow) if k % EVERY}
-        dropped |= {i for i in mine if i.function.__module__.startswith("tests.simulated")}
+        if is_simulated(config):
+            dropped |= {i for i in mine if i.function.__module__.startswith("tests.simulated")}
         config.hook.pytest_deselected(items=[i for i in items if i in dropped])
         items[:] = [i for i in items if i not in dropped]
 
@@ -70,5 +76,5 @@ def lazy_cuda(request):
 @pytest.fixture
 def on_real_device(request):
     """For what a simulation cannot show."""
-    if is_simulated(request.config):
+    if is_on_cpu(request.config):
         pytest.skip("times of the simulated device are those of NumPy")

@@ -11,10 +11,26 @@ from typing import Any
 import numpy as np
 
 _REDUCTIONS = {"maximum": "max", "minimum": "min", "logical_or": "any", "logical_and": "all"}
-ATOMIC = frozenset(
-    np.dtype(c) for c in "iIQfdFD"
-)  # dtypes that CuPy's scatter_add takes, half apart
+ATOMIC = frozenset(np.dtype(c) for c in "iIQfd")  # dtypes that CuPy's add.at takes, half apart
 _VIEWED = {np.dtype(np.int64): np.dtype(np.uint64)}  # two's complement: the same additions
+
+
+class Linalg:
+    """CuPy's ``linalg``, with NumPy's broadcasting in `solve`."""
+
+    def __init__(self, xp: Any):
+        self.xp = xp
+
+    def __getattr__(self, name: str) -> Any:
+        value = self.__dict__[name] = getattr(self.xp.linalg, name)
+        return value
+
+    def solve(self, a: Any, b: Any) -> Any:
+        """x with ``a @ x == b``: a [..., n, n], b [..., n, k], batch dimensions broadcast."""
+        if a.shape[:-2] != b.shape[:-2]:
+            batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+            a, b = (self.xp.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b))
+        return self.xp.linalg.solve(a, b)
 
 
 class CheckedLinalg:
@@ -121,6 +137,10 @@ def add_at(backend: Any, out: Any, key: Any, values: Any) -> None:
     elif dtype in _VIEWED:
         same = _VIEWED[dtype]
         backend.xp.add.at(out.view(same), key, values.astype(dtype, copy=False).view(same))
+    elif dtype.kind == "c":
+        backend.xp.add.at(out.real, key, values.real)
+        if values.dtype.kind == "c":
+            backend.xp.add.at(out.imag, key, values.imag)
     else:
         wide = out.astype(np.float32 if dtype.kind in "fV" else np.int32)
         backend.xp.add.at(wide, key, values.astype(wide.dtype, copy=False))

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..core.modes import shared
 from . import gemm, overlays
-from ._gaps import CheckedLinalg, Ufunc, add_at
+from ._gaps import CheckedLinalg, Linalg, Ufunc, add_at
 from .memory import Allocator
 from .streams import Streams
 
@@ -83,9 +83,8 @@ class CupyBackend:
     def __init__(self) -> None:
         self.xp = _cupy()
         self.tables: dict[tuple, Any] = {}
-        self.checked_linalg = CheckedLinalg(
-            self.xp.linalg, importlib.import_module("cupyx").errstate
-        )
+        self.linalg = Linalg(self.xp)
+        self.checked_linalg = CheckedLinalg(self.linalg, importlib.import_module("cupyx").errstate)
         self.gemm = gemm.Gemm(self.xp)
         pool = self.xp.get_default_memory_pool()
         self.allocator = Allocator(self.xp.cuda, pool)

@@ -117,7 +117,17 @@ class ExternalStream(Stream):
         index = index_of(device)
         cuda = library()
         with cuda.Device(index):
-            self._set(index, cuda.ExternalStream(stream_ptr, index))
+            self._set(index, cuda.Stream.from_external(_Address(stream_ptr)))
+
+
+class _Address:
+    """A stream's address as CuPy takes it, by the protocol of CUDA's Python libraries (version 0)."""
+
+    def __init__(self, pointer: int):
+        self.pointer = pointer
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self.pointer
 
 
 class Event:

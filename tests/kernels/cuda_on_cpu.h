@@ -32,6 +32,7 @@
 #define __launch_bounds__(...)
 #define SHARED_MEMORY(T, name) T* name = reinterpret_cast<T*>(cuda_on_cpu::dynamic_shared)
 
+#ifndef CUDA_ON_CPU_TYPES_ELSEWHERE  // where NVIDIA's own headers are in use
 struct uint2 { unsigned x, y; };
 struct uint4 { unsigned x, y, z, w; };
 struct int2 { int x, y; };
@@ -52,6 +53,7 @@ struct dim3 {
   unsigned x, y, z;
   dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
 };
+#endif
 
 // Not static: a fiber switch changes them behind the compiler's back.
 inline uint3 threadIdx, blockIdx;

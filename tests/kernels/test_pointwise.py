@@ -303,3 +303,16 @@ def test_names_that_a_vjp_overlay_wants():
     from gradlib.core.op import parameters
 
     assert parameters(VjpOverlay(REGISTRY["div"]).function) == ("F", "g", "needs", "other", "self")
+
+
+@pytest.mark.parametrize("shape", [(3, 5), ()])
+@pytest.mark.parametrize("number", [2.5, np.float32(2.5), np.float64(2.5)])
+def test_numbers_are_passed_by_value(device, shape, number):
+    # rows: DEV-26
+    # a number in place of a tensor is kept as it was given; CuPy would pass the bits of a NumPy number as an address
+    x = tensor(values(shape, low=0.5, high=1.5), "float32")
+    out = REGISTRY["xlogy"].call(x, number)
+    found = run_vjp(
+        device, overlays.vjp_of(REGISTRY["xlogy"]), out.grad_fn, np.ones(shape), out.dtype
+    )
+    np.testing.assert_allclose(numpy(found[0]), np.full(shape, np.log(2.5)), rtol=1e-6)

@@ -12,6 +12,7 @@ import contextlib
 
 import pytest
 
+from ..cupy_on_cpu import machine as cupy_on_cpu
 from . import install, machine, simulated, uninstall
 
 
@@ -21,15 +22,19 @@ def pytest_addoption(parser) -> None:
     ):  # the conftest files of tests/ and tests_gpu/ both have it
         parser.addoption(
             "--device",
-            choices=("real", "simulated", "default"),
+            choices=("real", "cupy-on-cpu", "simulated", "default"),
             default="real",
-            help="simulated: install the stand-in for CuPy of tests/simulated_cuda; "
+            help="cupy-on-cpu: CuPy itself, with its CUDA runtime and kernels on the CPU (tests/cupy_on_cpu); "
+            "simulated: install the stand-in for CuPy of tests/simulated_cuda; "
             "default: and make it the default device of every test",
         )
 
 
 def pytest_configure(config) -> None:
-    if config.getoption("--device") != "real" and not machine.installed:
+    device = config.getoption("--device")
+    if device == "cupy-on-cpu":
+        cupy_on_cpu.install()
+    elif device != "real" and not machine.installed:
         install()
         config.add_cleanup(uninstall)
 

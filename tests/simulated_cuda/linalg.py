@@ -109,6 +109,10 @@ def solve(a, b):
     _check(a, square=True)
     if not isinstance(b, ndarray):
         raise np.linalg.LinAlgError("cupy.linalg only supports cupy.ndarray")
+    if b.ndim > 1 and a.shape[:-1] != b.shape[:-1]:
+        raise ValueError(
+            "a must have (..., M, M) shape and b must have (..., M, K) for multidimensional b"
+        )
     refuse_library("cusolver")
 
     def run(info, x, y):

@@ -19,12 +19,10 @@ _SCATTER = {
     "add": np.add, "subtract": np.subtract, "maximum": np.maximum, "minimum": np.minimum,
     "bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor,
 }  # fmt: skip
-_ADDABLE = tuple(np.dtype(c) for c in "iIefdFDQ")
-_COMPARABLE = tuple(np.dtype(c) for c in "iIfdQ")
-ADD_TYPES = (
-    "scatter_add only supports int32, float16, float32, float64, complex64, complex128, "
-    "uint32, uint64, as data type"
-)
+_SCATTERED = {  # dtypes that CuPy has atomics for
+    "add": "iqefdIQ", "subtract": "iI", "maximum": "iqfdIQ", "minimum": "iqfdIQ",
+    "bitwise_and": "iqIQ", "bitwise_or": "iqIQ", "bitwise_xor": "iqIQ",
+}  # fmt: skip
 
 
 def check_operand(arg: Any) -> Any:
@@ -176,13 +174,11 @@ def scatter(a: ndarray, indices: Any, values: Any, name: str) -> None:
     """``a[indices] op= values``, every occurrence counted; atomics exist for a few dtypes only."""
     from .indexing import has_arrays, host_key, prepare_key
 
-    allowed = _ADDABLE if name in ("add", "subtract") else _COMPARABLE
+    allowed = [np.dtype(c) for c in _SCATTERED[name]]
     key = prepare_key(indices)
     if has_arrays(key) and a.dtype not in allowed and not all_masks(key):
-        raise TypeError(
-            ADD_TYPES if name == "add"
-            else f"scatter_{name[:3]} only supports int32, float32, float64, uint32, uint64 as data type"
-        )  # fmt: skip
+        names = ", ".join(t.name for t in allowed)
+        raise TypeError(f"cupy.{name}.at only supports {names} as data type")
     if not isinstance(values, (ndarray, *_SCALARS)):
         values = np.asarray(values, a.dtype)
     operation, target = _SCATTER[name], a._host

@@ -1,0 +1,305 @@
+"""Real CuPy on a machine without a GPU: its kernels compiled by g++, its CUDA calls answered by `runtime.cpp`.
+
+    from tests.cupy_on_cpu import machine
+    machine.install()  # before the first import of cupy
+    import cupy
+
+CuPy's extension modules carry NVIDIA's runtime inside them. `install` writes a jump to our function over the beginning
+of each of its functions, in memory; those that `runtime.cpp` does not have answer cudaErrorNotSupported. The driver,
+cuBLAS and the other libraries are shared objects made here, loaded before CuPy looks for them. What CuPy would give to
+NVRTC is given to g++, with `tests/kernels/cuda_on_cpu.h` in place of the language's own parts.
+
+So everything of CuPy runs as it does on a GPU, with two exceptions: sorting by Thrust and transforms by cuFFT, which are
+done by NumPy on the same memory (`libraries.py`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import importlib.util
+import mmap
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+KERNEL_HEADERS = HERE.parent / "kernels"
+CUDART_MODULES = (
+    "cupy_backends/cuda/api/runtime", "cupy/cuda/cub", "cupy/cuda/thrust", "cupy/random/_generator_api",
+)  # fmt: skip
+"""The extension modules that NVIDIA's runtime is linked into."""
+USERS = {
+    "cublas": ("libcublas.so.12", "cupy_backends/cuda/libs/cublas"),
+    "cusolver": ("libcusolver.so.11", "cupy_backends/cuda/libs/cusolver"),
+    "cusparse": ("libcusparse.so.12", "cupy_backends/cuda/libs/cusparse"),
+    "curand": ("libcurand.so.10", "cupy_backends/cuda/libs/curand"),
+    "cufft": ("libcufft.so.11", "cupy/cuda/cufft"),
+}
+EMPTY = ("libcublasLt.so.12", "libnvJitLink.so.12", "libcufftw.so.11")
+"""Libraries that others depend on, of which nothing is called."""
+FLAGS = ("-std=c++17", "-O1", "-fPIC", "-shared", "-w", "-ffp-contract=off", "-fno-strict-aliasing")
+
+
+def cache_folder() -> Path:
+    """Where compiled objects are kept between runs."""
+    folder = Path(tempfile.gettempdir()) / f"gradlib-cupy-on-cpu-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
+def package_folder(name: str) -> Path:
+    """Where an installed package lies; it is not imported."""
+    spec = importlib.util.find_spec(name)
+    if spec is None or not spec.submodule_search_locations:
+        raise RuntimeError(f"{name} is not installed")
+    return Path(next(iter(spec.submodule_search_locations)))
+
+
+@cache
+def site() -> Path:
+    return package_folder("cupy").parent
+
+
+@cache
+def include_flags() -> tuple[str, ...]:
+    cupy, runtime = (
+        site() / "cupy" / "_core" / "include",
+        package_folder("nvidia.cuda_runtime") / "include",
+    )
+    cccl = cupy / "cupy" / "_cccl"
+    folders = (
+        HERE / "include", HERE, KERNEL_HEADERS, cupy, cccl / "libcudacxx", cccl / "thrust", cccl / "cub", runtime,
+    )  # fmt: skip
+    return tuple(f"-I{folder}" for folder in folders)
+
+
+def extension(path: str) -> Path:
+    """The file of an extension module of CuPy."""
+    [found] = [p for p in (site() / path).parent.glob(f"{Path(path).name}.*.so")]
+    return found
+
+
+def compiled(name: str, *texts: str, flags: tuple[str, ...] = ()) -> Path:
+    """The shared object of some C++ texts; compiled once for each content."""
+    content = "\0".join((*texts, *flags, *FLAGS, headers_digest()))
+    key = hashlib.sha256(content.encode()).hexdigest()[:24]
+    target = cache_folder() / f"{name}-{key}.so"
+    if not target.exists():
+        with tempfile.TemporaryDirectory() as scratch:
+            made = Path(scratch, "made.so")
+            files = [Path(scratch, f"{name}_{i}.cpp") for i in range(len(texts))]
+            for file, text in zip(files, texts, strict=True):
+                file.write_text(text)
+            command = [
+                "g++",
+                *FLAGS,
+                *flags,
+                *include_flags(),
+                *map(str, files),
+                "-o",
+                str(made),
+                "-ldl",
+            ]
+            done = subprocess.run(command, capture_output=True, text=True)
+            if done.returncode:
+                raise RuntimeError(f"{name} does not compile:\n{done.stderr[:4000]}")
+            moved = target.with_suffix(f".{os.getpid()}")
+            shutil.copy(made, moved)
+            moved.replace(target)
+    return target
+
+
+@cache
+def headers_digest() -> str:
+    files = [KERNEL_HEADERS / "cuda_on_cpu.h", *sorted(HERE.rglob("*.h"))]
+    return hashlib.sha256(b"\0".join(f.read_bytes() for f in files)).hexdigest()
+
+
+# -- libraries -------------------------------------------------------------------------------------------------------
+
+
+def symbols(path: Path, *options: str) -> list[tuple[int, str, str]]:
+    """(address, type, name) of the symbols of a shared object, by nm."""
+    done = subprocess.run(["nm", *options, str(path)], capture_output=True, text=True, check=True)
+    found = []
+    for line in done.stdout.splitlines():
+        *address, kind, name = line.split()
+        found.append((int(address[0], 16) if address else 0, kind, name.partition("@")[0]))
+    return found
+
+
+def stub_text(prefix: str, user: str) -> str:
+    """Functions that answer "not supported", but for handles; weak, so that others may be put in their place."""
+    lines = ['extern "C" int cuda_on_cpu_missing(const char*);']
+    for _, kind, name in symbols(extension(user), "-D"):
+        if kind != "U" or not name.startswith(prefix):
+            continue
+        if re.search(r"(Create|Destroy|SetStream)$", name):
+            body = "{ return 0; }"
+        else:
+            body = f'{{ cuda_on_cpu_missing("{name}"); return 7; }}'
+        lines.append(f'extern "C" __attribute__((weak)) int {name}() {body}')
+    return "\n".join(lines)
+
+
+def load(soname: str, *texts: str) -> ctypes.CDLL:
+    """Compile a library and load it under the name by which others ask for it."""
+    path = compiled(soname.partition(".")[0], *texts, flags=(f"-Wl,-soname,{soname}",))
+    return ctypes.CDLL(str(path), ctypes.RTLD_GLOBAL)
+
+
+# -- jumps -----------------------------------------------------------------------------------------------------------
+
+
+def base_address(path: Path) -> int:
+    """Where a loaded shared object begins in memory."""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        fields = line.split()
+        if len(fields) > 5 and fields[5] == str(path.resolve()) and int(fields[2], 16) == 0:
+            return int(fields[0].partition("-")[0], 16)
+    raise RuntimeError(f"{path} is not loaded")
+
+
+def write_code(address: int, code: bytes) -> None:
+    """Overwrite machine code of this process."""
+    page = mmap.PAGESIZE
+    start, end = address // page * page, -(-(address + len(code)) // page) * page
+    protect = ctypes.CDLL(None, use_errno=True).mprotect
+    protect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    if protect(start, end - start, 7):
+        raise OSError(ctypes.get_errno(), "mprotect")
+    ctypes.memmove(address, code, len(code))
+
+
+def jump(target: int) -> bytes:
+    """x86-64: jmp [rip+0], followed by the address."""
+    return b"\xff\x25\0\0\0\0" + target.to_bytes(8, "little")
+
+
+def redirect(module: Path, runtime: ctypes.CDLL, thunks: Any) -> None:
+    """Send the functions of the runtime inside an extension module to ours."""
+    ctypes.CDLL(str(module))
+    base = base_address(module)
+    for address, kind, name in symbols(module):
+        if kind not in "tT" or not re.fullmatch(r"cuda[A-Z]\w+", name):
+            continue
+        plain = re.sub(r"_v\d+$", "", name)
+        try:
+            target = ctypes.cast(getattr(runtime, f"my_{plain}"), ctypes.c_void_p).value
+        except AttributeError:
+            target = thunks(name)
+        assert target is not None
+        write_code(base + address, jump(target))
+
+
+class Thunks:
+    """Pieces of code that call `cuda_on_cpu_missing(name)`, one for each name."""
+
+    def __init__(self, runtime: ctypes.CDLL):
+        self.handler = ctypes.cast(runtime.cuda_on_cpu_missing, ctypes.c_void_p).value or 0
+        self.memory = mmap.mmap(-1, 1 << 18, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+        self.address = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
+        self.names: dict[str, tuple] = {}
+        self.used = 0
+
+    def __call__(self, name: str) -> int:
+        if name not in self.names:
+            text = ctypes.create_string_buffer(name.encode())
+            code = (
+                b"\x48\xbf" + ctypes.addressof(text).to_bytes(8, "little")  # mov rdi, text
+                + b"\x48\xb8" + self.handler.to_bytes(8, "little")  # mov rax, handler
+                + b"\xff\xe0"  # jmp rax
+            )  # fmt: skip
+            self.memory[self.used : self.used + len(code)] = code
+            self.names[name] = self.address + self.used, text
+            self.used += 32
+        return self.names[name][0]
+
+
+# -- compilation -----------------------------------------------------------------------------------------------------
+
+
+def kernel_names(source: str) -> list[str]:
+    """The kernels of a translation unit that are not templates."""
+    return re.findall(
+        r'extern "C" __global__\s+void\s+(?:__launch_bounds__\([^)]*\)\s*)?(\w+)\s*\(', source
+    )
+
+
+def kernel_text(source: str, kernels: list[str], macros: tuple[str, ...] = ()) -> str:
+    """CUDA C++ as C++, with the functions that `runtime.cpp` looks for."""
+    header = "cupy_on_cpu.h" if "cupy/" in source else "cuda_on_cpu.h"
+    source = re.sub(
+        r"extern\s+__shared__\s+([\w:<> ]+?)\s+(\w+)\[\];",
+        r"\1* \2 = reinterpret_cast<\1*>(cuda_on_cpu::dynamic_shared);",
+        source,
+    )
+    lines = [f"#define {m.replace('=', ' ')}" for m in macros] + [f'#include "{header}"', source]
+    for i, kernel in enumerate(kernels):
+        lines += [
+            f'extern "C" const char* launch_{i}(const unsigned* sizes, size_t shared, unsigned seed, void** args) {{',
+            f"  return cuda_on_cpu::launch({kernel}, sizes, shared, seed, args);",
+            "}",
+            f'extern "C" int parameters_{i}(cuda_on_cpu::Parameter* out) {{',
+            f"  return cuda_on_cpu::parameters({kernel}, out);",
+            "}",
+        ]
+    tests = "".join(f'  if (!strcmp(name, "{k}")) return {i};\n' for i, k in enumerate(kernels))
+    return "\n".join(
+        [*lines, f'extern "C" int cuda_on_cpu_number(const char* name) {{\n{tests}  return -1;\n}}']
+    )
+
+
+def compile_kernels(source: str, options=(), name_expressions=None) -> tuple[bytes, dict | None]:
+    """What CuPy's call of NVRTC returns: an image (here the path of a shared object), and names of templates."""
+    names = list(name_expressions or kernel_names(source))
+    macros = tuple(o[2:].strip() for o in options if o.startswith("-D"))
+    path = compiled("kernels", kernel_text(source, names, macros))
+    return str(path).encode() + b"\0", {
+        n: n for n in name_expressions
+    } if name_expressions else None
+
+
+@cache
+def install() -> ctypes.CDLL:
+    """Make CuPy importable and usable on this machine. Returns the runtime."""
+    os.environ.setdefault("CUPY_CACHE_DIR", str(cache_folder() / "cupy"))
+    os.environ["CUPY_ACCELERATORS"] = ""  # CUB's kernels are compiled for GPUs only
+    runtime = load("libcuda.so.1", (HERE / "runtime.cpp").read_text())
+    for soname in EMPTY:
+        load(soname, f"// {soname}")
+    libraries_loaded = {}
+    for name, (soname, user) in USERS.items():
+        ours = HERE / f"{name}.cpp"
+        texts = [stub_text(name, user), *([ours.read_text()] if ours.exists() else [])]
+        libraries_loaded[name] = load(soname, *texts)
+    [lapack] = (package_folder("numpy").parent / "numpy.libs").glob("libscipy_openblas64_*")
+    libraries_loaded["cusolver"].cuda_on_cpu_lapack(str(lapack).encode())
+    thunks = Thunks(runtime)
+    for path in CUDART_MODULES:
+        redirect(extension(path), runtime, thunks)
+    _keep_alive.extend((runtime, thunks))
+
+    from cupy.cuda import compiler
+
+    def instead_of_nvrtc(
+        source, options=(), arch=None, filename="", name_expressions=None, *rest, **more
+    ):
+        return compile_kernels(source, options, name_expressions)
+
+    compiler._compile_using_nvrtc_no_warning = instead_of_nvrtc
+    compiler._preprocess = lambda *args: headers_digest()  # part of the key of CuPy's cache
+    compiler._get_nvrtc_version = lambda: (12, 9)
+    from . import libraries
+
+    libraries.install()
+    return runtime
+
+
+_keep_alive: list = []
