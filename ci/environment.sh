@@ -1,4 +1,4 @@
-# Sourced by ci/test and ci/demo: makes the virtual environment that they run in.
+# Sourced by ci/test, ci/demo and .ci/run: makes what they run in.
 
 section() { printf '\n== %s ==\n' "$*"; }
 
@@ -31,4 +31,21 @@ make_environment() {
   "$python" -m venv "$folder"
   "$folder/bin/python" -m pip install --quiet --disable-pip-version-check -e ".[$extras]"
   echo "$stamp" >"$folder/stamp"
+}
+
+# The tests look at the profiler's page in Chromium where there is one; root on a Debian gets it, once.
+install_chromium() {
+  local name log
+  for name in chromium chromium-browser google-chrome google-chrome-stable chrome; do
+    if command -v "$name" >/dev/null; then return; fi
+  done
+  if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then return; fi
+  log=$(mktemp)
+  if DEBIAN_FRONTEND=noninteractive timeout 600 sh -c \
+    'apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium' >"$log" 2>&1 </dev/null; then
+    echo "installed $(command -v chromium)"
+  else
+    echo "Chromium could not be installed, its tests are left out: $(tail -n 1 "$log")"
+  fi
+  rm -f "$log"
 }

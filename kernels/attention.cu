@@ -3,25 +3,26 @@
 //   s = scale * q k^T + mask (-inf where a query may not look)    p = softmax(s)    out = p v    lse = log sum exp(s)
 //   p = exp(s - lse)    ds = p * (g v^T - delta), delta = sum(g * out)    dv = p^T g, dq = scale ds k, dk = scale ds^T q
 //
-// q [batches, length, width], k [batches, keys, width], v [batches, keys, values], g like out; rows and batches lie as
-// Layout says, elements of a row side by side. mask is broadcast to [batches, length, keys] by its strides. out, dq, dk
-// and dv are C-contiguous [batches, rows, width]; lse and delta [batches, length] in wide<T>. A query with nothing to
-// look at gets 0 and lse -inf.
+// q [batches, length, width], k [batches, keys, width], v [batches, keys, values], out and g [batches, length, values];
+// rows and batches lie as Layout says, elements of a row side by side. mask is broadcast to [batches, length, keys] by its
+// strides. dq, dk and dv are C-contiguous [batches, rows, width]; lse and delta [batches, length] in wide<T>. A query with
+// nothing to look at gets 0 and lse -inf. Backward takes out and lse as forward left them.
 //
 // A block owns 64 rows (queries in attention and attention_dq, keys in attention_dkv) and goes over the rows of the other
 // side 32 at a time: grid (batches, tiles of own rows), Sheet<T>::threads threads. HEAD: 64 or 128, not less than width and
 // values. float and double: 4 rows of scores to a thread. Half types: tensor cores, sums, probabilities and their
 // gradients in float32; p and ds are rounded to T where they are multiplied with a matrix.
 // Dynamic shared memory: rows of pitch(width) and pitch(values) elements, and 64 rows of scores for float and double.
-// Cost: 4 * length * keys * width operations forward, 10 backward (half of it with `causal`); q, k, v are read once for
-// each 64 rows of the other side. attention_dq writes delta, which attention_dkv reads.
+// Cost: 4 * length * keys * width operations forward, 14 backward (half of it with `causal`); q, k, v are read once for
+// each 64 rows of the other side. attention_dq writes delta, which attention_dkv reads; no result is added to by several
+// blocks, so that the same arguments give the same bits.
 #include "common.cuh"
 #include "product.cuh"
 
 constexpr int OWN = 64, OTHER = 32;  // rows of a tile of either side
 
 struct Layout {  // strides in elements: batch / inner, batch % inner, row, and column of the mask
-  int64 inner, q[3], k[3], v[3], g[3], mask[4];
+  int64 inner, q[3], k[3], v[3], g[3], out[3], mask[4];
   int length, keys, width, values, causal, mask_kind;  // mask_kind: 0 none, 1 bool (true may look), 2 numbers to add
   double scale;
   __device__ __forceinline__ int64 start(const int64* strides, int64 batch) const {
@@ -31,6 +32,11 @@ struct Layout {  // strides in elements: batch / inner, batch % inner, row, and 
 };
 
 __device__ __forceinline__ int round_up(int n, int to) { return (n + to - 1) / to * to; }
+
+// The tile of queries of this block; causal: the last ones first, since they look at the most keys.
+__device__ __forceinline__ int own_tile(const Layout& how) {
+  return how.causal ? gridDim.y - 1 - blockIdx.y : blockIdx.y;
+}
 
 // How the threads of a block share tiles [64, WIDTH] and multiply them. A thread has `rows` rows, a row `lanes` threads.
 template <typename T> struct Sheet {
@@ -106,7 +112,10 @@ template <typename T> struct HalfSheet {
     float value[WIDTH / 8][4];
     __device__ __forceinline__ float& at(int i, int j) { return value[j / 2][i * 2 + j % 2]; }
   };
-  static __device__ __forceinline__ unsigned two(const T* p) { return *reinterpret_cast<const unsigned*>(p); }
+  static __device__ __forceinline__ unsigned two(const T* p) {
+    CHECK_ALIGNED(p, unsigned);
+    return *reinterpret_cast<const unsigned*>(p);
+  }
   static __device__ __forceinline__ unsigned two(T low, T high) { return low.bits | (unsigned)high.bits << 16; }
   static __device__ __forceinline__ void dots(Tile<OTHER>& scores, const T* own, const T* other, int width) {
     const int step = pitch(width), line = threadIdx.x % 32 / 4, k = threadIdx.x % 4 * 2;
@@ -207,8 +216,9 @@ __global__ void __launch_bounds__(Sheet<T>::threads) attention(const T* q, const
   T* other_values = other + OTHER * S::pitch(how.width);
   T* box = other_values + OTHER * S::pitch(how.values);
   const int64 batch = blockIdx.x, mask_start = how.start(how.mask, batch);
-  const int first = blockIdx.y * OWN;
-  q += how.start(how.q, batch), k += how.start(how.k, batch), v += how.start(how.v, batch);
+  const int first = own_tile(how) * OWN;
+  q += how.start(how.q, batch), k += how.start(how.k, batch);
+  v += how.start(how.v, batch), out += how.start(how.out, batch);
   load(own, q, how.q[2], first, OWN, how.length, how.width);
 
   typename S::template Tile<HEAD> sums;
@@ -253,7 +263,7 @@ __global__ void __launch_bounds__(Sheet<T>::threads) attention(const T* q, const
     const A factor = total[i] == 0 ? A(0) : A(1) / total[i];
 #pragma unroll
     for (int j = 0; j < sums.each; ++j)
-      if (S::out_column(j) < how.values) out[place * how.values + S::out_column(j)] = T(sums.at(i, j) * factor);
+      if (S::out_column(j) < how.values) out[row * how.out[2] + S::out_column(j)] = T(sums.at(i, j) * factor);
     if (threadIdx.x % S::lanes == 0) lse[place] = total[i] == 0 ? -infinity<A>() : log(total[i]) + top[i];
   }
 }
@@ -275,9 +285,9 @@ __global__ void __launch_bounds__(Sheet<T>::threads) attention_dq(const T* q, co
   T* other_values = other + OTHER * S::pitch(how.width);
   T* box = other_values + OTHER * S::pitch(how.values);
   const int64 batch = blockIdx.x, mask_start = how.start(how.mask, batch);
-  const int first = blockIdx.y * OWN;
+  const int first = own_tile(how) * OWN;
   q += how.start(how.q, batch), k += how.start(how.k, batch);
-  v += how.start(how.v, batch), g += how.start(how.g, batch);
+  v += how.start(how.v, batch), g += how.start(how.g, batch), out += how.start(how.out, batch);
   load(own, q, how.q[2], first, OWN, how.length, how.width);
   load(own_g, g, how.g[2], first, OWN, how.length, how.values);
 
@@ -289,7 +299,7 @@ __global__ void __launch_bounds__(Sheet<T>::threads) attention_dq(const T* q, co
     A sum = 0;
     if (row < how.length)
       for (int e = threadIdx.x % S::lanes; e < how.values; e += S::lanes)
-        sum += (A)g[row * how.g[2] + e] * (A)out[place * how.values + e];
+        sum += (A)g[row * how.g[2] + e] * (A)out[row * how.out[2] + e];
     own_delta[i] = across<S::lanes>(sum, Add());
     own_lse[i] = row < how.length ? lse[place] : A(0);
     if (row < how.length && threadIdx.x % S::lanes == 0) delta[place] = own_delta[i];

@@ -6,7 +6,7 @@
 //
 // COLUMNS: inner is 1 (2-D input, or channels last in memory): blocks of 32 channels x 8 samples. Otherwise a block
 // works on one channel: threadIdx.x runs over inner, threadIdx.y over samples. Either way blockIdx.y says which of the
-// parts of the samples; parts are combined by *_parts, one thread for a channel, in a fixed order. Storage type T,
+// parts of the samples; parts are combined by *_parts (sizes from parts_launch(channels, parts)) in a fixed order. Storage type T,
 // everything else in wide<T>. Cost: statistics read x twice (the second time from cache where a part fits), the sums of
 // backward read x and g once, the last pass of either reads its inputs once and writes once.
 #include "common.cuh"
@@ -15,13 +15,14 @@ template <typename A> struct Pair {
   A a, b;
 };
 
-// For one channel the sums of the two numbers that f gives for each element of samples first ... end - 1.
-template <bool COLUMNS, typename A, typename F>
-__device__ __forceinline__ Pair<A> channel_sums(int64 channel, int64 channels, int64 inner, int64 first, int64 end, F f) {
+// For one channel the sums that f(sums, elements of `in`...) adds to, over samples first ... end - 1.
+template <bool COLUMNS, typename T, typename A, typename F, typename... In>
+__device__ __forceinline__ Pair<A> channel_sums(int64 channel, int64 channels, int64 inner, int64 first, int64 end, F f,
+                                                In... in) {
   Pair<A> sums = {A(0), A(0)};
   if constexpr (COLUMNS) {
     if (channel < channels)
-      for (int64 n = first + threadIdx.y; n < end; n += blockDim.y) f(n * channels + channel, sums);
+      for (int64 n = first + threadIdx.y; n < end; n += blockDim.y) f(sums, (A)in[n * channels + channel]...);
     __shared__ Pair<A> box[8][32];
     __syncthreads();  // an earlier call has been read
     box[threadIdx.y][threadIdx.x] = sums;
@@ -33,8 +34,20 @@ __device__ __forceinline__ Pair<A> channel_sums(int64 channel, int64 channels, i
     }
     return sums;
   } else {
-    for (int64 n = first + threadIdx.y; n < end; n += blockDim.y)
-      for (int64 l = threadIdx.x; l < inner; l += blockDim.x) f((n * channels + channel) * inner + l, sums);
+    constexpr int each = Pack<T>::size;
+    const bool packs = inner % each == 0 && (aligned(in) && ...);
+    for (int64 n = first + threadIdx.y; n < end; n += blockDim.y) {
+      const int64 start = (n * channels + channel) * inner;
+      if (packs) {
+        for (int64 l = threadIdx.x * each; l < inner; l += blockDim.x * each)
+          [&](Same<Pack<T>, In>... values) {
+#pragma unroll
+            for (int k = 0; k < each; ++k) f(sums, (A)values.at[k]...);
+          }(pack_of(in + start + l)...);
+      } else {
+        for (int64 l = threadIdx.x; l < inner; l += blockDim.x) f(sums, (A)in[start + l]...);
+      }
+    }
     const A a = block_sum(sums.a);
     return {a, block_sum(sums.b)};
   }
@@ -59,14 +72,12 @@ __global__ void batch_moments(const T* x, wide<T>* means, wide<T>* squares, int6
   typedef wide<T> A;
   const Part<COLUMNS> part(samples, channels);
   const A count = A((part.end - part.first) * inner);
-  const A total = channel_sums<COLUMNS, A>(part.channel, channels, inner, part.first, part.end,
-                                           [=](int64 i, Pair<A>& s) { s.a += (A)x[i]; }).a;
+  const A total = channel_sums<COLUMNS, T, A>(part.channel, channels, inner, part.first, part.end,
+                                              [](Pair<A>& s, A value) { s.a += value; }, x).a;
   const A mean = count > 0 ? total / count : A(0);
-  const A square = channel_sums<COLUMNS, A>(part.channel, channels, inner, part.first, part.end,
-                                            [=](int64 i, Pair<A>& s) {
-                                              const A centred = (A)x[i] - mean;
-                                              s.a += centred * centred;
-                                            }).a;
+  const A square = channel_sums<COLUMNS, T, A>(part.channel, channels, inner, part.first, part.end,
+                                               [=](Pair<A>& s, A value) { s.a += (value - mean) * (value - mean); },
+                                               x).a;
   if (!part.writes) return;
   means[blockIdx.y * channels + part.channel] = mean;
   squares[blockIdx.y * channels + part.channel] = square;
@@ -76,35 +87,59 @@ __global__ void batch_moments(const T* x, wide<T>* means, wide<T>* squares, int6
 template <typename A>
 __global__ void batch_moments_parts(const A* means, const A* squares, A* mean, A* variance, A* rstd, int64 parts,
                                     int64 samples, int64 channels, int64 inner, double eps) {
-  const int64 channel = thread_number();
-  if (channel >= channels) return;
-  const int64 size = (samples + parts - 1) / parts;
-  A total = 0, square = 0;
-  for (int64 part = 0; part < parts; ++part) {
-    const int64 first = min(part * size, samples), end = min(first + size, samples);
-    total += means[part * channels + channel] * A((end - first) * inner);
-  }
-  const A middle = total / A(samples * inner);
-  for (int64 part = 0; part < parts; ++part) {
-    const int64 first = min(part * size, samples), end = min(first + size, samples);
+  const int64 channel = (int64)blockIdx.x * 32 + threadIdx.x, size = (samples + parts - 1) / parts;
+  const bool inside = channel < channels;
+  const auto count = [=](int64 part) {
+    const int64 first = min(part * size, samples);
+    return A((min(first + size, samples) - first) * inner);
+  };
+  const A middle = parts_sum<A>(parts, inside, [=](int64 part) {
+                     return means[part * channels + channel] * count(part);
+                   }) / A(samples * inner);
+  const A square = parts_sum<A>(parts, inside, [=](int64 part) {
     const A off = means[part * channels + channel] - middle;
-    square += squares[part * channels + channel] + off * off * A((end - first) * inner);
-  }
+    return squares[part * channels + channel] + off * off * count(part);
+  });
+  if (threadIdx.y != 0 || !inside) return;
   mean[channel] = middle;
   variance[channel] = square / A(samples * inner);
   rstd[channel] = A(1) / sqrt(variance[channel] + A(eps));
 }
 
-// y = (x - mean) * rstd * weight + bias; weight and bias may be null. A thread for each element.
+// enter(channel) where the first element and where another channel begins, then step(k), for elements first + k < size of
+// a Pack; one division for all of them.
+template <typename T, typename Enter, typename Step>
+__device__ __forceinline__ void walk(int64 first, int64 size, int64 channels, int64 inner, Enter enter, Step step) {
+  const int64 line = quotient(first, inner);
+  int64 channel = rest_of(line, channels), place = first - line * inner;
+#pragma unroll
+  for (int k = 0; k < Pack<T>::size; ++k) {
+    if (first + k >= size) return;
+    if (k == 0 || place == inner) {
+      if (k > 0) place = 0, channel = channel + 1 == channels ? 0 : channel + 1;
+      enter(channel);
+    }
+    ++place;
+    step(k);
+  }
+}
+
+// y = (x - mean) * rstd * weight + bias; weight and bias may be null. A thread for a Pack of elements.
 template <typename T>
 __global__ void batch_apply(const T* x, const wide<T>* mean, const wide<T>* rstd, const T* weight, const T* bias, T* y,
                             int64 size, int64 channels, int64 inner) {
   typedef wide<T> A;
-  const int64 i = thread_number();
-  if (i >= size) return;
-  const int64 channel = rest_of(quotient(i, inner), channels);
-  const A scale = weight ? rstd[channel] * (A)weight[channel] : rstd[channel];
-  y[i] = T(((A)x[i] - mean[channel]) * scale + (bias ? (A)bias[channel] : A(0)));
+  const int64 first = thread_number() * Pack<T>::size;
+  if (first >= size) return;
+  const Pack<T> in = read_pack(x + first, size - first, aligned(x));
+  Pack<T> out;
+  A middle = 0, scale = 0, shift = 0;
+  walk<T>(first, size, channels, inner, [&](int64 channel) {
+    middle = mean[channel];
+    scale = weight ? rstd[channel] * (A)weight[channel] : rstd[channel];
+    shift = bias ? (A)bias[channel] : A(0);
+  }, [&](int k) { out.at[k] = T(((A)in.at[k] - middle) * scale + shift); });
+  write_pack(y + first, out, size - first, aligned(y));
 }
 
 // Sums of g and of g * (x - mean), for each part and channel: [parts, channels].
@@ -114,11 +149,11 @@ __global__ void batch_sums(const T* g, const T* x, const wide<T>* mean, wide<T>*
   typedef wide<T> A;
   const Part<COLUMNS> part(samples, channels);
   const A middle = part.channel < channels ? mean[part.channel] : A(0);
-  const Pair<A> sums = channel_sums<COLUMNS, A>(part.channel, channels, inner, part.first, part.end,
-                                                [=](int64 i, Pair<A>& s) {
-                                                  s.a += (A)g[i];
-                                                  s.b += (A)g[i] * ((A)x[i] - middle);
-                                                });
+  const Pair<A> sums = channel_sums<COLUMNS, T, A>(part.channel, channels, inner, part.first, part.end,
+                                                   [=](Pair<A>& s, A gi, A value) {
+                                                     s.a += gi;
+                                                     s.b += gi * (value - middle);
+                                                   }, g, x);
   if (!part.writes) return;
   totals[blockIdx.y * channels + part.channel] = sums.a;
   products[blockIdx.y * channels + part.channel] = sums.b;
@@ -129,13 +164,11 @@ template <typename T>
 __global__ void batch_sums_parts(const wide<T>* totals, const wide<T>* products, const wide<T>* rstd, T* dweight,
                                  T* dbias, wide<T>* g_mean, wide<T>* slope, int64 parts, int64 channels, int64 count) {
   typedef wide<T> A;
-  const int64 channel = thread_number();
-  if (channel >= channels) return;
-  A total = 0, product = 0;
-  for (int64 part = 0; part < parts; ++part) {
-    total += totals[part * channels + channel];
-    product += products[part * channels + channel];
-  }
+  const int64 channel = (int64)blockIdx.x * 32 + threadIdx.x;
+  const bool inside = channel < channels;
+  const A total = parts_sum<A>(parts, inside, [=](int64 part) { return totals[part * channels + channel]; });
+  A product = parts_sum<A>(parts, inside, [=](int64 part) { return products[part * channels + channel]; });
+  if (threadIdx.y != 0 || !inside) return;
   product *= rstd[channel];
   if (dweight) dweight[channel] = T(product);
   if (dbias) dbias[channel] = T(total);
@@ -143,17 +176,26 @@ __global__ void batch_sums_parts(const wide<T>* totals, const wide<T>* products,
   slope[channel] = product / A(count);
 }
 
-// dx; g_mean and slope are null outside of training. A thread for each element.
+// dx; g_mean and slope are null outside of training. A thread for a Pack of elements.
 template <typename T>
 __global__ void batch_apply_grad(const T* g, const T* x, const wide<T>* mean, const wide<T>* rstd, const T* weight,
                                  const wide<T>* g_mean, const wide<T>* slope, T* dx, int64 size, int64 channels,
                                  int64 inner) {
   typedef wide<T> A;
-  const int64 i = thread_number();
-  if (i >= size) return;
-  const int64 channel = rest_of(quotient(i, inner), channels);
-  const A scale = weight ? rstd[channel] * (A)weight[channel] : rstd[channel];
-  A value = g[i];
-  if (g_mean) value -= g_mean[channel] + ((A)x[i] - mean[channel]) * rstd[channel] * slope[channel];
-  dx[i] = T(scale * value);
+  const int64 first = thread_number() * Pack<T>::size;
+  if (first >= size) return;
+  const Pack<T> gs = read_pack(g + first, size - first, aligned(g));
+  Pack<T> xs = {}, out;
+  if (g_mean) xs = read_pack(x + first, size - first, aligned(x));
+  A middle = 0, scale = 0, shift = 0, steep = 0;
+  walk<T>(first, size, channels, inner, [&](int64 channel) {
+    scale = weight ? rstd[channel] * (A)weight[channel] : rstd[channel];
+    if (!g_mean) return;
+    middle = mean[channel], shift = g_mean[channel], steep = rstd[channel] * slope[channel];
+  }, [&](int k) {
+    A value = gs.at[k];
+    if (g_mean) value -= shift + ((A)xs.at[k] - middle) * steep;
+    out.at[k] = T(scale * value);
+  });
+  write_pack(dx + first, out, size - first, aligned(dx));
 }

@@ -6,6 +6,7 @@ typedef long long int64;
 typedef unsigned long long uint64;
 
 #ifndef CUDA_ON_CPU
+#define CHECK_ALIGNED(pointer, type)  // a GPU stops by itself at an access that is not aligned
 #define SHARED_MEMORY(T, name)                                        \
   extern __shared__ __align__(16) unsigned char shared_memory_bytes[]; \
   T* name = reinterpret_cast<T*>(shared_memory_bytes)
@@ -37,8 +38,12 @@ struct bfloat16 {
   unsigned short bits;
   bfloat16() = default;
   __device__ __forceinline__ bfloat16(float x) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+#else
     unsigned word = __float_as_uint(x);
     bits = x != x ? (unsigned short)((word >> 16) | 0x40u) : (unsigned short)((word + 0x7fffu + ((word >> 16) & 1u)) >> 16);
+#endif
   }
   __device__ __forceinline__ operator float() const { return __uint_as_float((unsigned)bits << 16); }
 };
@@ -82,6 +87,22 @@ template <bool ROWS, typename A, typename Op> __device__ __forceinline__ A combi
 
 template <typename A> __device__ __forceinline__ A block_sum(A value) { return combine<false>(value, Add()); }
 
+// The sum of f(0) ... f(parts - 1) for the threads of a block with one threadIdx.x, which share the parts out and get the
+// same result, always added up in the same order. Blocks of 32 x up to 32 threads, from parts_launch; `valid` is false
+// for columns that are none.
+template <typename A, typename F> __device__ __forceinline__ A parts_sum(int64 parts, bool valid, F f) {
+  A sum = 0;
+  if (valid)
+    for (int64 part = threadIdx.y; part < parts; part += blockDim.y) sum += f(part);
+  __shared__ A box[32][32];
+  __syncthreads();  // an earlier call has been read
+  box[threadIdx.y][threadIdx.x] = sum;
+  __syncthreads();
+  sum = box[0][threadIdx.x];
+  for (int row = 1; row < blockDim.y; ++row) sum += box[row][threadIdx.x];
+  return sum;
+}
+
 // a / b and a % b for a >= 0, b > 0; 32-bit division is several times quicker, and sizes are rarely larger.
 __device__ __forceinline__ int64 quotient(int64 a, int64 b) {
   return (a | b) >> 32 ? a / b : (int64)((unsigned)a / (unsigned)b);
@@ -97,10 +118,38 @@ template <typename T> struct __align__(sizeof(T) == 2 ? 8 : 16) Pack {
   T at[size];
 };
 template <typename T> __device__ __forceinline__ const Pack<T>& pack_of(const T* p) {
+  CHECK_ALIGNED(p, Pack<T>);
   return *reinterpret_cast<const Pack<T>*>(p);
 }
-template <typename T> __device__ __forceinline__ Pack<T>& pack_of(T* p) { return *reinterpret_cast<Pack<T>*>(p); }
+template <typename T> __device__ __forceinline__ Pack<T>& pack_of(T* p) {
+  CHECK_ALIGNED(p, Pack<T>);
+  return *reinterpret_cast<Pack<T>*>(p);
+}
 template <typename T> __device__ __forceinline__ bool aligned(const T* p) { return (uint64)p % sizeof(Pack<T>) == 0; }
+
+// The elements at p ... p + count - 1, zeros after them; as one where they are all there and `whole`, which means aligned.
+template <typename T> __device__ __forceinline__ Pack<T> read_pack(const T* p, int64 count, bool whole) {
+  if (whole && count >= Pack<T>::size) return pack_of(p);
+  Pack<T> pack;
+#pragma unroll
+  for (int k = 0; k < Pack<T>::size; ++k) pack.at[k] = k < count ? p[k] : T(0.0f);
+  return pack;
+}
+template <typename T> __device__ __forceinline__ void write_pack(T* p, const Pack<T>& pack, int64 count, bool whole) {
+  if (whole && count >= Pack<T>::size) {
+    pack_of(p) = pack;
+    return;
+  }
+#pragma unroll
+  for (int k = 0; k < Pack<T>::size; ++k)
+    if (k < count) p[k] = pack.at[k];
+}
+
+// What lies at p as a value of another type, for moving it.
+template <typename To, typename T> __device__ __forceinline__ To& as(T* p) {
+  CHECK_ALIGNED(p, To);
+  return *reinterpret_cast<To*>(p);
+}
 
 // A line of n elements along the middle dimension of C-contiguous [outer, n, inner], and who works on it.
 // COLUMNS: one thread for each line (any inner), neighbours in memory side by side; grid covers outer * inner threads.

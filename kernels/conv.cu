@@ -75,10 +75,12 @@ __device__ __forceinline__ void multiply(Product<T>& sums, const T* a, int64 a_s
   for (int buffer = 1; first < end; first += K, buffer ^= 1) {
 #pragma unroll
     for (int i = 0; i < M / 8; ++i) tiles.put_a(line + 8 * i, k, next_a[i]);
+    if constexpr (ALONG_K) {
 #pragma unroll
-    for (int i = 0; i < K; ++i)
-      if (ALONG_K) tiles.put_b(k, line + 8 * i, next_b[i]);
-      else tiles.put_b(i, thread, next_b[i]);
+      for (int i = 0; i < K; ++i) tiles.put_b(k, line + 8 * i, next_b[i]);
+    } else {
+      tiles.put_b(thread, next_b);
+    }
     fill_table(buffer, first + K);
     __syncthreads();
     if (first + K < end) fetch(buffer);  // under way while this tile is multiplied

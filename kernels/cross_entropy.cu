@@ -7,7 +7,7 @@
 // [outer, inner]. A line whose target is `ignored` counts for nothing. A target that is no class gives nan, as loss and
 // as gradient: looking from the host would wait for the device. weight (null: ones) is [n].
 // reduction: 0 none, 1 mean (over the weights of the lines that count), 2 sum. Launch sizes as Line asks for; totals are
-// added up by one block, in a fixed order. Storage type T, index type I, computed in wide<T>.
+// added up in a fixed order, by several blocks first if there are many lines. Storage type T, index type I, computed in wide<T>.
 // Cost: forward reads x once, backward reads x once and writes dx; nothing of x's size is kept between them.
 #include "common.cuh"
 #include "exponentials.cuh"
@@ -50,6 +50,19 @@ __global__ void nll(const T* x, const I* target, const wide<T>* weight, wide<T>*
   weights[line.number] = w;
 }
 
+// What each block finds of the sum of the losses and of the weights.
+template <typename A>
+__global__ void loss_parts(const A* losses, const A* weights, A* loss_sums, A* weight_sums, int64 lines) {
+  A loss = 0, weight = 0;
+  for (int64 i = thread_number(); i < lines; i += (int64)gridDim.x * blockDim.x) {
+    loss += losses[i];
+    weight += weights[i];
+  }
+  loss = block_sum(loss);
+  weight = block_sum(weight);
+  if (threadIdx.x == 0) loss_sums[blockIdx.x] = loss, weight_sums[blockIdx.x] = weight;
+}
+
 // One block. The sum of the losses; for the mean divided by that of the weights.
 template <typename T>
 __global__ void loss_total(const wide<T>* losses, const wide<T>* weights, T* total, int64 lines, int reduction) {
@@ -64,13 +77,14 @@ __global__ void loss_total(const wide<T>* losses, const wide<T>* weights, T* tot
   if (threadIdx.x == 0) total[0] = T(reduction == 1 ? loss / weight : loss);
 }
 
-// One block. The sum of the weights of all lines.
+// What each block finds of the sum of the weights of all lines.
 template <typename A, typename I>
 __global__ void weight_total(const I* target, const A* weight, A* total, int64 ignored, int64 lines, int64 n) {
   A sum = 0;
-  for (int64 i = threadIdx.x; i < lines; i += blockDim.x) sum += line_weight<A>(target[i], weight, n, ignored);
+  for (int64 i = thread_number(); i < lines; i += (int64)gridDim.x * blockDim.x)
+    sum += line_weight<A>(target[i], weight, n, ignored);
   sum = block_sum(sum);
-  if (threadIdx.x == 0) total[0] = sum;
+  if (threadIdx.x == 0) total[blockIdx.x] = sum;
 }
 
 // What the gradient of a line is multiplied by. g: one number, or one for each line without reduction.

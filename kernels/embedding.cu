@@ -9,13 +9,22 @@
 // A number that is not in [0, rows) stops the kernel with an error.
 #include "common.cuh"
 
+// A thread moves 16 bytes, as one where rows are whole multiples of that.
 template <typename W, typename I>
 __global__ void take_rows(const W* table, const I* index, W* out, int64 count, int64 width, int64 rows) {
-  const int64 i = thread_number();
-  if (i >= count * width) return;
-  const int64 row = index[quotient(i, width)];
-  if (row < 0 || row >= rows) __trap();
-  out[i] = table[row * width + rest_of(i, width)];
+  constexpr int each = 16 / sizeof(W);
+  const int64 first = thread_number() * each;
+  const bool whole = width % each == 0 && (uint64)table % 16 == 0 && (uint64)out % 16 == 0;
+  for (int64 i = first; i < min(first + each, count * width); ++i) {
+    const int64 line = quotient(i, width), row = index[line];
+    if (row < 0 || row >= rows) __trap();
+    const W* from = table + row * width + (i - line * width);
+    if (whole) {
+      as<uint4>(out + i) = as<const uint4>(from);
+      return;
+    }
+    out[i] = *from;
+  }
 }
 
 template <typename T, typename I>
@@ -26,6 +35,8 @@ __global__ void add_rows(const T* g, const I* index, T* out, int64 count, int64 
   if (row < 0 || row >= rows) __trap();
   if (row != padding) atomicAdd(out + row * width + rest_of(i, width), g[i]);
 }
+
+constexpr int RUN = 8;
 
 // sorted: the numbers in ascending order; order[i]: the entry that sorted[i] came from. A thread for each (i, column);
 // blockIdx.y counts parts of 256 columns. Only the first entry of each run of equal numbers does anything.
@@ -38,6 +49,13 @@ __global__ void add_sorted_rows(const T* g, const I* sorted, const int64* order,
   if (column >= width || row == padding || (first > 0 && (int64)sorted[first - 1] == row)) return;
   wide<T> sum = 0;
   int64 i = first;
+  for (; i + RUN <= count && (int64)sorted[i + RUN - 1] == row; i += RUN) {  // several loads under way at once
+    wide<T> terms[RUN];
+#pragma unroll
+    for (int k = 0; k < RUN; ++k) terms[k] = g[order[i + k] * width + column];
+#pragma unroll
+    for (int k = 0; k < RUN; ++k) sum += terms[k];
+  }
   for (; i < count && (int64)sorted[i] == row; ++i) sum += (wide<T>)g[order[i] * width + column];
   out[row * width + column] = T(BY_COUNT ? sum / wide<T>(i - first) : sum);
 }

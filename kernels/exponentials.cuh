@@ -13,6 +13,10 @@ template <typename A> __device__ __forceinline__ A rescale(A from, A to) {
 template <typename A, typename T, typename L> __device__ __forceinline__ Exponentials<A> exponentials(const T* x, const L& line) {
   Exponentials<A> e = {-infinity<A>(), A(0)};
   visit<T>(line, [&](int64, A value) {
+    if (value <= e.top) {  // nearly always: one exponential instead of two
+      e.sum += rescale(value, e.top);
+      return;
+    }
     const A top = larger(e.top, value);
     e.sum = e.sum * rescale(e.top, top) + rescale(value, top);
     e.top = top;

@@ -63,31 +63,45 @@ __global__ void norm_grad(const T* g, const T* x, const wide<T>* mean, const wid
 }
 
 // For each column of [rows, n] the sums of g * xhat and of g over one of gridDim.y parts of the rows: [parts, n] each.
-// Blocks of 32 columns x 8 rows.
+// Blocks of 32 packs of columns x 8 rows.
 template <typename T, bool RMS>
 __global__ void norm_columns(const T* g, const T* x, const wide<T>* mean, const wide<T>* rstd, wide<T>* products,
                              wide<T>* totals, int64 rows, int64 n) {
   typedef wide<T> A;
-  const int64 column = (int64)blockIdx.x * 32 + threadIdx.x, per_part = (rows + gridDim.y - 1) / gridDim.y;
+  constexpr int each = Pack<T>::size;
+  const int64 column = ((int64)blockIdx.x * 32 + threadIdx.x) * each, per_part = (rows + gridDim.y - 1) / gridDim.y;
   const int64 end = min((int64)(blockIdx.y + 1) * per_part, rows);
-  A product = 0, total = 0;
+  const bool packs = n % each == 0 && aligned(g) && aligned(x);
+  A product[each] = {}, total[each] = {};
   if (column < n)
     for (int64 row = blockIdx.y * per_part + threadIdx.y; row < end; row += 8) {
-      const A value = g[row * n + column];
-      product += value * (((A)x[row * n + column] - (RMS ? A(0) : mean[row])) * rstd[row]);
-      total += value;
+      const Pack<T> gs = read_pack(g + row * n + column, n - column, packs);
+      const Pack<T> xs = read_pack(x + row * n + column, n - column, packs);
+      const A middle = RMS ? A(0) : mean[row], scale = rstd[row];
+#pragma unroll
+      for (int k = 0; k < each; ++k) {
+        product[k] += (A)gs.at[k] * (((A)xs.at[k] - middle) * scale);
+        total[k] += (A)gs.at[k];
+      }
     }
-  __shared__ A sums[2][8][32];
-  sums[0][threadIdx.y][threadIdx.x] = product;
-  sums[1][threadIdx.y][threadIdx.x] = total;
-  __syncthreads();
-  if (threadIdx.y != 0 || column >= n) return;
-  for (int row = 1; row < 8; ++row) {
-    product += sums[0][row][threadIdx.x];
-    total += sums[1][row][threadIdx.x];
+  __shared__ A sums[2][8][each][32];
+#pragma unroll
+  for (int k = 0; k < each; ++k) {
+    sums[0][threadIdx.y][k][threadIdx.x] = product[k];
+    sums[1][threadIdx.y][k][threadIdx.x] = total[k];
   }
-  products[blockIdx.y * n + column] = product;
-  totals[blockIdx.y * n + column] = total;
+  __syncthreads();
+  if (threadIdx.y != 0) return;
+#pragma unroll
+  for (int k = 0; k < each; ++k) {
+    if (column + k >= n) return;
+    for (int row = 1; row < 8; ++row) {
+      product[k] += sums[0][row][k][threadIdx.x];
+      total[k] += sums[1][row][k][threadIdx.x];
+    }
+    products[blockIdx.y * n + column + k] = product[k];
+    totals[blockIdx.y * n + column + k] = total[k];
+  }
 }
 
 // The same for channels: x is [samples * groups * per group, inner], one row of threads for each (sample, channel).
@@ -99,10 +113,10 @@ __global__ void norm_channels(const T* g, const T* x, const wide<T>* mean, const
   if (!line.valid) return;
   const A middle = mean[line.number / per_group], scale = rstd[line.number / per_group];
   A product = 0, total = 0;
-  for (int64 j = line.first; j < inner; j += line.step) {
-    product += (A)g[line[j]] * (((A)x[line[j]] - middle) * scale);
-    total += (A)g[line[j]];
-  }
+  visit<T>(line, [&](int64, A gj, A value) {
+    product += gj * ((value - middle) * scale);
+    total += gj;
+  }, g, x);
   product = line.sum(product);
   total = line.sum(total);
   if (line.writes()) {
@@ -111,16 +125,15 @@ __global__ void norm_channels(const T* g, const T* x, const wide<T>* mean, const
   }
 }
 
-// Sums over the parts: [parts, n] to [n], for both arrays; a null result is left out.
+// Sums over the parts: [parts, n] to [n], for both arrays; a null result is left out. Sizes from parts_launch(n, parts).
 template <typename T>
 __global__ void norm_parts(const wide<T>* products, const wide<T>* totals, T* dweight, T* dbias, int64 parts, int64 n) {
-  const int64 column = thread_number();
-  if (column >= n) return;
-  wide<T> product = 0, total = 0;
-  for (int64 part = 0; part < parts; ++part) {
-    product += products[part * n + column];
-    total += totals[part * n + column];
-  }
+  typedef wide<T> A;
+  const int64 column = (int64)blockIdx.x * 32 + threadIdx.x;
+  const bool inside = column < n;
+  const A product = parts_sum<A>(parts, inside, [=](int64 part) { return products[part * n + column]; });
+  const A total = parts_sum<A>(parts, inside, [=](int64 part) { return totals[part * n + column]; });
+  if (threadIdx.y != 0 || !inside) return;
   if (dweight) dweight[column] = T(product);
   if (dbias) dbias[column] = T(total);
 }

@@ -10,7 +10,7 @@
 // Storage type T, computed in wide<T>. Cost: every array is read and written at most once.
 #include "common.cuh"
 
-constexpr int TENSORS = 48, ARRAYS = 6, THREADS = 256, PIECE = 4 * THREADS;
+constexpr int TENSORS = 48, ARRAYS = 6, THREADS = 256, PIECE = 16 * THREADS;
 constexpr int PARAM = 0, GRAD = 1, FIRST = 2, SECOND = 3, LARGEST = 4, STEP = 5;
 
 struct Table {
@@ -34,6 +34,43 @@ struct Piece {
     return reinterpret_cast<T*>(table.at[which][tensor]);
   }
 };
+
+// The elements of an array (or zeros, if there is none) as a thread works on them, and back to where they were.
+template <typename T> __device__ __forceinline__ Pack<T> taken(const T* array, int64 i) {
+  return array ? pack_of(array + i) : Pack<T>();
+}
+template <typename T> __device__ __forceinline__ void put_back(T* array, int64 i, const Pack<T>& pack) {
+  if (array) pack_of(array + i) = pack;
+}
+template <typename T> __device__ __forceinline__ void put_back(const T*, int64, const Pack<T>&) {}
+template <typename T> __device__ __forceinline__ void put_back(T* array, int64 i, const T& value) {
+  if (array) array[i] = value;
+}
+template <typename T> __device__ __forceinline__ void put_back(const T*, int64, const T&) {}
+
+// f(element of each array...) for the elements of a piece that are this thread's; f may change them, and they are written
+// back but for those of const arrays. Packs are moved where all arrays are aligned.
+template <typename T, typename F, typename... In>
+__device__ __forceinline__ void each_element(const Piece& piece, F f, In*... arrays) {
+  constexpr int size = Pack<T>::size;
+  const bool packs = (aligned(arrays) && ...);
+  for (int64 i = piece.begin + threadIdx.x * size; i < piece.end; i += blockDim.x * size) {
+    if (packs && i + size <= piece.end) {
+      [&](Same<Pack<T>, In>... values) {
+#pragma unroll
+        for (int k = 0; k < size; ++k) f(values.at[k]...);
+        (put_back(arrays, i, values), ...);
+      }(taken<T>(arrays, i)...);
+    } else {
+      const int64 end = min(i + size, piece.end);
+      for (int64 j = i; j < end; ++j)
+        [&](Same<T, In>... values) {
+          f(values...);
+          (put_back(arrays, j, values), ...);
+        }(arrays ? arrays[j] : T(0.0f)...);
+    }
+  }
+}
 
 __device__ __forceinline__ bool skipped(const float* found_inf) { return found_inf && *found_inf != 0.0f; }
 
@@ -77,20 +114,20 @@ __global__ void adam(Table table, Settings s, const float* lr_at, const float* f
   T *p = piece.array<T>(table, PARAM), *m = piece.array<T>(table, FIRST), *v = piece.array<T>(table, SECOND);
   T* largest = piece.array<T>(table, LARGEST);
   const T* g = piece.array<T>(table, GRAD);
-  for (int64 i = piece.begin + threadIdx.x; i < piece.end; i += blockDim.x) {
-    A x = p[i];
-    const A d = direction((A)g[i], x, s, scale);
+  each_element<T>(piece, [&](T& pi, T& mi, T& vi, T& li, T gi) {
+    A x = pi;
+    const A d = direction((A)gi, x, s, scale);
     if (s.decoupled) x *= A(1) - lr * A(s.weight_decay);
-    const A first = (A)m[i] + (d - (A)m[i]) * A(1.0 - s.beta1);
-    A second = (A)v[i] * A(s.beta2) + d * d * A(1.0 - s.beta2);
-    m[i] = T(first);
-    v[i] = T(second);
+    const A first = (A)mi + (d - (A)mi) * A(1.0 - s.beta1);
+    A second = (A)vi * A(s.beta2) + d * d * A(1.0 - s.beta2);
+    mi = T(first);
+    vi = T(second);
     if (largest) {
-      second = larger((A)largest[i], second);
-      largest[i] = T(second);
+      second = larger((A)li, second);
+      li = T(second);
     }
-    p[i] = T(x - first / (sqrt(second) / root + A(s.eps)) * size);
-  }
+    pi = T(x - first / (sqrt(second) / root + A(s.eps)) * size);
+  }, p, m, v, largest, g);
 }
 
 // b = momentum b + (1 - dampening) d;  p = p - lr (d + momentum b with Nesterov, b with a buffer, d without one).
@@ -102,16 +139,16 @@ __global__ void sgd(Table table, Settings s, const float* lr_at, const float* fo
   const A lr = lr_at ? A(*lr_at) : A(s.lr);
   T *p = piece.array<T>(table, PARAM), *buffer = piece.array<T>(table, FIRST);
   const T* g = piece.array<T>(table, GRAD);
-  for (int64 i = piece.begin + threadIdx.x; i < piece.end; i += blockDim.x) {
-    const A x = p[i];
-    A d = direction((A)g[i], x, s, scale);
+  each_element<T>(piece, [&](T& pi, T& bi, T gi) {
+    const A x = pi;
+    A d = direction((A)gi, x, s, scale);
     if (buffer) {
-      const A b = (A)buffer[i] * A(s.momentum) + d * A(1.0 - s.dampening);
-      buffer[i] = T(b);
+      const A b = (A)bi * A(s.momentum) + d * A(1.0 - s.dampening);
+      bi = T(b);
       d = s.nesterov ? d + A(s.momentum) * b : b;
     }
-    p[i] = T(x - lr * d);
-  }
+    pi = T(x - lr * d);
+  }, p, buffer, g);
 }
 
 // Norms over all gradients: KIND 1 is the sum of magnitudes, 2 the root of the sum of squares, 0 the largest magnitude.
@@ -126,10 +163,7 @@ template <typename T, int KIND> __global__ void norm_pieces(Table table, wide<T>
   const Piece piece(table);
   const T* g = piece.array<T>(table, GRAD);
   A found = 0;
-  for (int64 i = piece.begin + threadIdx.x; i < piece.end; i += blockDim.x) {
-    const A x = g[i];
-    found = gathered<KIND>(found, KIND == 2 ? x * x : A(fabs(x)));
-  }
+  each_element<T>(piece, [&](A x) { found = gathered<KIND>(found, KIND == 2 ? x * x : A(fabs(x))); }, g);
   found = block_gather<KIND>(found);
   if (threadIdx.x == 0) partial[before + blockIdx.x] = found;
 }
@@ -149,5 +183,5 @@ template <typename T> __global__ void clip(Table table, const wide<T>* total, do
   const A factor = A(max_norm) / (total[0] + A(1e-6));
   const A limited = factor > A(1) ? A(1) : factor;  // nan stays nan
   T* g = piece.array<T>(table, GRAD);
-  for (int64 i = piece.begin + threadIdx.x; i < piece.end; i += blockDim.x) g[i] = T((A)g[i] * limited);
+  each_element<T>(piece, [&](T& gi) { gi = T((A)gi * limited); }, g);
 }

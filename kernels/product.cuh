@@ -12,6 +12,10 @@ template <typename T> struct Product {
     A a[K][M + size], b[K][N + size];  // size more, so that threads that write a column meet fewer bank conflicts
     __device__ __forceinline__ void put_a(int m, int k, T value) { a[k][m] = value; }
     __device__ __forceinline__ void put_b(int k, int n, T value) { b[k][n] = value; }
+    __device__ __forceinline__ void put_b(int n, const T (&column)[K]) {
+#pragma unroll
+      for (int k = 0; k < K; ++k) b[k][n] = column[k];
+    }
   };
   A sums[each_m][8];
 
@@ -51,10 +55,10 @@ template <> constexpr bool is_float16<float16> = true;
 template <typename T> __device__ __forceinline__ void mma(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   if constexpr (is_float16<T>)
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
   else
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 #else  // the same by shuffles, for what has no such instruction
   const int lane = threadIdx.x % 32, row = lane / 4, column = lane % 4 * 2;
@@ -83,6 +87,15 @@ template <typename T> struct HalfProduct {
     T a[M][pitch], b[N][pitch];
     __device__ __forceinline__ void put_a(int m, int k, T value) { a[m][k] = value; }
     __device__ __forceinline__ void put_b(int k, int n, T value) { b[n][k] = value; }
+    // 16 bytes at once: those of eight threads, 48 bytes apart, meet no bank conflict; single elements would
+    __device__ __forceinline__ void put_b(int n, const T (&column)[K]) {
+      unsigned words[K / 2];
+#pragma unroll
+      for (int k = 0; k < K; k += 2) words[k / 2] = column[k].bits | (unsigned)column[k + 1].bits << 16;
+#pragma unroll
+      for (int k = 0; k < K; k += 8)
+        as<uint4>(&b[n][k]) = make_uint4(words[k / 2], words[k / 2 + 1], words[k / 2 + 2], words[k / 2 + 3]);
+    }
   };
   float sums[M / 16][4][4];
 
@@ -91,7 +104,10 @@ template <typename T> struct HalfProduct {
       for (auto& tile : row)
         for (float& sum : tile) sum = 0;
   }
-  static __device__ __forceinline__ unsigned two(const T* p) { return *reinterpret_cast<const unsigned*>(p); }
+  static __device__ __forceinline__ unsigned two(const T* p) {
+    CHECK_ALIGNED(p, unsigned);
+    return *reinterpret_cast<const unsigned*>(p);
+  }
   __device__ __forceinline__ void add(const Tiles& tiles) {
     const int lane = threadIdx.x % 32, row = lane / 4, k = lane % 4 * 2, first = threadIdx.x / 32 * 32;
     unsigned b[4][2];

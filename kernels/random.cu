@@ -11,6 +11,12 @@ __global__ void philox_words(unsigned* out, const uint64* state, int64 size) {
   const int64 thread = thread_number(), first = thread * 4;
   if (first >= size) return;
   const uint4 words = philox(state[1] + (uint64)thread, state[0]);
+  if (first + 4 <= size && (uint64)out % sizeof(uint4) == 0) {
+    as<uint4>(out + first) = words;
+    return;
+  }
   const unsigned word[4] = {words.x, words.y, words.z, words.w};
-  for (int k = 0; k < 4 && first + k < size; ++k) out[first + k] = word[k];
+#pragma unroll
+  for (int k = 0; k < 4; ++k)
+    if (first + k < size) out[first + k] = word[k];
 }

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.source import is_library
+from ..core.source import LIBRARY, is_library, learn
 from ..core.tensor import Tensor
 from .explain import kept
 
@@ -184,12 +184,13 @@ def memory_id(array: Any) -> int:
 
 
 def user_stack() -> list[tuple]:
-    """(code, line) of the user's calls, innermost first."""
-    frame, stack = sys._getframe(2), []
+    """Sites of the user's calls, innermost first: (code, instruction), from which lines are made when asked for."""
+    frame, stack, known = sys._getframe(2), [], LIBRARY
     while frame is not None:
         code = frame.f_code
-        if not is_library(code.co_filename):
-            stack.append((code, frame.f_lineno))
+        name = code.co_filename
+        if not (known[name] if name in known else learn(name)):
+            stack.append((code, frame.f_lasti))
         frame = frame.f_back
     return stack
 

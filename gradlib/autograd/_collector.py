@@ -14,8 +14,9 @@ from ..core.recording import LABEL, OP
 from ..core.tensor import Tensor
 from . import _flops
 from ._blocks import Memory, memory_id, user_stack
+from ._function_event import MEMORY_EVENT_NAME, DeviceSlice, FunctionEvent
 from ._profiler_exports import stack_entry
-from .profiler_util import MEMORY_EVENT_NAME, DeviceSlice, EventList, FunctionEvent
+from .profiler_util import EventList
 
 # A token is (name, seq, scope, details or None, start_ns). Records are kept in one flat list, field after field: a
 # tuple for each would be a burden to the garbage collector, which looks at all that exist again and again.
@@ -37,6 +38,7 @@ class Collector:
         self.records: list = []
         self.room, self.dropped, self.options = limit * FIELDS, 0, options
         self.began_ns, self.began_at_ns = perf_counter_ns(), time_ns()
+        self.new_threads: Any = None  # NewThreads, if they are recorded, too
 
     def enter(
         self, name: str, op: Any, args: Any, attrs: tuple, seq: int, scope: int
@@ -60,6 +62,9 @@ class Collector:
     def finish(self) -> None:
         """The profile is over; a label that ends later is not part of it."""
         self.room = 0
+
+    def time_devices(self, on: bool) -> None:
+        """Whether to time what devices do from now on."""
 
     def count(self) -> int:
         """The number of records."""
@@ -108,8 +113,9 @@ class DetailedCollector(Collector):
         super().__init__(limit, options)
         self.memory = Memory(options.with_stack) if options.profile_memory else None
         self.timers: Any = None
+        self.timing = options.use_device == "cuda"
         self.sampler: Any = None
-        if options.use_device == "cuda":
+        if self.timing:
             from ..profiler._throttling import Sampler
             from ._device_times import Timers
 
@@ -131,7 +137,7 @@ class DetailedCollector(Collector):
             details.flops = _flops.estimate(op, args, attrs)
         if self.memory is not None and scope != LABEL and op is not None:
             details.args = (args[0], grad_memory(args[0])) if seq == LEAF_SEQ else args
-        if self.timers is not None and ((scope == OP and op is not None) or seq == LEAF_SEQ):
+        if self.timing and ((scope == OP and op is not None) or seq == LEAF_SEQ):
             details.timer = self.timers.start(args)
         if scope == OP and state.current_task is not None:
             scope = OP_IN_PASS
@@ -170,6 +176,9 @@ class DetailedCollector(Collector):
         if self.sampler is not None:
             self.sampler.stop()
 
+    def time_devices(self, on: bool) -> None:
+        self.timing = on and self.timers is not None
+
     def device_times(self) -> dict[int, tuple]:
         if self.timers is None:
             return {}
@@ -185,8 +194,8 @@ def grad_memory(leaf: Tensor) -> tuple[int, ...]:
 
 def shapes_of(args: Any, attrs: tuple) -> list:
     """The shapes of tensors, [] for anything else."""
-    shapes = [list(a.shape) if isinstance(a, Tensor) else [] for a in args]
-    return shapes + [[] for _ in attrs]
+    shapes = [list(a._array.shape) if isinstance(a, Tensor) else [] for a in args]
+    return shapes + [[] for _ in attrs] if attrs else shapes
 
 
 # -- events ------------------------------------------------------------------------------------------------------------
@@ -232,19 +241,28 @@ def _make_events(collector: Collector, options: Any) -> EventList:
         if details is not None:
             fill_in(event, details, texts)
         if i in device:
-            index, stream, began_ns, duration = device[i]
-            event.append_kernel(name, index, duration)
-            at = (began_ns - origin) / 1e3
-            events._device_slices.append(DeviceSlice(event, index, stream, at, duration))
+            add_device_work(events, event, device[i], origin)
         events.append(event)
     events._build_tree()
     add_extras(events, collector, threads)
     return events
 
 
+def add_device_work(events: EventList, event: FunctionEvent, times: tuple, origin: int) -> None:
+    """Note what an event launched: see `Collector.device_times`."""
+    index, stream, began_ns, duration = times
+    event.append_kernel(event.trace_name, index, duration)
+    at = (began_ns - origin) / 1e3
+    begin = max(at, event.time_range.start)  # the CUDA event before it was recorded earlier
+    left = max(at + duration - begin, 0.0)
+    events._device_slices.append(DeviceSlice(event, index, stream, begin, left))
+
+
 def add_extras(events: EventList, collector: Any, threads: dict[int, int]) -> None:
     """What is no event of its own: names of threads, blocks of memory, clocks of devices."""
-    names = {t.ident: t.name for t in threading.enumerate()}
+    names: dict = {t.ident: t.name for t in threading.enumerate()}
+    if collector.new_threads is not None:
+        names = collector.new_threads.names | names
     events._threads = {number: names.get(ident, "") for ident, number in threads.items()}
     if getattr(collector, "memory", None) is not None:
         from ..profiler._memory import blocks_of

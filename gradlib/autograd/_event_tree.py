@@ -6,13 +6,28 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from ..core.recording import LABEL
+
 if TYPE_CHECKING:
-    from .profiler_util import FunctionEvent
+    from ._function_event import FunctionEvent
 
 
 def nesting(event: FunctionEvent) -> tuple:
     """A sorting key that puts an event before those inside it."""
     return event.time_range.start, -event.time_range.end, event.id
+
+
+def mark_overlapping(events: Iterable[FunctionEvent]) -> None:
+    """Labels of a thread that overlap without nesting are asynchronous: blocks of coroutines, of which one waits in the
+    middle while another runs. They are nobody's parent or child, as what runs meanwhile may be either's."""
+    open_labels: dict[int, list[FunctionEvent]] = defaultdict(list)
+    for event in sorted((e for e in events if e.scope == LABEL), key=nesting):
+        start, end = event.time_range.start, event.time_range.end
+        around = [other for other in open_labels[event.thread] if other.time_range.end > start]
+        for other in around:
+            if other.time_range.end < end:
+                other.is_async = event.is_async = True
+        open_labels[event.thread] = [*around, event]
 
 
 def nest(events: Iterable[FunctionEvent]) -> None:

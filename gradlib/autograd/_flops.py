@@ -40,6 +40,21 @@ def _convolution(attrs: dict, x: tuple, weight: tuple, *rest: Any) -> int:
     return 2 * x[0] * places * prod(weight)
 
 
+def _convolution_back(_: Any, places: tuple, weight: tuple, *rest: Any) -> int:
+    """conv_transpose and the gradient of the input: each place of the first argument meets the whole filter."""
+    return 2 * places[0] * prod(places[2:]) * prod(weight)
+
+
+def _weight_gradient(attrs: dict, x: tuple, grad: tuple, *rest: Any) -> int:
+    weight = grad[1] * (x[1] // attrs["groups"]) * prod(attrs["kernel_size"])
+    return 2 * grad[0] * prod(grad[2:]) * weight
+
+
+def _einsum(attrs: dict, a: tuple, b: tuple, *rest: Any) -> int:
+    """The sum of two factors over some indices: a product for each combination of all indices."""
+    return 2 * prod({**dict(zip(attrs["a"], a)), **dict(zip(attrs["b"], b))}.values())
+
+
 def _at(attrs: dict, name: str, i: int, default: int) -> Any:
     value = attrs.get(name, default)
     return value[i] if isinstance(value, (tuple, list)) else value
@@ -64,6 +79,10 @@ _FORMULAS: dict[str, Callable[..., int]] = {
     "baddbmm": _added,
     "linear": _linear,
     "convolution": _convolution,
+    "conv_grad_input": _convolution_back,
+    "conv_grad_weight": _weight_gradient,
+    "conv_transpose": _convolution_back,
+    "einsum": _einsum,
     "scaled_dot_product_attention_op": _attention,
 }
 

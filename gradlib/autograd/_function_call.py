@@ -7,6 +7,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from ..core import errors, modes, saved, views
+from ..core.device import beside
 from ..core.dtypes import DIFFERENTIABLE, from_np
 from ..core.modes import ANOMALY, FORWARD_AD, NO_GRAD, SAVED_HOOKS, state
 from ..core.node import edge
@@ -286,7 +287,7 @@ def _push_tangents(cls, ctx: FunctionCtx, args: tuple, outs: tuple) -> None:
     with modes.Flag(FORWARD_AD, False):
         if ctx.materialize_grads:
             tangents = [
-                zeros(like(a))
+                zeros_beside(a)
                 if t is None and isinstance(a, Tensor) and a._array.dtype in DIFFERENTIABLE
                 else t
                 for t, a in zip(tangents, args, strict=True)
@@ -335,6 +336,11 @@ def zeros(like: tuple) -> Tensor:
 
     shape, dtype, kind = like
     return Tensor._make(_BY_TYPE[kind].zeros(shape, dtype))
+
+
+def zeros_beside(tensor: Tensor) -> Tensor:
+    with beside(tensor._array):
+        return zeros(like(tensor))
 
 
 def fit(node: BackwardCFunction, grad: Tensor, index: int, want: tuple) -> Tensor:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.device import beside
 from ..core.tensor import Tensor, to_host
 from .differentiate import grad
 
@@ -45,11 +46,12 @@ def random_gradient(out: Tensor, scattered: bool) -> Tensor:
     array = values[0] + 1j * values[1] if out.is_complex() else values[0]
     made = empty_like(out)
     layout = made._array
-    if scattered and out.dim():
-        from ..backends import backend_of
+    with beside(layout):
+        if scattered and out.dim():
+            from ..backends import backend_of
 
-        made = Tensor._make(backend_of(layout).zeros((*out.shape, 2), layout.dtype)[..., 0])
-    made._array[...] = to_device(array[..., 0].astype(layout.dtype), layout)
+            made = Tensor._make(backend_of(layout).zeros((*out.shape, 2), layout.dtype)[..., 0])
+        made._array[...] = to_device(array[..., 0].astype(layout.dtype), layout)
     return made.requires_grad_()
 
 
@@ -97,14 +99,15 @@ def slopes_along(
 
 def slope_along(run: Callable, array, where, step, eps: float) -> list[np.ndarray]:
     """Derivatives of the outputs when ``array[where]`` moves along `step`."""
-    old = array[where].copy()
-    try:
-        array[where] = old + step
-        ahead = host_values(run())
-        array[where] = old - step
-        behind = host_values(run())
-    finally:
-        array[where] = old
+    with beside(array):
+        old = array[where].copy()
+        try:
+            array[where] = old + step
+            ahead = host_values(run())
+            array[where] = old - step
+            behind = host_values(run())
+        finally:
+            array[where] = old
     return [(a - b) / (2 * eps) for a, b in zip(ahead, behind, strict=True)]
 
 
@@ -129,7 +132,8 @@ def one_hot(out: Tensor, index: int, value) -> Tensor:
     from ..ops.create import zeros_like
 
     vector = zeros_like(out)
-    vector._array[np.unravel_index(index, out.shape)] = value
+    with beside(vector._array):
+        vector._array[np.unravel_index(index, out.shape)] = value
     return vector
 
 

@@ -9,6 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from ..core import source
+
 if TYPE_CHECKING:
     from ..profiler._by_line import Report
     from ..profiler._memory import MemoryTimeline
@@ -21,11 +23,15 @@ class Exports:
         """The EventList to export."""
         raise NotImplementedError
 
-    def export_chrome_trace(self, path: str | os.PathLike) -> None:
+    def export_chrome_trace(self, path: str | os.PathLike, use_python_export: bool = False) -> None:
         """Write a trace for ui.perfetto.dev or chrome://tracing, compressed if `path` ends in ``.gz``.
 
         It has a track for each thread and each CUDA stream, arrows from each forward operation to its backward node
         and from operations to their device work, and counters of memory and of the device's clocks.
+
+        Args:
+            path: the file.
+            use_python_export: accepted; there is one exporter.
         """
         from ..profiler import _chrome
 
@@ -99,10 +105,10 @@ class Exports:
 # -- places in the program -------------------------------------------------------------------------------------------
 
 
-def stack_entry(place: tuple) -> str:
-    """(code, line) as an entry of ``event.stack``."""
-    code, line = place
-    return f"{code.co_filename}({line}): {code.co_name}"
+def stack_entry(site: tuple) -> str:
+    """(code, instruction) as an entry of ``event.stack``."""
+    code = site[0]
+    return f"{code.co_filename}({source.line(site)}): {code.co_name}"
 
 
 _ENTRY = re.compile(r"(.+)\((\d+)\): ")

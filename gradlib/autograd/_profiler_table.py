@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+UNITS = {"s": 1e6, "ms": 1e3, "us": 1.0}
 
-def format_time(time_us: float) -> str:
-    """Microseconds as text: ``"3.000us"``, ``"1.500ms"``, ``"2.000s"``."""
-    if time_us >= 1e6:
-        return f"{time_us / 1e6:.3f}s"
-    if time_us >= 1e3:
-        return f"{time_us / 1e3:.3f}ms"
-    return f"{time_us:.3f}us"
+
+def format_time(time_us: float, unit: str | None = None) -> str:
+    """Microseconds as text: ``"3.000us"``, ``"1.500ms"``, ``"2.000s"``; in the unit that suits, or in `unit`."""
+    if unit is None:
+        unit = "s" if time_us >= 1e6 else "ms" if time_us >= 1e3 else "us"
+    return f"{time_us / UNITS[unit]:.3f}{unit}"
 
 
 def format_time_share(time_us: float, total_us: float) -> str:
@@ -57,8 +57,11 @@ def render(
     header: str | None,
     top_level_events_only: bool,
     widths: tuple[int, int, int],
+    time_unit: str | None = None,
 ) -> str:
     """The table of `events`; see `EventList.table`. `widths` are those of names, shapes and sources."""
+    if time_unit is not None and time_unit not in UNITS:
+        raise ValueError(f"time_unit should be one of: {list(UNITS)}, not {time_unit!r}")
     if not events:
         return ""
     rows = sort(events, sort_by)
@@ -66,7 +69,7 @@ def render(
         rows = [event for event in rows if event.cpu_parent is None]
     if row_limit >= 0:
         rows = rows[:row_limit]
-    columns = choose_columns(events, widths)
+    columns = choose_columns(events, widths, time_unit)
     cells = [[column.cell(event) for column in columns] for event in rows]
     return layout(columns, cells, header, footer(events), top_level_events_only)
 
@@ -85,21 +88,23 @@ def sort(events: Any, sort_by: str | None) -> list:
     return sorted(events, key=lambda event: getattr(event, name), reverse=True)
 
 
-def choose_columns(events: Any, widths: tuple[int, int, int]) -> list[Column]:
+def choose_columns(
+    events: Any, widths: tuple[int, int, int], unit: str | None = None
+) -> list[Column]:
     """The columns for which `events` have something to show."""
     name_width, shapes_width, source_width = widths
     cpu_total = sum([e.self_cpu_time_total for e in events])
     columns = [
         Column("Name", lambda e: cut(e.key, name_width)),
         Column("Self CPU %", lambda e: format_time_share(e.self_cpu_time_total, cpu_total)),
-        Column("Self CPU", lambda e: e.self_cpu_time_total_str),
-        Column("CPU total %", lambda e: format_time_share(e.cpu_time_total, cpu_total)),
-        Column("CPU total", lambda e: e.cpu_time_total_str),
-        Column("CPU time avg", lambda e: e.cpu_time_str),
+        Column("Self CPU", lambda e: format_time(e.self_cpu_time_total, unit)),
+        Column("CPU total %", lambda e: format_time_share(cpu_share(e), cpu_total)),
+        Column("CPU total", lambda e: format_time(e.cpu_time_total, unit)),
+        Column("CPU time avg", lambda e: format_time(e.cpu_time, unit)),
     ]
     device = events._use_device.upper() if events._use_device else ""
     if device:
-        columns += device_columns(events, device)
+        columns += device_columns(events, device, unit)
     if events._profile_memory:
         columns += memory_columns(device)
     columns.append(Column("# of Calls", lambda e: str(e.count)))
@@ -114,13 +119,18 @@ def choose_columns(events: Any, widths: tuple[int, int, int]) -> list[Column]:
     return columns
 
 
-def device_columns(events: Any, device: str) -> list[Column]:
+def cpu_share(event: Any) -> float:
+    """The time of an event that counts: none of one that overlaps others, whose time is theirs, too."""
+    return 0.0 if event.is_async else event.cpu_time_total
+
+
+def device_columns(events: Any, device: str, unit: str | None) -> list[Column]:
     total = sum([e.self_device_time_total for e in events])
     return [
-        Column(f"Self {device}", lambda e: e.self_device_time_total_str),
+        Column(f"Self {device}", lambda e: format_time(e.self_device_time_total, unit)),
         Column(f"Self {device} %", lambda e: format_time_share(e.self_device_time_total, total)),
-        Column(f"{device} total", lambda e: e.device_time_total_str),
-        Column(f"{device} time avg", lambda e: e.device_time_str),
+        Column(f"{device} total", lambda e: format_time(e.device_time_total, unit)),
+        Column(f"{device} time avg", lambda e: format_time(e.device_time, unit)),
     ]
 
 

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from .profiler_util import FunctionEvent
+from ._function_event import FunctionEvent
 
 NS_PER_US = 1000
 DOMAIN = "gradlib"  # of the ranges that emit_nvtx makes

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..core import modes
+from ..core.device import beside
 from ..core.modes import NO_GRAD
 from ..core.tensor import Tensor
 from ..ops.shape import alias_op as alias
@@ -362,8 +363,8 @@ def _basis(tensor: Tensor) -> Tensor:
 
     n = tensor.numel()
     basis = zeros((n, *tensor.shape), dtype=tensor.dtype, device=tensor.device)
-    flat = basis._array.reshape(n, n)
-    flat.reshape(-1)[:: n + 1] = 1
+    with beside(basis._array):
+        basis._array.reshape(-1)[:: n + 1] = 1
     return basis
 
 

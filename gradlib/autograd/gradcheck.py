@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.device import beside
 from ..core.tensor import Tensor, to_host
 from ._diagnosis import diagnose
 from ._jacobians import (
@@ -304,8 +305,9 @@ def _compare_fast(
     for i, tensor in enumerate(tensors):
         array = tensor._array
         direction = unit_vector(draw, tensor)
-        moved = to_device(direction.astype(array.dtype), array)
-        slopes = slope_along(run, array, ..., moved * options.eps, options.eps)
+        with beside(array):
+            step = to_device(direction.astype(array.dtype), array) * options.eps
+        slopes = slope_along(run, array, ..., step, options.eps)
         for o, (out, slope) in enumerate(zip(outputs, slopes, strict=True)):
             vector = unit_vector(draw, out)
             want = float(np.vdot(vector, slope).real)

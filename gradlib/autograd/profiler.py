@@ -11,18 +11,18 @@ Intel's tools, `load_nvprof` reads what nvprof wrote.
 
 from __future__ import annotations
 
-import functools
 import importlib
 import warnings
 from collections import defaultdict
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from .. import cuda
 from ..core import recording
-from ..core.modes import PROFILE, state
 from ._collector import Collector, DetailedCollector, make_events
 from ._profiler_exports import Exports
+from ._record_function import record_function
+from ._threads import NewThreads
 from .profiler_util import (
     EventList,
     FormattedTimesMixin,
@@ -59,8 +59,6 @@ __all__ = [
     "record_function",
 ]
 
-P = ParamSpec("P")
-R = TypeVar("R")
 MAX_EVENTS = 4_000_000
 _DEVICES = ("cuda", "xpu", "mtia", "hpu", "privateuseone")
 _ELSEWHERE = {
@@ -85,23 +83,29 @@ def __getattr__(name: str) -> Any:
 class profile(Exports):
     """Context manager that records the operations, backward nodes and labels of this thread.
 
-    It follows a backward pass into the threads that the pass starts; other threads are not recorded. The events are
-    made when the block ends; the names are those of the operations (``mul``), of the nodes (``MulBackward0``,
-    ``torch::autograd::AccumulateGrad``, ``torch::autograd::GraphRoot``) and of the labels. An operation in place has
-    an underscore (``add_``).
+    It follows a backward pass into the threads that the pass starts; other threads are not recorded unless
+    ``experimental_config`` asks for it. The events are made when the block ends; the names are those of the operations
+    (``mul``), of the nodes (``MulBackward0``, ``torch::autograd::AccumulateGrad``, ``torch::autograd::GraphRoot``) and
+    of the labels. An operation in place has an underscore (``add_``). Making a tensor of nothing (``zeros``, ``randn``)
+    is no operation.
+
+    The first profile of a backward pass also compiles the formulas of its nodes, about a millisecond for each kind of
+    node: profile a second one, or let `gradlib.profiler.schedule` warm up.
 
     Args:
         enabled: False makes this a no-op with an empty list of events.
         use_cuda: the older way to say ``use_device="cuda"``.
         use_device: "cuda" also times the operations on CUDA tensors, by CUDA events.
         record_shapes: keep the shapes of the arguments (``[]`` for those that are no tensors).
-        with_flops: estimate the floating point operations of products of matrices and convolutions.
+        with_flops: estimate the floating point operations of products of matrices, convolutions and attention.
         profile_memory: keep what the operations' results allocate, and what is released meanwhile.
         with_stack: keep the user's calls, as file, line and function.
         with_modules: keep the classes of the nn modules around each operation ("Net.Linear").
-        use_kineto, experimental_config: accepted; they have no effect here.
+        use_kineto: accepted; it has no effect here.
         use_cpu: must be True unless use_kineto is.
         use_mtia: accepted; there is no such device.
+        experimental_config: an object whose attribute ``profile_all_threads`` asks for the threads that are started
+            during the profile, too. Other settings have no effect here.
         max_events: events beyond this number are dropped, with a warning at the end.
 
     Raises:
@@ -137,11 +141,13 @@ class profile(Exports):
         self.record_shapes, self.with_flops = record_shapes or with_flops, with_flops
         self.profile_memory, self.with_stack = profile_memory, with_stack
         self.with_modules, self.max_events = with_modules, max_events
+        self.experimental_config = experimental_config
         self.use_device: str | None = None
         self._events = EventList()
         self._recorded: Any = None  # a collector whose events nobody has asked for yet
         self._collector: Any = None
         self._modules: Any = None
+        self._recording = False  # of this thread; see toggle_collection_dynamic
         if not enabled:
             return
         if use_cuda:
@@ -175,13 +181,39 @@ class profile(Exports):
         self._collector = kind(self.max_events, self)
         if self.with_modules:
             self._modules = _watch_modules()
-        recording.add(self._collector)
+        if getattr(self.experimental_config, "profile_all_threads", False):
+            self._collector.new_threads = NewThreads(self._collector)
+            self._collector.new_threads.begin()
+        self._record(True)
         return self
+
+    def _record(self, on: bool) -> None:
+        if on != self._recording:
+            self._recording = on
+            (recording.add if on else recording.remove)(self._collector)
+
+    def toggle_collection_dynamic(self, enabled: bool, activities: Iterable[Any]) -> None:
+        """Go on recording, or leave a part of the block out.
+
+        Args:
+            enabled: whether to record what `activities` names from now on.
+            activities: of `gradlib.profiler.ProfilerActivity`: CPU for everything that this thread does, CUDA for the
+                times of the device alone.
+        """
+        if self._collector is None:
+            return
+        names = {activity.name for activity in activities}
+        if "CPU" in names:
+            self._record(enabled)
+        if "CUDA" in names:
+            self._collector.time_devices(enabled)
 
     def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> bool:
         if not self.enabled:
             return False
-        recording.remove(self._collector)
+        self._record(False)
+        if self._collector.new_threads is not None:
+            self._collector.new_threads.end()
         if self.with_modules:
             recording.unwatch_modules(self._modules)
         if self.use_device == "cuda":
@@ -211,6 +243,7 @@ class profile(Exports):
         if self._recorded is not None:
             recorded, self._recorded = self._recorded, None
             self._events = make_events(recorded, self)
+            recorded.records.clear()  # a thread that goes on may still hold the recorder
         return self._events
 
     def __repr__(self) -> str:
@@ -234,11 +267,11 @@ class profile(Exports):
         row_limit: int = 100,
         header: str | None = None,
         top_level_events_only: bool = False,
-        **widths: int,
+        **layout: Any,
     ) -> str:
         """All events as a table; see `EventList.table`, which `key_averages` gives for sums."""
         return self.function_events.table(
-            sort_by, row_limit, header, top_level_events_only, **widths
+            sort_by, row_limit, header, top_level_events_only, **layout
         )
 
     def _recorded_events(self) -> EventList:
@@ -255,10 +288,15 @@ class profile(Exports):
         self.function_events.export_stacks(path, metric)
 
     def key_averages(
-        self, group_by_input_shape: bool = False, group_by_stack_n: int = 0
+        self,
+        group_by_input_shape: bool = False,
+        group_by_stack_n: int = 0,
+        group_by_overload_name: bool = False,
     ) -> EventList:
         """Sums over the events of one name; see `EventList.key_averages`."""
-        return self.function_events.key_averages(group_by_input_shape, group_by_stack_n)
+        return self.function_events.key_averages(
+            group_by_input_shape, group_by_stack_n, group_by_overload_name
+        )
 
     def total_average(self) -> FunctionEventAvg:
         """Sums over all events."""
@@ -285,48 +323,6 @@ def _watch_modules() -> Any:
     previous = recording.watch_modules()
     Calling._hooked = True  # taken back by the first call that finds nothing to do
     return previous
-
-
-class record_function:
-    """A label around a block of code (context manager) or a function (decorator).
-
-    The block is an event with the label's name while a profiler (or `emit_nvtx`) is on; else it costs next to nothing.
-
-    Args:
-        name: the label.
-        args: a string for the reader, shown by tools that show it.
-
-    Example:
-        >>> with profile() as prof:
-        ...     with record_function("twice"):
-        ...         y = gradlib.ones(2) * 2
-        >>> [e.name for e in prof.function_events]
-        ['twice', 'mul']
-    """
-
-    def __init__(self, name: str, args: str | None = None):
-        self.name, self.args = name, args
-        self._spans: list = []  # a decorated function may call itself
-
-    def __enter__(self) -> record_function:
-        on = state.bits & PROFILE
-        self._spans.append(recording.Span(self.name, recording.LABEL) if on else None)
-        return self
-
-    def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
-        span = self._spans.pop()
-        if span is not None:
-            span.end()
-
-    def __call__(self, fn: Callable[P, R]) -> Callable[P, R]:
-        """`fn` with each call labelled."""
-
-        @functools.wraps(fn)
-        def labelled(*args: P.args, **kwargs: P.kwargs) -> R:
-            with record_function(self.name, self.args):
-                return fn(*args, **kwargs)
-
-        return labelled
 
 
 class KinetoStepTracker:

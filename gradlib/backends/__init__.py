@@ -19,11 +19,26 @@ _BY_TYPE: dict = {np.ndarray: numpy_backend}
 
 
 def backend_of(array):
-    """The backend of a raw array (a lookup of its type)."""
+    """The backend of a raw array, making its arrays on the device of that array."""
+    found = _BY_TYPE.get(array.__class__) or _find(array)
+    if found is numpy_backend:
+        return found
+    while (physical := getattr(array, "physical", None)) is not None:  # an entry of a batch
+        array = physical._array
+    return found.on(array.device.id)
+
+
+def kernels_of(array):
+    """The backend of a raw array whose device is current (a lookup of its type): for kernels of ops."""
     return _BY_TYPE.get(array.__class__) or _find(array)
 
 
 def _find(array):
+    physical = getattr(array, "physical", None)
+    if (
+        physical is not None
+    ):  # an entry of a batch has no values; what it is combined with lies where the batch does
+        return kernels_of(physical._array)
     if isinstance(array, (np.ndarray, np.generic, bool, int, float, complex)):
         return numpy_backend
     backend = backend_for("cuda")

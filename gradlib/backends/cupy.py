@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -57,19 +58,21 @@ def get_backend():
 
 
 class _Elsewhere:
-    """The backend's functions, called with another device current."""
+    """The functions of a namespace (the backend's, or one inside it), called with another device current."""
 
-    def __init__(self, backend: CupyBackend, index: int):
-        self.backend, self.index = backend, index
+    def __init__(self, namespace: Any, device: Any):
+        self.namespace, self.device = namespace, device
 
     def __getattr__(self, name: str) -> Any:
-        function = getattr(self.backend, name)
+        value = getattr(self.namespace, name)
+        if isinstance(value, (ModuleType, Linalg, CheckedLinalg)):
+            return _Elsewhere(value, self.device)
 
         def on_device(*args: Any, **kwargs: Any) -> Any:
-            with self.backend.xp.cuda.Device(self.index):
-                return function(*args, **kwargs)
+            with self.device:
+                return value(*args, **kwargs)
 
-        return on_device if callable(function) and not isinstance(function, type) else function
+        return on_device if callable(value) and not isinstance(value, type) else value
 
 
 class CupyBackend:
@@ -83,6 +86,8 @@ class CupyBackend:
     def __init__(self) -> None:
         self.xp = _cupy()
         self.tables: dict[tuple, Any] = {}
+        self.numbers: dict[tuple, Any] = {}  # (device, stream, dtype, number) -> array
+        self.seen: set[tuple] = set()  # keys of numbers that were made once
         self.linalg = Linalg(self.xp)
         self.checked_linalg = CheckedLinalg(self.linalg, importlib.import_module("cupyx").errstate)
         self.gemm = gemm.Gemm(self.xp)
@@ -109,7 +114,11 @@ class CupyBackend:
             raise RuntimeError(
                 f"CUDA error: invalid device ordinal {index}; this machine has {runtime.getDeviceCount()} device(s)"
             )
-        return _Elsewhere(self, index)
+        return _Elsewhere(self, self.xp.cuda.Device(index))
+
+    def call(self, fn, *args):
+        """``fn(*args)``, with the device of this namespace current (see `on`)."""
+        return fn(*args)
 
     def device_of(self, array):
         from ..core.device import device
@@ -117,11 +126,26 @@ class CupyBackend:
         return device("cuda", int(array.device.id))
 
     def number(self, value, dtype):
-        """A Python number as a 0-dim array; without a copy from the host, which a stream capture refuses."""
+        """A Python number as a 0-dim array; without a copy from the host, which a stream capture refuses.
+
+        Nobody writes to it: a number that comes again on a stream is kept for that stream, where everything comes
+        after it was made, so that not every use means another kernel.
+        """
+        stream = self.xp.cuda.get_current_stream()
+        key = self.xp.cuda.runtime.getDevice(), stream.ptr, dtype.num, repr(value)
+        found = self.numbers.get(key)
+        if found is not None:
+            return found
         try:
-            return self.xp.full((), value, dtype)
+            made = self.xp.full((), value, dtype)
         except OverflowError:  # an unsigned number of more than 63 bits
-            return self.xp.full((), np.asarray(value, dtype)[()], dtype)
+            made = self.xp.full((), np.asarray(value, dtype)[()], dtype)
+        if key not in self.seen:
+            if len(self.seen) < TABLES:
+                self.seen.add(key)
+        elif not stream.is_capturing():  # what a capture makes belongs to the graph
+            self.numbers[key] = made
+        return made
 
     def to_backend(self, array, device=None):
         """A raw array of any backend on the device of that index, or on the current one."""

@@ -78,7 +78,7 @@ def source(name: str) -> str:
 
 def type_name(value: Any) -> str:
     """A template argument in C++: a dtype, a bool, an int, or text as it is."""
-    if isinstance(value, bool):
+    if isinstance(value, (bool, np.bool_)):
         return "true" if value else "false"
     return C_TYPES[value] if isinstance(value, np.dtype) else str(value)
 
@@ -218,6 +218,16 @@ def blocks_for(count: int, block: int = BLOCK) -> int:
     return -(-count // block)
 
 
+def pack_size(dtype: Any) -> int:
+    """Elements of a `Pack` (`kernels/common.cuh`)."""
+    return 2 if dtype.itemsize == 8 else 4
+
+
+def packs_for(count: int, dtype: Any) -> int:
+    """How many blocks give each `Pack` of `count` elements a thread."""
+    return blocks_for(-(-count // pack_size(dtype)))
+
+
 def rows_launch(rows: int, width: int) -> tuple[int, tuple[int, int]]:
     """(grid, block) for kernels in which a row of threads works on a row of `width` elements.
 
@@ -230,6 +240,15 @@ def rows_launch(rows: int, width: int) -> tuple[int, tuple[int, int]]:
     while threads < MAX_BLOCK and threads * 4 < width:
         threads *= 2
     return rows, (threads, 1)
+
+
+@lru_cache(4096)
+def parts_launch(lines: int, parts: int) -> tuple[int, tuple[int, int]]:
+    """(grid, block) for kernels that add up `parts` partial results of each line (`parts_sum`)."""
+    rows = 1
+    while rows < WARP and rows * 2 <= parts:
+        rows *= 2
+    return blocks_for(lines, WARP), (WARP, rows)
 
 
 @lru_cache(4096)

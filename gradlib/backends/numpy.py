@@ -31,6 +31,10 @@ class NumpyBackend:
         self.__dict__[name] = value
         return value
 
+    def call(self, fn, *args):
+        """``fn(*args)``, for a function that computes with arrays of this namespace."""
+        return fn(*args)
+
     def device_of(self, array):
         return CPU
 

@@ -73,10 +73,14 @@ class Streams:
         return found
 
     def position(self) -> list[Lane]:
-        """What is current in this thread, for :meth:`restore`: on all devices, the current device last."""
-        here = self.cuda.runtime.getDevice()
-        others = [d for d in range(self.cuda.runtime.getDeviceCount()) if d != here]
-        return [self.current(d) for d in (*others, here)]
+        """What is current in this thread, for :meth:`restore` in another: streams, the current device's last.
+
+        Devices with their default stream are left out: to enter them would start CUDA on devices that are not used.
+        """
+        cuda, here = self.cuda, self.cuda.runtime.getDevice()
+        others = [d for d in range(cuda.runtime.getDeviceCount()) if d != here]
+        chosen = [d for d in others if cuda.get_current_stream(d).ptr != cuda.Stream.null.ptr]
+        return [self.current(d) for d in (*chosen, here)]
 
     def restore(self, position: list[Lane]) -> None:
         for lane in position:

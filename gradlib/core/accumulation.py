@@ -7,6 +7,7 @@ import threading
 
 import numpy as np
 
+from .device import copied
 from .storage import before_write, bump
 from .tensor import Tensor
 
@@ -109,6 +110,6 @@ def keep_gradient(tensor: Tensor, grad: Tensor | None, create_graph: bool) -> No
     """retain_grad: add into the .grad of a non-leaf."""
     have = tensor._grad
     if have is None:
-        tensor._grad = grad if create_graph or grad is None else Tensor._make(grad._array.copy())
+        tensor._grad = grad if create_graph or grad is None else Tensor._make(copied(grad._array))
     else:
         tensor._grad = have + grad

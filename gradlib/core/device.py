@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from typing import Any
+
+from numpy import ndarray
+
+from .modes import shared
+
 _TYPES = ("cpu", "cuda", "meta")
 _KNOWN = (
     "cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, lazy, vulkan, mps, meta, hpu, "
@@ -70,3 +77,21 @@ class device:
 CPU = device("cpu")
 default = CPU  # where tensors are made when nothing is said
 _outer: list[device] = []  # defaults to go back to
+
+
+# -- the current device of CUDA ----------------------------------------------------------------------------------------
+
+HERE = nullcontext()
+
+
+def beside(array: Any) -> Any:
+    """A context in which the device of a raw array is the current one: for code outside of ops that works on arrays."""
+    if shared.cuda is None or isinstance(array, ndarray):
+        return HERE
+    return shared.cuda.elsewhere(array) or HERE
+
+
+def copied(array: Any) -> Any:
+    """A copy of a raw array on its own device; CuPy's ``copy`` makes one on the current device."""
+    with beside(array):
+        return array.copy()

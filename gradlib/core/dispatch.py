@@ -216,7 +216,7 @@ class Number:
 
 def execute(op, args: tuple, attrs: tuple) -> Any:
     """Kernel, wrapping and recording for prepared arguments."""
-    from ..backends import backend_of
+    from ..backends import kernels_of
 
     if shared.batches and (level := batched.level_of(args)) is not None:
         other = batched.replacement(op)
@@ -229,7 +229,7 @@ def execute(op, args: tuple, attrs: tuple) -> Any:
         if there is not None:
             with there:
                 return execute(op, args, attrs)
-    xp = backend_of(first._array)
+    xp = kernels_of(first._array)
     arrays = [
         a._array if isinstance(a, Tensor) else _number(xp, a) if a is not None else None
         for a in args

@@ -93,9 +93,9 @@ def run_backward(
     state.current_task, state.needed = task, task.needed
     modes.set_bits(bits & ~(NO_GRAD | INFERENCE) if create_graph else bits & ~INFERENCE | NO_GRAD)
     state.depth += 1
-    if shared.cuda is not None and streams.several(order):
-        task.inbox = streams.StreamInbox(task.inbox, order)
     try:
+        if shared.cuda is not None and streams.several(order):
+            task.inbox = streams.StreamInbox(task.inbox, order)
         if state.depth % DEEP:
             run(task, order, ready_leaves, partial)
         else:

@@ -51,11 +51,11 @@ def raw_ops(array) -> Namespace:
 
 
 def _raw_for(array) -> Namespace:
-    from ..backends import backend_of
+    from ..backends import kernels_of
 
     if isinstance(array, (tuple, list)):
         return raw_ops(next((a for a in array if a is not None), np.float32(0)))
-    backend = backend_of(array)
+    backend = kernels_of(array)
     known = next((space for space in _raw.values() if space.backend is backend), None)
     found = _raw[array.__class__] = known or Namespace(backend)
     return found

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from numpy import ndarray
 
+from .device import beside
 from .layout import empty_in, has_layout, preserve_format
 from .sizes import Size, wrap_dim
 from .storage import before_write, bump
@@ -161,7 +162,8 @@ def _resized(array, shape: tuple, memory_format) -> Any:
     if n > room:
         flat = xp.zeros(n, array.dtype)
         if room:
-            flat[:room] = xp.as_strided(array, (room,), (array.itemsize,))
+            with beside(array):
+                flat[:room] = xp.as_strided(array, (room,), (array.itemsize,))
     else:
         flat = xp.as_strided(array, (n,), (array.itemsize,)) if n else xp.empty(0, array.dtype)
     if memory_format is None or memory_format == preserve_format:

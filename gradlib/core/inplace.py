@@ -191,7 +191,7 @@ def _node(op, tensor: Tensor, args: tuple, attrs: tuple, kwargs: dict) -> Node:
 
 
 def _compute(op, tensor: Tensor, args: tuple, attrs: tuple, kwargs: dict) -> tuple:
-    from ..backends import backend_of
+    from ..backends import kernels_of
 
     array = tensor._array
     if shared.batches and batched.level_of(args) is not None:
@@ -202,7 +202,7 @@ def _compute(op, tensor: Tensor, args: tuple, attrs: tuple, kwargs: dict) -> tup
         if there is not None:
             with there:
                 return _compute(op, tensor, args, attrs, kwargs)
-    xp = backend_of(array)
+    xp = kernels_of(array)
     arrays: list[Any] = [
         a._array if isinstance(a, Tensor) else dispatch._number(xp, a) if a is not None else None
         for a in args

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy import ndarray
 
-from .modes import NO_GRAD, VMAP, shared, state
+from .device import copied
+from .modes import NO_GRAD, PROFILE, VMAP, shared, state
 
 
 def to_host(array) -> np.ndarray:
@@ -20,6 +21,13 @@ def _batching() -> Any:
     from . import batching
 
     return batching
+
+
+def _recording() -> Any:
+    """The mechanism of profiles, while one is made."""
+    from . import recording
+
+    return recording
 
 
 class Interop:
@@ -50,10 +58,15 @@ class Interop:
             raise RuntimeError(
                 f"a Tensor with {self._array.size} elements cannot be converted to Scalar"
             )
-        if shared.active and state.bits & VMAP:
-            _batching().refuse(self, _batching().ITEM)
-        value = self._array.item()
+        value = self._noticed_item() if shared.active else self._array.item()
         return float(value) if self._array.dtype.kind == "V" else value
+
+    def _noticed_item(self):
+        """What `item` reads while some feature is on that wants to know."""
+        if state.bits & VMAP:
+            _batching().refuse(self, _batching().ITEM)
+        read = self._array.item
+        return _recording().run_read("item", self, read) if state.bits & PROFILE else read()
 
     def tolist(self):
         """The values as nested lists of Python numbers."""
@@ -117,7 +130,7 @@ class Interop:
         array = self.numpy()
         if dtype is not None and array.dtype != dtype:
             return array.astype(dtype)
-        return array.copy() if copy else array
+        return copied(array) if copy else array
 
     def __dlpack__(self, *, stream=None, **kwargs):
         if self._rg:

@@ -85,6 +85,7 @@ _NAMES = {
     "cast": "to",
     "cross_entropy_op": "cross_entropy_loss",
     "diag_vector": "diagonal",
+    "masked_scale": "native_dropout",
     "max_pool_with_indices": "max_pool2d_with_indices",
     "pad_constant": "constant_pad_nd",
     "rows_product": "mm",
@@ -99,7 +100,7 @@ class Names(dict):
     """An op's own name -> the public one. Several ops may stand for one function: pow of a number, of a tensor."""
 
     def __missing__(self, name: str) -> str:
-        public = _NAMES.get(name, name)
+        public = _NAMES.get(name, name).removeprefix("draw_")  # draw_normal, in place: normal_
         if public == name:
             for ending in _VARIANTS:
                 public = public.removesuffix(ending)
@@ -143,6 +144,15 @@ def run_root(action: Any, *given: Any) -> Any:
     span = Span(GRAPH_ROOT, BACKWARD)
     try:
         return action(*given)
+    finally:
+        span.end()
+
+
+def run_read(name: str, tensor: Any, action: Any) -> Any:
+    """``action()``, which takes values of `tensor` to Python, as a range: it waits until they are there."""
+    span = Span(name, OP, None, (tensor,))
+    try:
+        return action()
     finally:
         span.end()
 

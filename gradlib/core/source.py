@@ -45,6 +45,11 @@ def here() -> tuple[CodeType, int]:
     return frame.f_code, frame.f_lasti
 
 
+def line(site: tuple[CodeType, int]) -> int:
+    """The line number of a site."""
+    return _position(*site)[0] or site[0].co_firstlineno
+
+
 def describe(site: tuple[CodeType, int] | None, indent: str = "  ") -> str:
     """'train.py:41, in step' followed by the line with carets under the expression."""
     if site is None:

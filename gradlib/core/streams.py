@@ -16,11 +16,12 @@ given. The host waits for nothing. Leaves have no stream: they accumulate on tha
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import nullcontext
 from typing import Any
 
 from numpy import ndarray
 
+from .batched import stored
+from .device import HERE, beside
 from .modes import shared
 from .node import AccumulateGrad, Node
 
@@ -33,8 +34,8 @@ def stamp(node: Node, tensors: Iterable[Any]) -> bool:
     These are the results, so that the node runs where its gradients are.
     """
     for t in tensors:
-        array = getattr(t, "_array", None)
-        if array is not None and not isinstance(array, ndarray):
+        array = stored(getattr(t, "_array", None))
+        if array is not None and array.__class__ is not ndarray:
             node.stream = shared.cuda.current(array.device.id)
             return True
     return False
@@ -52,6 +53,10 @@ def several(nodes: list[Node]) -> bool:
     """Whether `nodes` need more than the stream that is current now."""
     here = None
     for node in nodes:
+        if node.__class__ is AccumulateGrad:  # a root; other leaves are not among the nodes
+            if beside(stored(node.variable._array)) is not HERE:
+                return True
+            continue
         lane = lane_of(node)
         if lane is not None and lane is not here:
             if here is not None:
@@ -73,20 +78,27 @@ class StreamInbox(dict):
         super().__init__()
         self.streams = shared.cuda
         self.streams.sweep()
-        self.caller = self.streams.position()
-        self.lane = self.caller[-1]
-        self.homes = {lane.device: lane for lane in self.caller}
-        self.started = set(self.caller)
+        self.lane = self.caller = self.streams.current()
+        self.homes: dict[int, Any] = {}  # device -> the caller's lane there; of the devices in use
+        self.started: set[Any] = set()
         used = {lane for node in nodes if (lane := lane_of(node)) is not None}
         devices = {lane.device for lane in used}
         # what the caller has queued so far comes first; what backward itself queues there need not be waited for
-        self.starts = {device: self.homes[device].record() for device in devices}
-        self.crossed: list[Any] = []  # gradients that were made on one lane and read on another
-        self.leaves: list[
-            Any
-        ] = []  # those whose gradient was made elsewhere than on the caller's lane
+        self.starts = {device: self.home(device).record() for device in devices}
+        # gradients that were made on one lane and read on another
+        self.crossed: list[Any] = []
+        # leaves whose gradient was made elsewhere than on the caller's lane
+        self.leaves: list[Any] = []
         for node, value in arrived.items():
             self.put(node, value)
+
+    def home(self, device: int) -> Any:
+        """The lane that was current on `device` when backward was called."""
+        found = self.homes.get(device)
+        if found is None:
+            found = self.homes[device] = self.streams.current(device)
+            self.started.add(found)
+        return found
 
     # -- a node delivers ---------------------------------------------------------------------------------------------
 
@@ -106,7 +118,7 @@ class StreamInbox(dict):
             entries.append(entry)
         have = entry[0][nr - 1] if nr else entry[0]
         if have is not None:
-            with self.streams.cuda.Device(lane.device) if lane is not None else nullcontext():
+            with self.streams.cuda.Device(lane.device) if lane is not None else HERE:
                 grad = have + grad
         if nr:
             entry[0][nr - 1] = grad
@@ -126,7 +138,7 @@ class StreamInbox(dict):
 
     def maker(self, grad: Any) -> Any:
         """The lane that a gradient delivered now was made on."""
-        array = getattr(grad, "_array", grad)
+        array = stored(getattr(grad, "_array", grad))
         if array.__class__ is ndarray:
             return None
         device = array.device.id
@@ -146,7 +158,7 @@ class StreamInbox(dict):
             self.enter(lane)
         if entries is None:
             return default
-        if isinstance(node, AccumulateGrad) and lane is not self.homes[self.lane.device]:
+        if isinstance(node, AccumulateGrad) and lane is not self.home(self.lane.device):
             self.leaves.append(node.variable)
         total = None
         for value, made_on, event in entries:
@@ -157,9 +169,10 @@ class StreamInbox(dict):
         return total
 
     def enter(self, lane: Any) -> None:
+        home = self.home(lane.device)
         if lane not in self.started:
             self.started.add(lane)
-            lane.wait(self.starts.get(lane.device) or self.homes[lane.device].record())
+            lane.wait(self.starts.get(lane.device) or home.record())
         lane.enter()
         self.lane = lane
 
@@ -176,10 +189,10 @@ class StreamInbox(dict):
             for device in self.starts:
                 self.streams.retire(self.crossed, self.homes[device])
         for grad in (*results, *(leaf._grad for leaf in self.leaves)):
-            array = getattr(grad, "_array", None)
+            array = stored(getattr(grad, "_array", None))
             if array is not None and array.__class__ is not ndarray:
-                self.streams.guard(array, self.homes[array.device.id])
-        self.streams.restore(self.caller)
+                self.streams.guard(array, self.home(array.device.id))
+        self.streams.restore([*self.homes.values(), self.caller])
 
 
 def _sum(a: Any, b: Any) -> Any:

@@ -128,9 +128,9 @@ class Tensor(Interop, Geometry, Hooks, Declared):
         physical = getattr(self._array, "physical", None)
         if physical is not None:  # inside vmap
             return physical.device
-        from ..backends import backend_of
+        from ..backends import kernels_of
 
-        return backend_of(self._array).device_of(self._array)
+        return kernels_of(self._array).device_of(self._array)
 
     @property
     def is_cuda(self) -> bool:

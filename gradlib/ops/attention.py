@@ -1,7 +1,8 @@
 """scaled_dot_product_attention: one node that keeps no matrix of probabilities.
 
-The forward kernel goes over tiles of queries and keeps the logarithm of each row's sum; the backward kernel computes
-the probabilities of a tile again. With derivatives of derivatives the plain formulas are recorded instead.
+The forward kernel goes over tiles of queries and keeps, beside the result, the logarithm of each row's sum. With both
+the backward kernel makes the probabilities and gradients of a tile in one go, without running forward again. With
+derivatives of derivatives the plain formulas are recorded instead.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ import math
 
 import numpy as np
 
-from ..core import errors
+from ..core import dtypes, errors
+from ..core.layout import empty_ordered, order_of
 from ..core.op import declare
-from ..core.tensor import Tensor
 from ._blocks import kind_name, narrow
 from .dropout import dropout
 from .expose import function
@@ -49,33 +50,39 @@ def _forbidden(i: int, j: int, keys: int, dtype):
     return found
 
 
-def _parts(mask, shape, length: int, keys: int):
-    """(index, mask) of what is computed in one go: a flat batch number, or a slice of them where matrices are small.
-
-    mask: broadcast to (*shape, L, S), or None.
-    """
-    count, size = math.prod(shape), length * keys
-    if count > 1 and 0 < size <= WHOLE:
-        whole = None if mask is None else mask.reshape(count, length, keys)
-        parts = [
-            slice(b, b + max(1, TILE // 4 // size))
-            for b in range(0, count, max(1, TILE // 4 // size))
-        ]
-        return [(part, None if whole is None else whole[part]) for part in parts]
-    if mask is None:
-        return [(b, None) for b in range(count)]
-    return [(b, mask[np.unravel_index(b, shape)] if shape else mask) for b in range(count)]
+def _parts(lead: tuple, size: int) -> list[tuple]:
+    """Indices of leading dimensions: of one matrix each, or of stacks of them where their `size` scores are few."""
+    if size > WHOLE:
+        return list(np.ndindex(*lead))
+    room, axis, inside = TILE // 4 // max(size, 1), len(lead), 1
+    while axis and inside * lead[axis - 1] <= room:
+        axis -= 1
+        inside *= lead[axis]
+    if not axis:
+        return [()]
+    step = max(1, room // inside)
+    pieces = [slice(i, i + step) for i in range(0, lead[axis - 1], step)]
+    return [(*index, piece) for index in np.ndindex(*lead[: axis - 1]) for piece in pieces]
 
 
-def _times(a, b, out=None):
-    """The matrix product of two matrices or of two stacks of them."""
-    return a.dot(b, out) if a.ndim == 2 else np.matmul(a, b, out=out)
+def _rows(a):
+    """`a` with the elements of a row side by side, so that matrix products take it as it lies."""
+    size, step = a.strides[-1], a.strides[-2]
+    fine = (size == a.itemsize or a.shape[-1] == 1) and (step >= a.shape[-1] * a.itemsize)
+    return a if fine else np.ascontiguousarray(a)
+
+
+def _like(a, shape):
+    """An uninitialised array in the order of strides of `a`: heads that lie beside each other stay so."""
+    if a.flags.c_contiguous:
+        return np.empty(shape, a.dtype)
+    return empty_ordered(np, shape, a.dtype, order_of((a,), shape))
 
 
 def _scores(q, k, mask, i, j, is_causal, scale):
     """Scores of a tile of queries, masked; only keys that a causal mask leaves."""
     keys = _limit(j, k.shape[-2], is_causal)
-    s = _times(q[..., i:j, :], k[..., :keys, :].swapaxes(-1, -2))
+    s = np.matmul(q[..., i:j, :], k[..., :keys, :].swapaxes(-1, -2))
     s *= scale
     if is_causal:
         start = min(i, keys)  # keys before the tile's first query are all allowed
@@ -83,11 +90,6 @@ def _scores(q, k, mask, i, j, is_causal, scale):
     if mask is not None:
         s += mask[..., i:j, :keys]
     return s, keys
-
-
-def _split(a):
-    """(*, L, E) as (batches, L, E): a view where strides allow it."""
-    return a.reshape(math.prod(a.shape[:-2]), *a.shape[-2:])
 
 
 def _spread_mask(xp, attn_mask, shape, dtype):
@@ -99,16 +101,18 @@ def _spread_mask(xp, attn_mask, shape, dtype):
     return xp.broadcast_to(attn_mask.astype(dtype, copy=False), shape)
 
 
-def _plain_attention(xp, q, k, v, mask, is_causal, scale):
-    """In whole arrays: for array libraries other than NumPy."""
-    s = xp.matmul(q, k.swapaxes(-1, -2)) * scale
+def _whole_scores(xp, q, k, mask, is_causal, scale):
+    s = xp.matmul(q, k.swapaxes(-1, -2)) * q.dtype.type(scale)
     if is_causal:
-        s = xp.where(xp.arange(s.shape[-1]) > xp.arange(s.shape[-2])[:, None], -xp.inf, s).astype(
-            q.dtype
-        )
-    if mask is not None:
-        s = s + mask
-    top = s.max(axis=-1, keepdims=True)
+        later = xp.arange(s.shape[-1]) > xp.arange(s.shape[-2])[:, None]
+        s = xp.where(later, q.dtype.type(-np.inf), s)
+    return s if mask is None else s + mask
+
+
+def _whole_attention(xp, q, k, v, mask, is_causal, scale):
+    """In whole arrays: for array libraries other than NumPy."""
+    s = _whole_scores(xp, q, k, mask, is_causal, scale)
+    top = s.max(axis=-1, keepdims=True) if s.shape[-1] else xp.zeros((*s.shape[:-1], 1), s.dtype)
     top = xp.where(xp.isfinite(top), top, 0)
     p = xp.exp(s - top)
     total = p.sum(axis=-1, keepdims=True)
@@ -129,15 +133,16 @@ def _attention(xp, query, key, value, attn_mask=None, *, is_causal, scale):
     lead, (length, keys) = query.shape[:-2], (query.shape[-2], key.shape[-2])
     mask = _spread_mask(xp, attn_mask, (*lead, length, keys), d)
     if xp.name != "numpy":
-        return _plain_attention(xp, query, key, value, mask, is_causal, scale)
-    q, k, v = _split(query), _split(key), _split(value)
-    out, lse = np.empty((len(q), length, v.shape[-1]), d), np.empty((len(q), length), d)
+        return _whole_attention(xp, query, key, value, mask, is_causal, scale)
+    q, k, v = _rows(query), _rows(key), _rows(value)
+    out, lse = _like(q, (*lead, length, v.shape[-1])), np.empty((*lead, length), d)
     tiles = _tiles(length, keys)
-    for part, own in _parts(mask, lead, length, keys):
+    for part in _parts(lead, length * keys):
+        own = None if mask is None else mask[part]
         for i, j in tiles:
             s, n = _scores(q[part], k[part], own, i, j, is_causal, scale)
             _tile_forward(s, v[part][..., :n, :], out[part][..., i:j, :], lse[part][..., i:j])
-    return out.reshape(*lead, length, v.shape[-1]), lse.reshape(*lead, length)
+    return out, lse
 
 
 def _tile_forward(s, v, out, lse) -> None:
@@ -154,19 +159,20 @@ def _tile_forward(s, v, out, lse) -> None:
     lse += top[..., 0]
     if not np.minimum.reduce(total, axis=None) > 0:  # nothing allowed in some row: its result is 0
         total[total == 0] = 1
-    _times(s, v, out)
+    np.matmul(s, v, out=out)
     out /= total[..., None]
 
 
-def _attention_grad(xp, g, q, k, v, mask, lse, lead, is_causal, scale, needs):
+def _attention_grad(g, q, k, v, mask, out, lse, is_causal, scale, needs):
     """Gradients of query, key, value and of the mask's broadcast form, tile by tile."""
-    length, keys = q.shape[1], k.shape[1]
-    dq, dk, dv = (
-        np.zeros(a.shape, a.dtype) if need else None
-        for a, need in zip((q, k, v), needs[:3], strict=True)
-    )
-    dm = np.zeros((len(q), length, keys), q.dtype) if needs[3] else None
-    for part, own in _parts(mask, lead, length, keys):
+    lead, length, keys = q.shape[:-2], q.shape[-2], k.shape[-2]
+    dq, dk, dv = (_like(a, a.shape) if need else None for a, need in zip((q, k, v), needs))
+    for empty in (dq, dk, dv):
+        if empty is not None:
+            empty.fill(0)
+    dm = np.zeros((*lead, length, keys), q.dtype) if needs[3] else None
+    for part in _parts(lead, length * keys):
+        own = None if mask is None else mask[part]
         for i, j in _tiles(length, keys):
             p, n = _scores(q[part], k[part], own, i, j, is_causal, scale)
             if not p.size:
@@ -178,89 +184,76 @@ def _attention_grad(xp, g, q, k, v, mask, lse, lead, is_causal, scale, needs):
             if nothing.any():
                 p[nothing] = 0
             if dv is not None:
-                dv[part][..., :n, :] += _times(p.swapaxes(-1, -2), gb)
+                dv[part][..., :n, :] += np.matmul(p.swapaxes(-1, -2), gb)
             if dq is None and dk is None and dm is None:
                 continue
-            ds = _times(gb, v[part][..., :n, :].swapaxes(-1, -2))
-            ds -= np.vecdot(ds, p)[..., None]
+            ds = np.matmul(gb, v[part][..., :n, :].swapaxes(-1, -2))
+            ds -= np.vecdot(gb, out[part][..., i:j, :])[..., None]
             ds *= p
             if dm is not None:
                 dm[part][..., i:j, :n] = ds
             ds *= scale
             if dq is not None:
-                _times(ds, k[part][..., :n, :], dq[part][..., i:j, :])
+                np.matmul(ds, k[part][..., :n, :], out=dq[part][..., i:j, :])
             if dk is not None:
-                dk[part][..., :n, :] += _times(ds.swapaxes(-1, -2), q[part][..., i:j, :])
+                dk[part][..., :n, :] += np.matmul(ds.swapaxes(-1, -2), q[part][..., i:j, :])
     return dq, dk, dv, dm
 
 
-def _attention_vjp(F, g, query, key, value, attn_mask, logsumexp, is_causal, scale, needs, traced):
-    if traced or F.backend.name != "numpy":
+def _whole_gradient(xp, g, q, k, v, mask, out, lse, is_causal, scale, needs):
+    """The same in whole arrays: for array libraries other than NumPy."""
+    s, logs = _whole_scores(xp, q, k, mask, is_causal, scale), lse[..., None]
+    p = xp.where(xp.isneginf(logs), q.dtype.type(0), xp.exp(s - logs))
+    dv = xp.matmul(p.swapaxes(-1, -2), g) if needs[2] else None
+    if not (needs[0] or needs[1] or needs[3]):
+        return None, None, dv, None
+    ds = p * (xp.matmul(g, v.swapaxes(-1, -2)) - (g * out).sum(axis=-1, keepdims=True))
+    scale = q.dtype.type(scale)
+    dq = xp.matmul(ds, k) * scale if needs[0] else None
+    dk = xp.matmul(ds.swapaxes(-1, -2), q) * scale if needs[1] else None
+    return dq, dk, dv, ds if needs[3] else None
+
+
+def _attention_vjp(
+    F, g, query, key, value, attn_mask, result, logsumexp, is_causal, scale, needs, traced
+):
+    if traced:
         return _attention_formula(F, g, query, key, value, attn_mask, is_causal, scale, needs)
     xp, d = F.backend, query.dtype
-    wide = [xp.wide(a) for a in (g, query, key, value)]
-    lead = query.shape[:-2]
-    full = (*lead, query.shape[-2], key.shape[-2])
-    mask = _spread_mask(xp, attn_mask, full, wide[0].dtype)
-    lse = logsumexp.reshape(math.prod(lead), query.shape[-2])
-    dout, q, k, v = map(_split, wide)
-    found = _attention_grad(xp, dout, q, k, v, mask, lse, lead, is_causal, scale, needs)
-    shapes = (query.shape, key.shape, value.shape, full)
-    out = [
-        None if a is None else a.reshape(s).astype(d, copy=False)
-        for a, s in zip(found, shapes, strict=True)
-    ]
-    if out[3] is not None:
-        out[3] = F.sum_to_size(out[3], attn_mask.shape)
-    return tuple(out)
+    dout, q, k, v, out = (xp.wide(a) for a in (g, query, key, value, result))
+    mask = _spread_mask(xp, attn_mask, (*query.shape[:-1], key.shape[-2]), q.dtype)
+    how = (mask, out, logsumexp, is_causal, scale, needs)
+    if xp.name == "numpy":
+        found = _attention_grad(_rows(dout), _rows(q), _rows(k), _rows(v), *how)
+    else:
+        found = _whole_gradient(xp, dout, q, k, v, *how)
+    dq, dk, dv, dm = (None if a is None else a.astype(d, copy=False) for a in found)
+    return dq, dk, dv, None if dm is None else F.sum_to_size(dm, attn_mask.shape)
 
 
-def _probabilities(F, query, key, attn_mask, is_causal, scale):
-    scores = F.matmul(query, _swapped(F, key)) * scale
+def _probabilities(query, key, attn_mask, is_causal, scale):
+    """The whole matrix, of Tensors by recorded ops; rows where nothing is allowed give 0."""
+    scores = (query * scale) @ key.transpose(-2, -1)
     if is_causal:
-        n, m = query.shape[-2], key.shape[-2]
-        later = _backend_of(query).arange(m) > _backend_of(query).arange(n)[:, None]
-        scores = F.where(later, -math.inf, scores)
-    if attn_mask is not None:
-        if _is_bool(attn_mask):
-            scores = F.where(attn_mask, scores, -math.inf)
-        else:
-            scores = scores + attn_mask
-    return _safe_softmax(F, scores)
-
-
-def _safe_softmax(F, scores):
-    """softmax over the last dimension; rows where nothing is allowed give 0."""
-    p = F.softmax(scores, scores.ndim - 1)
-    none = F.isneginf(F.amax(scores, (scores.ndim - 1,), True))
-    return F.where(_expanded(F, none, p.shape), 0.0, p)
-
-
-def _expanded(F, x, shape):
-    return F.expand(x, tuple(shape))
-
-
-def _swapped(F, x):
-    return F.transpose(x, x.ndim - 2, x.ndim - 1)
-
-
-def _backend_of(x):
-    from ..backends import backend_of
-
-    return backend_of(getattr(x, "_array", x))
-
-
-def _is_bool(mask) -> bool:
-    return getattr(mask, "_array", mask).dtype.kind == "b"
+        later = query.new_ones(scores.shape[-2:], dtype=dtypes.bool_).triu(1)
+        scores = scores.masked_fill(later, -math.inf)
+    if attn_mask is None or not scores.shape[-1]:
+        return softmax_op.call(scores, scores.dim() - 1)
+    if attn_mask._array.dtype.kind == "b":
+        scores = scores.masked_fill(~attn_mask, -math.inf)
+    else:
+        scores = scores + attn_mask
+    nothing = scores.amax(-1, True) == -math.inf
+    p = softmax_op.call(scores.masked_fill(nothing, 0.0), scores.dim() - 1)
+    return p.masked_fill(nothing, 0.0)
 
 
 def _attention_formula(F, g, query, key, value, attn_mask, is_causal, scale, needs):
-    p = _probabilities(F, query, key, attn_mask, is_causal, scale)
-    dv = F.matmul(_swapped(F, p), g) if needs[2] else None
-    dp = F.matmul(g, _swapped(F, value))
-    ds = F.softmax_grad(dp, p, p.ndim - 1)
-    dq = F.matmul(ds, key) * scale if needs[0] else None
-    dk = F.matmul(_swapped(F, ds), query) * scale if needs[1] else None
+    p = _probabilities(query, key, attn_mask, is_causal, scale)
+    dv = p.transpose(-2, -1) @ g if needs[2] else None
+    ds = F.softmax_grad(g @ value.transpose(-2, -1), p, p.dim() - 1)
+    dq = ds @ key * scale if needs[0] else None
+    dk = ds.transpose(-2, -1) @ query * scale if needs[1] else None
     dm = F.sum_to_size(ds, tuple(attn_mask.shape)) if needs[3] else None
     return dq, dk, dv, dm
 
@@ -278,7 +271,7 @@ def _samples(t):
 attention_op = declare(
     "scaled_dot_product_attention_op", _attention, promote="free", vjp=_attention_vjp,
     node="ScaledDotProductFlashAttentionForCpuBackward0", samples=_samples,
-    # only the kernels use it; recorded formulas start from the scores again
+    # only kernels use it (and `result`); recorded formulas start from the scores again
     hidden={"logsumexp": lambda F, query: F.sum(query, (query.ndim - 1,), False)},
 )  # fmt: skip
 
@@ -360,23 +353,9 @@ def scaled_dot_product_attention(
         lead = attn_mask.shape[:-2]
         query, key, value = (a.expand(*lead, *a.shape[-2:]) for a in (query, key, value))
     if dropout_p > 0.0:
-        return _with_dropout(query, key, value, attn_mask, dropout_p, is_causal, scale)
+        p = _probabilities(query, key, attn_mask, is_causal, scale)
+        return dropout(p, dropout_p, True) @ value
     return attention_op.call(query, key, value, attn_mask, is_causal, scale)
-
-
-def _with_dropout(query: Tensor, key, value, attn_mask, dropout_p, is_causal, scale):
-    scores = (query * scale) @ key.transpose(-2, -1)
-    xp = _backend_of(query)
-    if is_causal:
-        n, m = scores.shape[-2:]
-        attn_mask = Tensor._make(xp.arange(m) <= xp.arange(n)[:, None])
-    if attn_mask is not None:
-        if attn_mask._array.dtype.kind == "b":
-            scores = scores.masked_fill(~attn_mask, -math.inf)
-        else:
-            scores = scores + attn_mask
-    p = softmax_op.call(scores, scores.dim() - 1)
-    return dropout(p, dropout_p, True) @ value
 
 
 @function("scaled_dot_product_attention")

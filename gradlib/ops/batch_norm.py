@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtypes
+from ..core.device import beside
 from ..core.op import declare
 from ..core.storage import before_write, bump
 from ..core.tensor import Tensor
@@ -292,9 +293,11 @@ def native_batch_norm(
 
 def update_running(running_mean, running_var, mean, var, count: int, momentum: float) -> None:
     """Move running statistics towards those of a batch of `count` values; the variance becomes the unbiased one."""
-    for running, value in ((running_mean, mean), (running_var, var * (count / max(count - 1, 1)))):
-        if running is not None:
-            before_write(running)
-            array = running._array
-            array[...] = array * (1 - momentum) + value * momentum
-            bump(running)
+    with beside(mean):
+        unbiased = var * (count / max(count - 1, 1))
+        for running, value in ((running_mean, mean), (running_var, unbiased)):
+            if running is not None:
+                before_write(running)
+                array = running._array
+                array[...] = array * (1 - momentum) + value * momentum
+                bump(running)

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..core import dtypes, errors
 from ..core.codegen import operator
+from ..core.device import beside
 from ..core.formulas import formula_function
 from ..core.layout import in_order
 from ..core.op import REGISTRY, declare
@@ -248,10 +249,12 @@ def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
     xp = backend_of(a)
     if (refusal := errors.broadcast(a.shape, b.shape)) is not None:
         raise refusal
-    if a.dtype.kind in "iub":
-        wide = dtypes.get_default_dtype().np
-        a, b = a.astype(wide), b.astype(wide)
-    return wrap_like(xp.isclose(xp.wide(a), xp.wide(b), rtol=rtol, atol=atol, equal_nan=equal_nan))
+    with beside(a):
+        if a.dtype.kind in "iub":
+            wide = dtypes.get_default_dtype().np
+            a, b = a.astype(wide), b.astype(wide)
+        close = xp.isclose(xp.wide(a), xp.wide(b), rtol=rtol, atol=atol, equal_nan=equal_nan)
+    return wrap_like(close)
 
 
 @function("allclose", method=True)
@@ -273,7 +276,10 @@ def equal(input, other) -> bool:
         raise RuntimeError(
             f"Cannot compare two tensors on different devices. Got: {input.device} and {other.device}"
         )
-    return a.shape == b.shape and bool((a == b).all())
+    if a.shape != b.shape:
+        return False
+    with beside(a):
+        return bool((a == b).all())
 
 
 for _dunder, _name in (

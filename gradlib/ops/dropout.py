@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ..backends import backend_of
-from ..core.device import CPU
+from ..core.device import CPU, beside
 from ..core.inplace import inplace as run_inplace
 from ..core.layout import in_order
 from ..core.op import declare
@@ -23,7 +23,8 @@ def keep_mask(shape, p: float, where=CPU):
     """Raw bool array on the device `where`: False with probability `p`."""
     if where.type != "cpu":  # the words that kernels/dropout.cu compares with the same number
         words = draw_for(None, where, lambda rng: rng.words(math.prod(shape)))
-        return words.reshape(shape) >= np.uint32(min(round(p * 2**32), 2**32 - 1))
+        with beside(words):
+            return words.reshape(shape) >= np.uint32(min(round(p * 2**32), 2**32 - 1))
     rng = rng_of(None)
     if p < 1e-3:  # too rare for 16 bits
         return rng.random(shape, dtype=np.float32) >= p

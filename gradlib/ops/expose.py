@@ -10,6 +10,7 @@ from typing import Any
 
 from ..backends import backend_of
 from ..core import errors
+from ..core.device import beside
 from ..core.inplace import inplace, repeats_itself
 from ..core.modes import OBSERVE, is_grad_enabled, state
 from ..core.tensor import Tensor
@@ -120,7 +121,8 @@ def write_out(out: Any, result: Any) -> Any:
         state.saved_observer.before_write(out)
     if out.shape != result.shape:
         resize_out(out, result.shape)
-    out._array[...] = result._array
+    with beside(out._array):
+        out._array[...] = result._array
     from ..core.storage import bump
 
     bump(out)

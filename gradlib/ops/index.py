@@ -15,6 +15,7 @@ import numpy as np
 
 from ..backends import backend_of
 from ..core import batching, errors
+from ..core.device import copied
 from ..core.modes import NO_GRAD, VMAP, shared, state
 from ..core.op import declare
 from ..core.tensor import Tensor
@@ -130,7 +131,7 @@ def _item(item, like: Tensor) -> Any:
         if array.__class__ is not like._array.__class__:
             array = backend_of(like._array).to_backend(array, like.device)
         elif like._rg and not state.bits & NO_GRAD:
-            array = array.copy()  # backward must not see later changes of the index
+            array = copied(array)  # backward must not see later changes of the index
         return array
     if isinstance(item, np.bool_):
         return bool(item)

@@ -20,16 +20,18 @@ from .shape import reshape_to, view_op
 
 
 def _cat(xp, tensors, *, dim):
+    if tensors[0].ndim == 4 and all(
+        [not a.flags.c_contiguous and has_layout(a, channels_last) for a in tensors]
+    ):
+        turned = [a.transpose(0, 2, 3, 1) for a in tensors]
+        return xp.concatenate(turned, (0, 3, 1, 2)[dim]).transpose(0, 3, 1, 2)
     try:
-        out = xp.concatenate(tensors, dim)
-        if out.flags.c_contiguous or all([has_layout(a, channels_last) for a in tensors]):
-            return out
-        return xp.ascontiguousarray(out)
+        return xp.ascontiguousarray(xp.concatenate(tensors, dim))
     except ValueError:
         kept = [a for a in tensors if a.shape != (0,)]  # an empty vector goes with everything
         if len(kept) == len(tensors) or not kept:
             raise
-        return xp.concatenate(kept, dim)
+        return xp.ascontiguousarray(xp.concatenate(kept, dim))
 
 
 def _cat_parts(F, g, tensors_shape, dim, needs):
@@ -52,8 +54,9 @@ cat_op = declare(
 
 def _stack(xp, tensors, *, dim):
     shape = tensors[0].shape
+    out = xp.empty((*shape[:dim], len(tensors), *shape[dim:]), tensors[0].dtype)
     one = (*shape[:dim], 1, *shape[dim:])
-    return xp.ascontiguousarray(xp.concatenate([a.reshape(one) for a in tensors], dim))
+    return xp.concatenate([a.reshape(one) for a in tensors], dim, out)
 
 
 stack_op = declare(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..backends import backend_of
+from ..core.device import beside
 from ..core.op import declare
 from ..core.tensor import Tensor
 from ._blocks import floating, raw
@@ -163,7 +164,7 @@ def multi_margin_loss(
         losses = losses * losses
     if weight is not None:
         losses = losses * weight[y].unsqueeze(1)
-    own = Tensor._make(np.arange(classes)) == column
+    own = Tensor._make(backend_of(x._array).arange(classes)) == column
     losses = losses.masked_fill(own, 0).sum(1) / classes
     return losses[0] if alone and number == NONE else reduced(losses, number)
 
@@ -370,9 +371,10 @@ def _normalisation(log_probs: Tensor, lengths: list[int], losses) -> Tensor:
     those that are 0 because they were impossible get no gradient.
     """
     xp = backend_of(log_probs._array)
-    within = xp.arange(log_probs.shape[0])[:, None] < xp.asarray(lengths)
-    if losses is not None:
-        within = within & (losses != 0)
+    with beside(log_probs._array):
+        within = xp.arange(log_probs.shape[0])[:, None] < xp.asarray(lengths)
+        if losses is not None:
+            within = within & (losses != 0)
     total = (log_probs.exp().sum(2) * Tensor._make(within)).sum(0)
     return total - total.detach()
 

@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 
 from ..backends import backend_of
+from ..core.device import beside
 from ..core.op import declare
 from ..core.tensor import Tensor, to_host
 from ._blocks import check_kind
@@ -42,7 +43,8 @@ def _argmax_windows(array, bounds: list) -> np.ndarray:
 
 
 def _take_maxima(input, bounds):
-    where = Tensor._make(_argmax_windows(input._array, bounds))
+    with beside(input._array):
+        where = Tensor._make(_argmax_windows(input._array, bounds))
     return gather_plane_op.call(input, where, len(bounds)), where
 
 

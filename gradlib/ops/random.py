@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..core import batching, dtypes, errors
-from ..core.device import CPU
+from ..core.device import CPU, beside
 from ..core.generator import default_generator
 from ..core.modes import VMAP, shared, state
 from ..core.tensor import Tensor, to_host
@@ -269,7 +269,9 @@ def _check_std(std) -> None:
     if isinstance(std, Tensor):
         if std.is_complex():
             raise RuntimeError("normal expects standard deviation to be non-complex")
-        if not bool((std._array >= 0).all()):
+        with beside(std._array):
+            positive = bool((std._array >= 0).all())
+        if not positive:
             raise RuntimeError("normal expects all elements of std >= 0.0")
     elif std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
@@ -278,7 +280,9 @@ def _check_std(std) -> None:
 def _check_chances(chance) -> None:
     """RuntimeError unless all probabilities are in [0, 1]."""
     if isinstance(chance, Tensor):
-        if not bool(((chance._array >= 0) & (chance._array <= 1)).all()):
+        with beside(chance._array):
+            within = bool(((chance._array >= 0) & (chance._array <= 1)).all())
+        if not within:
             raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
     elif not 0 <= chance <= 1:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={chance}")
@@ -300,7 +304,8 @@ def bernoulli(input, p=None, *, generator=None, out=None):
     chance = input if p is None else p
     _check_chances(chance)
     draws = draw_for(generator, input.device, lambda rng: rng.random(input._array.shape))
-    values = (draws < getattr(chance, "_array", chance)).astype(input._array.dtype)
+    with beside(draws):
+        values = (draws < getattr(chance, "_array", chance)).astype(input._array.dtype)
     return finish(values if out is None else values.astype(out._array.dtype), out=out)
 
 

@@ -87,8 +87,8 @@ def arange(
     ):
         _check_range(start, end, step)
         xp, d, _ = place(None, None)
-        values = xp.arange(math.ceil((end - start) / step), dtype=np.float64) * step + start
-        return finish(values.astype(d), requires_grad)
+        n = math.ceil((end - start) / step)
+        return finish(xp.call(_progression, xp, n, start, step, np.float64, d), requires_grad)
     start, end, step = (
         _end("arange", which, i + 1, v)
         for i, (which, v) in enumerate((("start", start), ("end", end), ("step", step)))
@@ -104,9 +104,13 @@ def arange(
     if d.kind in "iu":
         start, step = (plain_number(v, dtypes.int64) for v in (start, step))
     wide = np.dtype(np.int64) if d.kind in "iu" else np.dtype(np.float64)
-    return finish(
-        (xp.arange(n, dtype=wide) * step + start).astype(d), requires_grad, _sized(out, n)
-    )
+    values = xp.call(_progression, xp, n, start, step, wide, d)
+    return finish(values, requires_grad, _sized(out, n))
+
+
+def _progression(xp, n: int, start, step, wide, kind):
+    """start, start + step, ...: `n` numbers, computed in the dtype `wide`."""
+    return (xp.arange(n, dtype=wide) * step + start).astype(kind)
 
 
 def _sized(out: Tensor | None, n: int) -> Tensor | None:
@@ -161,9 +165,17 @@ def _bounds(name: str, start, end, steps, dtype, device, out) -> tuple:
     return xp, d, start, end, steps
 
 
-def _grid(xp, d, start, end, steps: int):
-    """Evenly spaced numbers, counted from the nearer end: symmetric, and exact at both."""
+def _grid(xp, d, start, end, steps: int, base=None):
+    """Evenly spaced numbers of the dtype `d`, or the powers of `base` with them as exponents."""
     wide = d if d.kind in "fcV" else np.dtype(np.float64)
+    values = _evenly(xp, wide, start, end, steps)
+    if base is not None:
+        values = xp.power(xp.asarray(base, wide), values)
+    return values.astype(d, copy=False)
+
+
+def _evenly(xp, wide, start, end, steps: int):
+    """Evenly spaced numbers, counted from the nearer end: symmetric, and exact at both."""
     start, end = (np.asarray(v, wide)[()] for v in (start, end))
     if steps < 2:
         return xp.full(steps, start, wide)
@@ -194,7 +206,7 @@ def linspace(
     start, end: numbers or 0-dim tensors.
     """
     xp, d, start, end, steps = _bounds("linspace", start, end, steps, dtype, device, out)
-    values = _grid(xp, d, start, end, steps).astype(d)
+    values = xp.call(_grid, xp, d, start, end, steps)
     return finish(values, requires_grad, _sized(out, steps))
 
 
@@ -214,8 +226,7 @@ def logspace(
 ):
     """``base ** linspace(start, end, steps)``; for integer dtypes of bounds that are cut off first."""
     xp, d, start, end, steps = _bounds("logspace", start, end, steps, dtype, device, out)
-    exponents = _grid(xp, d, start, end, steps)
-    values = xp.power(xp.asarray(base, exponents.dtype), exponents).astype(d)
+    values = xp.call(_grid, xp, d, start, end, steps, base)
     return finish(values, requires_grad, _sized(out, steps))
 
 

@@ -232,9 +232,11 @@ def mvlgamma(input, p, *, out=None):
         from ..core import dtypes
 
         input = input.to(dtypes.get_default_dtype())
+    from ..backends import backend_of
     from ..core.tensor import Tensor
 
-    steps = Tensor._make(np.arange(0, -p, -1) * 0.5).to(input.dtype)
+    steps = backend_of(input._array).table(np.arange(0, -p, -1) * 0.5, input.dtype.np)
+    steps = Tensor._make(steps)
     total = lgamma.call(input.unsqueeze(-1) + steps).sum(-1) + p * (p - 1) * math.log(math.pi) / 4
     return write_out(out, total)
 

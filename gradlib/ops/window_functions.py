@@ -68,9 +68,12 @@ def _window(name: str, length, periodic, formula, options: dict):
         options.pop(key, None)
     if options:
         raise TypeError(f"{name}() got an unexpected keyword argument '{next(iter(options))}'")
-    x = positions(xp, n, n if periodic else n - 1)
-    values = xp.ones(1) if n == 1 else formula(xp, x)
-    return finish(values.astype(kind), requires_grad)
+
+    def values():
+        made = xp.ones(1) if n == 1 else formula(xp, positions(xp, n, n if periodic else n - 1))
+        return made.astype(kind)
+
+    return finish(xp.call(values), requires_grad)
 
 
 @function("bartlett_window")

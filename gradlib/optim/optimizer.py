@@ -297,6 +297,13 @@ class Optimizer:
             set_to_none: True sets `.grad` to None; False fills it with zeros in place, so its
                 layout stays.
         """
+        if modes.state.bits & modes.PROFILE:
+            with _profiled(f"Optimizer.zero_grad#{type(self).__name__}.zero_grad"):
+                self._reset_grads(set_to_none)
+        else:
+            self._reset_grads(set_to_none)
+
+    def _reset_grads(self, set_to_none: bool) -> None:
         for group in self.param_groups:
             for p in group["params"]:
                 grad = p._grad

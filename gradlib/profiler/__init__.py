@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 from ..autograd.profiler import KinetoStepTracker, record_function
-from ._profile import (
+from ..autograd.profiler_util import DeviceType
+from ._execution_trace import ExecutionTraceObserver
+from ._kineto import _ExperimentalConfig as _ExperimentalConfig
+from ._kineto import _KinetoProfile as _KinetoProfile
+from ._profile import profile
+from ._schedule import (
     ProfilerAction,
     ProfilerActivity,
-    profile,
     schedule,
     supported_activities,
     tensorboard_trace_handler,
 )
 
 __all__ = [
+    "DeviceType",
+    "ExecutionTraceObserver",
     "KinetoStepTracker",
     "ProfilerAction",
     "ProfilerActivity",
+    "kineto_available",
     "profile",
     "record_function",
     "schedule",
     "supported_activities",
     "tensorboard_trace_handler",
 ]
+
+
+def kineto_available() -> bool:
+    """Whether profiles are made by PyTorch's Kineto library: never here, and nothing is missing without it."""
+    return False

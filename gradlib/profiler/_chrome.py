@@ -15,7 +15,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ..autograd.profiler_util import MEMORY_EVENT_NAME, DeviceSlice, EventList, FunctionEvent
+from ..autograd._function_event import MEMORY_EVENT_NAME, DeviceSlice, FunctionEvent
+from ..autograd.profiler_util import EventList
 from . import _memory
 
 CATEGORIES = {0: "cpu_op", 1: "cpu_op", 7: "user_annotation"}
@@ -48,6 +49,8 @@ def trace_events(events: EventList) -> Iterator[dict]:
     for event in events:
         if event.name == MEMORY_EVENT_NAME:
             yield instant(event, process)
+        elif event.is_async:
+            yield from asynchronous(event, process)
         else:
             yield complete(event, process)
             yield from arrows.at(event)
@@ -138,6 +141,15 @@ def instant(event: FunctionEvent, process: int) -> dict:
         "ph": "i", "s": "t", "name": event.name, "pid": process, "tid": event.thread, "ts": event.time_range.start,
         "args": {"Bytes": event.cpu_memory_usage, "Device bytes": event.device_memory_usage},
     }  # fmt: skip
+
+
+def asynchronous(event: FunctionEvent, process: int) -> Iterator[dict]:
+    """Both ends of a label that overlaps others: viewers give such ones a track beside that of the thread."""
+    for end, time in (("b", event.time_range.start), ("e", event.time_range.end)):
+        yield {
+            "ph": end, "cat": CATEGORIES[event.scope], "id": event.id, "name": event.trace_name, "pid": process,
+            "tid": event.thread, "ts": time,
+        }  # fmt: skip
 
 
 def device_slice(slice: DeviceSlice, streams: dict[tuple[int, int], int]) -> dict:

@@ -21,6 +21,7 @@ from ._chrome import stream_name, thread_name
 from ._throttling import summary
 
 PAGE = Path(__file__).parent / "page"
+SCRIPTS = ("model.js", "dom.js", "view.js", "timeline.js", "charts.js", "page.js")
 # kinds of slices, by the position of their names in model.js
 FORWARD, BACKWARD, IN_BACKWARD, LABEL, DEVICE = range(5)
 MAX_MEMORY_POINTS = 20_000
@@ -41,7 +42,7 @@ def render(content: dict) -> str:
         "STYLE": _part("page.css"),
         # "<" could end the element that holds the data
         "DATA": json.dumps(content, separators=(",", ":")).replace("<", "\\u003c"),
-        "SCRIPT": _part("model.js") + "\n" + _part("page.js"),
+        "SCRIPT": "\n".join(map(_part, SCRIPTS)),
     }
     return re.sub("@([A-Z]+)@", lambda mark: parts[mark[1]], _part("page.html"))
 

@@ -292,6 +292,29 @@ def test_unknown_sort_key(sample):
         sample.table(sort_by="bogus")
 
 
+def test_one_unit_for_all_times(sample):
+    averages = sample.key_averages()
+    times = {
+        unit: [row[2] for row in rows(averages.table(time_unit=unit))] for unit in ("us", "ms", "s")
+    }
+    assert times["us"] == ["2003.000us", "3.000us", "4.000us", "100.000us"]
+    assert times["ms"] == ["2.003ms", "0.003ms", "0.004ms", "0.100ms"]
+    assert times["s"][0] == "0.002s"
+    with pytest.raises(ValueError, match=r"time_unit should be one of: \['s', 'ms', 'us'\]"):
+        averages.table(time_unit="h")
+
+
+def test_names_are_where_pytorch_has_them():
+    from gradlib.autograd import profiler_util
+
+    for name in profiler_util.__all__:
+        assert hasattr(profiler_util, name)
+    assert profiler.FunctionEvent is profiler_util.FunctionEvent
+    event = FunctionEventAvg()
+    assert event.overload_name == ""
+    assert len(EventList([event]).key_averages(group_by_overload_name=True)) == 1
+
+
 # rows: PROF-25
 def test_limit_header_and_top_level(sample):
     assert order(sample.table(row_limit=2)) == ["a", "b"]

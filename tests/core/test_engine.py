@@ -114,17 +114,17 @@ def test_gradient_layout_follows_dense_parameters():
     assert q.grad.stride() == (3, 1)
 
 
-@pytest.mark.host
 def test_a_million_nodes_run_and_are_freed():
     # rows: TENSOR-33
     x = leaf(1.0, 2.0)
+    depth = 20_000 if x.is_cuda else 200_000  # far beyond the limit of recursion
     y = x
-    for _ in range(200_000):
+    for _ in range(depth):
         y = y + 1.0
     y.backward(torch.ones(2))
     assert x.grad.tolist() == [1.0, 1.0]
     z = x
-    for _ in range(200_000):
+    for _ in range(depth):
         z = z + 1.0
     del z, y
 

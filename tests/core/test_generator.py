@@ -70,15 +70,14 @@ def test_state_is_put_back_exactly():
     assert (g.rng.random(7, dtype=np.float32).tolist(), draw(g), g.initial_seed()) == expected
 
 
-@pytest.mark.host
 def test_wrong_states_are_refused():
     g = Generator()
     with pytest.raises(TypeError, match=r"expected a torch.ByteTensor, but got list"):
         g.set_state([1])
     with pytest.raises(TypeError, match=r"RNG state must be a torch.ByteTensor"):
-        g.set_state(gradlib.zeros(3))
+        g.set_state(gradlib.zeros(3, device="cpu"))
     with pytest.raises(RuntimeError, match="found the input RNG state size to be 3"):
-        g.set_state(gradlib.zeros(3, dtype=gradlib.uint8))
+        g.set_state(gradlib.zeros(3, dtype=gradlib.uint8, device="cpu"))
 
 
 def test_copies_have_a_state_of_their_own():
@@ -120,39 +119,45 @@ def test_manual_seed_seeds_the_default_generator():
     assert gradlib_random.seed() == gradlib_random.initial_seed() != 11
 
 
-@pytest.mark.host
+def on_device() -> bool:
+    return gradlib.get_default_device().type == "cuda"
+
+
+def default_state() -> list:
+    """The state of the generator that new tensors draw from."""
+    return (gradlib.cuda if on_device() else gradlib_random).get_rng_state().tolist()
+
+
 def test_generator_argument_is_used_instead_of_the_default():
-    before = gradlib_random.get_rng_state().tolist()
-    g = Generator().manual_seed(1)
+    before = default_state()
+    g = Generator(gradlib.get_default_device()).manual_seed(1)
     a = gradlib.rand(4, generator=g)
-    assert gradlib_random.get_rng_state().tolist() == before
+    assert default_state() == before
     assert gradlib.rand(4, generator=g.manual_seed(1)).tolist() == a.tolist()
 
 
-@pytest.mark.host
 def test_fork_rng_leaves_no_trace():
     gradlib_random.manual_seed(1)
     expected = gradlib.rand(3).tolist()
     gradlib_random.manual_seed(1)
-    with gradlib_random.fork_rng():
+    with gradlib_random.fork_rng(devices=[0] if on_device() else None):
         gradlib.rand(10)
         gradlib_random.manual_seed(2)
     assert gradlib.rand(3).tolist() == expected
-    state = gradlib_random.get_rng_state().tolist()
+    state = default_state()
     with gradlib_random.fork_rng(enabled=False):
         gradlib.rand(1)
-    assert gradlib_random.get_rng_state().tolist() != state
+    assert default_state() != state
 
 
-@pytest.mark.host
 def test_fork_rng_puts_the_state_back_after_an_error():
-    state = gradlib_random.get_rng_state().tolist()
-    forked = gradlib_random.fork_rng()
+    state = default_state()
+    forked = gradlib_random.fork_rng(devices=[0] if on_device() else None)
     forked.__enter__()
     gradlib.rand(1)
     error = ZeroDivisionError()
     assert not forked.__exit__(type(error), error, None)
-    assert gradlib_random.get_rng_state().tolist() == state
+    assert default_state() == state
 
 
 class FakeDevices:

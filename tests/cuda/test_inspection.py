@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
-from samples import flat, replaced, samples_of
+from samples import on_device, samples_of
 
 import gradlib as torch
 from gradlib.core.modes import shared
@@ -28,23 +27,11 @@ def test_dry_run_on_the_cpu():
     assert torch.Tensor.item is plain  # nothing is left behind
 
 
-def on_device(cuda, value):
-    """NumPy arrays among the arguments of a sample (indices) moved to the device."""
-    if isinstance(value, np.ndarray):
-        return cuda.asarray(value)
-    if isinstance(value, (tuple, list)):
-        return type(value)(on_device(cuda, v) for v in value)
-    return value
-
-
 def refused_in_capture(cuda, name, stream) -> bool:
     """Whether a capture refuses an op on a sample that its arguments do not rule out."""
     op = REGISTRY[name]
     for args in samples_of(op):
-        moved = [t.detach().cuda().requires_grad_(t.requires_grad) for t in flat(args)]
-        given = replaced(args, moved)
-        if name != "add_along":  # its places are a table of the host
-            given = on_device(cuda, given)
+        given = on_device(op, args, torch.device("cuda"))
         n = 1 if op.variadic else len(op.tensors)
         if name not in dry.REASONS and dry.reason(op, given[:n], given[n:]):
             continue

@@ -25,11 +25,9 @@ def refuse_capture(what: str) -> None:
 
 
 def sort(dtype: Any, data: int, keys: int, shape: Any) -> None:
-    """Sort the last dimension, nan last; `keys` is room for the rows' numbers, or 0."""
+    """Sort the last dimension, nan last; `keys` is room that Thrust needs for the numbers of rows."""
     refuse_capture("thrust.sort")
     array = memory(data, tuple(shape), dtype)
-    if array.ndim > 1 and not keys:
-        raise ValueError("sorting several rows needs room for their numbers")
     array.sort(axis=-1, kind="stable")
 
 
@@ -37,8 +35,6 @@ def argsort(dtype: Any, places: int, data: int, keys: int, shape: Any) -> None:
     """Sort the last dimension and write where each element was."""
     refuse_capture("thrust.argsort")
     array, order = memory(data, tuple(shape), dtype), memory(places, tuple(shape), np.int64)
-    if array.ndim > 1 and not keys:
-        raise ValueError("sorting several rows needs room for their numbers")
     order[...] = np.argsort(array, axis=-1, kind="stable")
     array[...] = np.take_along_axis(array, order, -1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -16,7 +17,6 @@ from gradlib.func import _vmap, grad, jvp, vmap
 sys.path.insert(0, str(Path(__file__).parent.parent / "ops"))  # samples.py
 from samples import flat, replaced, samples_of
 
-pytestmark = pytest.mark.host  # the samples are arrays of NumPy
 SIZE = 3
 NAMES = sorted(n for n in REGISTRY if not n.startswith("draw_") and n not in batched.DYNAMIC)
 
@@ -246,3 +246,34 @@ def test_on_a_device(cuda):
         for name in params:
             assert found[name].is_cuda
             assert gl.allclose(found[name][k].cpu(), expected[name].cpu(), atol=1e-6)
+
+
+F = gl.nn.functional
+# functions that make tensors of their own, beside those they are given
+WITH_CONSTANTS = {
+    "affine_grid": lambda x: F.affine_grid(x[None, :2, :3], (1, 1, 3, 3), align_corners=False),
+    "attention": lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True),
+    "ctc_loss": lambda x: F.ctc_loss(
+        x.log_softmax(-1)[:, None], gl.tensor([[1, 2]]), gl.tensor([4]), gl.tensor([2])
+    ),
+    "embedding_bag": lambda x: F.embedding_bag(gl.tensor([[0, 1]], device=x.device), x),
+    "multi_margin_loss": lambda x: F.multi_margin_loss(x, gl.tensor([0, 1, 2, 0], device=x.device)),
+    "mvlgamma": lambda x: gl.mvlgamma(x.exp() + 1, 2),
+    "pdist": lambda x: F.pdist(x),
+}
+
+
+@pytest.mark.parametrize("name", WITH_CONSTANTS)
+def test_constants_are_made_where_the_batch_is(name, cuda):
+    fn, x = WITH_CONSTANTS[name], gl.randn(3, 4, 5, dtype=gl.float64)
+    for f in (fn, grad(lambda v: fn(v).sin().sum())):
+        try:
+            expected = vmap(f)(x.cpu())
+        except RuntimeError as exc:  # ctc_loss has no gradient there: the losses' values are needed
+            with pytest.raises(RuntimeError, match=re.escape(str(exc)[:60])):
+                vmap(f)(x.cuda())
+            continue
+        found = vmap(f)(x.cuda())
+        assert found.is_cuda
+        gl.testing.assert_close(found.cpu(), expected)
+        gl.testing.assert_close(f(x[1].cuda()).cpu(), expected[1])

@@ -31,10 +31,11 @@
 #define __align__(n) __attribute__((aligned(n)))
 #define __launch_bounds__(...)
 #define SHARED_MEMORY(T, name) T* name = reinterpret_cast<T*>(cuda_on_cpu::dynamic_shared)
+#define CHECK_ALIGNED(pointer, ...) cuda_on_cpu::check_aligned(pointer, alignof(__VA_ARGS__))
 
 #ifndef CUDA_ON_CPU_TYPES_ELSEWHERE  // where NVIDIA's own headers are in use
 struct uint2 { unsigned x, y; };
-struct uint4 { unsigned x, y, z, w; };
+struct alignas(16) uint4 { unsigned x, y, z, w; };
 struct int2 { int x, y; };
 struct int4 { int x, y, z, w; };
 struct float2 { float x, y; };
@@ -144,6 +145,10 @@ inline void yield() { swap(fibers[current].context, scheduler); }
     snprintf(error, sizeof error, "%s %d (block %u,%u,%u thread %u,%u,%u)", text, number, blockIdx.x, blockIdx.y,
              blockIdx.z, threadIdx.x, threadIdx.y, threadIdx.z);
   for (;;) yield();
+}
+
+inline void check_aligned(const void* pointer, size_t to) {
+  if (reinterpret_cast<uintptr_t>(pointer) % to) fail("an access that is not aligned to", int(to));
 }
 
 inline void barrier(int line) {

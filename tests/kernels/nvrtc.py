@@ -1,11 +1,26 @@
-"""NVRTC without CuPy and without a GPU: does a translation unit compile for an architecture?"""
+"""NVRTC without CuPy and without a GPU: does a translation unit compile for an architecture, and what does it need?"""
 
 from __future__ import annotations
 
 import ctypes
+import re
 import sysconfig
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
+
+CUPY = (
+    "-ftz=true",
+    "--device-as-default-execution-space",
+)  # what CuPy adds to the options of a RawModule
+
+
+class Needs(NamedTuple):
+    """What a compiled kernel takes of a multiprocessor."""
+
+    registers: int  # of a thread
+    shared: int  # bytes of static shared memory of a block
+    spilled: int  # bytes of registers and arrays of a thread that went to memory
 
 
 @cache
@@ -38,8 +53,8 @@ def _bytes(program, size_of, content_of) -> bytes:
 
 def compile_for(
     architecture: str, code: str, kernels: tuple[str, ...], options: tuple[str, ...] = ()
-) -> dict[str, str]:
-    """Compile to machine code; the lowered name of each kernel.
+) -> dict[str, Needs]:
+    """Compile to machine code as CuPy does; what each kernel needs.
 
     RuntimeError with the compiler's errors and warnings.
     """
@@ -51,7 +66,8 @@ def compile_for(
     try:
         for kernel in kernels:
             _check(nvrtc.nvrtcAddNameExpression(program, kernel.encode()), kernel)
-        flags = [f"--gpu-architecture={architecture}".encode(), *(o.encode() for o in options)]
+        given = (f"--gpu-architecture={architecture}", *options, *CUPY, "--ptxas-options=-v")
+        flags = [option.encode() for option in given]
         status = nvrtc.nvrtcCompileProgram(
             program, len(flags), (ctypes.c_char_p * len(flags))(*flags)
         )
@@ -67,6 +83,20 @@ def compile_for(
         binary = _bytes(program, nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN)
         assert binary[:4] == b"\x7fELF"
         assert all(name.encode() in binary for name in lowered.values())
-        return lowered
+        needs = _needs(log)
+        return {kernel: needs[name] for kernel, name in lowered.items()}
     finally:
         nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+def _needs(log: str) -> dict[str, Needs]:
+    """What ptxas reports, by lowered names."""
+    found = {}
+    for part in log.split("Compiling entry function '")[1:]:
+        stack = re.search(r"(\d+) bytes stack frame", part)
+        registers = re.search(r"Used (\d+) registers", part)
+        shared = re.search(r"(\d+) bytes smem", part)
+        assert stack and registers, part
+        name = part.partition("'")[0]
+        found[name] = Needs(int(registers[1]), int(shared[1]) if shared else 0, int(stack[1]))
+    return found

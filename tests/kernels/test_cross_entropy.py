@@ -8,6 +8,7 @@ from overlay_checks import DTYPES, check_forward, check_vjp, close, tensor, valu
 
 import gradlib as gl
 from gradlib.backends import overlays
+from gradlib.backends.fused import cross_entropy
 from gradlib.core.op import REGISTRY
 
 OPS = ("cross_entropy_op", "nll_loss_op")
@@ -42,6 +43,21 @@ def test_losses_and_gradients(device, name, kind):
                 args = (*problem(shape, kind, weight, index), reduction, -100)
                 check_forward(device, name, args, kind, factor=3, meaning=log_sums)
                 check_vjp(device, name, args, kind, factor=3)
+
+
+@pytest.mark.parametrize("name", OPS)
+@pytest.mark.parametrize("kind", DTYPES)
+def test_many_lines_are_added_up_by_several_blocks(device, name, kind, monkeypatch):
+    # rows: DEV-26
+    monkeypatch.setattr(cross_entropy, "ONE_BLOCK", 100)
+    monkeypatch.setattr(cross_entropy, "LEAST", 64)
+    for reduction in (1, 2):
+        for weight in (False, True):
+            args = (*problem((300, 3), kind, weight), reduction, 1)
+            check_forward(device, name, args, kind, factor=3, meaning=log_sums)
+            check_vjp(device, name, args, kind, factor=3)
+    launched = {k.partition("<")[0] for k in device.launcher.launched}
+    assert {"loss_parts", "loss_total", "weight_total", "sum_rows"} <= launched
 
 
 @pytest.mark.parametrize("name", OPS)

@@ -65,6 +65,7 @@ template <typename T> __global__ void from_float(const float* x, T* y, int n) {
 template <typename T> __global__ void to_float(const T* x, float* y, int n) {
   for (int i = threadIdx.x; i < n; i += blockDim.x) y[i] = x[i];
 }
+__global__ void four(const float* x, float* out) { pack_of(out) = pack_of(x); }
 struct Pair { double a; int b; };
 __global__ void by_value(Pair pair, float x, double* out) { out[0] = pair.a * pair.b + x; }
 __global__ void grid_numbers(int* out) {
@@ -76,7 +77,7 @@ __global__ void grid_numbers(int* out) {
 KERNELS = [
     "scan", "collectives", "reverse<true>", "reverse<false>", "twice<true>", "twice<false>", "count", "uneven",
     "forgotten_lane", "beyond", "beyond_shared", "from_float<float16>", "from_float<bfloat16>", "to_float<float16>",
-    "to_float<bfloat16>", "by_value", "grid_numbers",
+    "to_float<bfloat16>", "by_value", "grid_numbers", "four",
 ]  # fmt: skip
 MODULE = Module("test machine", KERNELS, source("common.cuh") + CODE)
 
@@ -140,6 +141,10 @@ def test_mistakes_are_reported(device):
         run(device, "beyond", 1, 1025, out)
     with pytest.raises(RuntimeError, match="the grid is empty"):
         run(device, "beyond", 0, 32, out)
+    x = device.zeros(8, np.float32)
+    run(device, "four", 1, 1, x, x[4:])
+    with pytest.raises(RuntimeError, match="not aligned to 16"):
+        run(device, "four", 1, 1, x[1:], x)
 
 
 def test_arguments_must_fit_the_kernel(device):

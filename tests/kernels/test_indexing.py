@@ -55,6 +55,10 @@ def test_rows_of_any_dtype(device, dtype):
     # rows: DEV-26
     table = gl.from_numpy(np.arange(12).reshape(4, 3).astype(dtype))
     check_forward(device, "embedding_op", (table, numbers((5,), 4), -1, False))
+    wide = gl.from_numpy(
+        np.arange(64).reshape(4, 16).astype(dtype)
+    )  # rows of whole multiples of 16 bytes
+    check_forward(device, "embedding_op", (wide, numbers((5,), 4), -1, False))
     check_forward(device, "gather", (table, numbers((2, 3), 4), 0))
 
 

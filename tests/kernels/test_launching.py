@@ -6,18 +6,23 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from host_launcher import Parameter
 
-from gradlib.backends import kernels, overlays
+from gradlib.backends import fused, kernels, overlays
+from gradlib.backends.fused.batch_norm import _Channels
 from gradlib.backends.kernels import (
     F4,
     CupyLauncher,
     Module,
     instance,
     instances,
+    parts_launch,
     rows_launch,
     source,
 )
 from gradlib.core.op import REGISTRY
+
+fused.load()
 
 
 class Function:
@@ -68,6 +73,7 @@ def test_a_backend_keeps_one_launcher():
 def test_names_of_instances():
     # rows: DEV-26
     assert instance("f", F4, True, 3) == "f<float, true, 3>" and instance("f") == "f"
+    assert instance("nothing like it", np.int64(2) > 1) == "nothing like it<true>"  # NumPy's bool
     assert instances("f", kernels.HALVES, (False,)) == ["f<float16, false>", "f<bfloat16, false>"]
 
 
@@ -86,6 +92,13 @@ def test_rows_have_threads(rows, width):
     grid, (x, y) = rows_launch(rows, width)
     assert x % 32 == 0 and x * y <= 1024 and grid * y >= rows and (grid - 1) * y < rows
     assert x == 32 or y == 1
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 31, 32, 1000])
+def test_parts_have_threads(parts):
+    # rows: DEV-26
+    grid, (x, y) = parts_launch(70, parts)
+    assert (grid, x) == (3, 32) and 1 <= y <= 32 and y <= parts < (2 * y if y < 32 else 1e9)
 
 
 def test_an_op_has_one_overlay():
@@ -112,3 +125,26 @@ def test_an_overlay_may_ask_only_for_what_is_saved():
     op = REGISTRY["softmax"]
     with pytest.raises(TypeError, match=r"softmax asks for \['self'\], which the op does not save"):
         overlays._check(op, lambda F, g, self: None)
+
+
+@pytest.mark.parametrize("family", sorted(kernels.FAMILIES))
+def test_arguments_fit_a_launch(device, family):
+    # rows: DEV-26
+    module = kernels.FAMILIES[family]
+    library, names = device.launcher.load(module, module.kernels[0])
+    for number, name in enumerate(names):
+        parameters = (Parameter * 64)()
+        count = library[f"parameters_{number}"](parameters)
+        size = sum(-(-p.size // 8) * 8 for p in parameters[:count])
+        assert size <= 4096, f"{name}: {size} bytes"  # what every GPU takes
+
+
+def test_parts_of_channels_fill_the_device():
+    # rows: DEV-26
+    for shape, parts in (
+        ((8, 64, 200, 200), 8),
+        ((256, 64, 7, 7), 16),
+        ((4096, 1024), 32),
+        ((2, 2048, 7, 7), 1),
+    ):
+        assert _Channels(np.empty(shape, np.float32)).launch()[0][1] == parts

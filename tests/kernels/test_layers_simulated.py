@@ -51,6 +51,23 @@ def test_attention(launched):
         return F.scaled_dot_product_attention(q, k, v, is_causal=True)
 
     same_on_both(layer, (2, 2, 5, 4), (2, 2, 5, 4), (2, 2, 5, 3))
+    mine = [name for name in launched if name.startswith("attention")]
+    assert mine == [
+        "attention",
+        "attention_dq",
+        "attention_dkv",
+    ]  # backward does not run forward again
+
+
+def test_attention_of_heads_that_lie_beside_each_other(launched):
+    # rows: DEV-26
+    def layer(x):
+        q, k, v = x.view(2, 5, 3, 2, 4).permute(2, 0, 3, 1, 4).unbind(0)
+        out = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2)
+        assert out.is_contiguous()
+        return out.reshape(2, 5, 8)
+
+    same_on_both(layer, (2, 5, 24))
     assert {"attention", "attention_dq", "attention_dkv"} <= set(launched)
 
 

@@ -6,9 +6,21 @@ import pytest
 from nvrtc import compile_for
 
 from gradlib.backends import fused
-from gradlib.backends.kernels import FAMILIES, OPTIONS, Module, folder
+from gradlib.backends.kernels import FAMILIES, MAX_BLOCK, OPTIONS, Module, folder
 
 fused.load()
+
+REGISTERS, SHARED = (
+    1 << 16,
+    48 * 1024,
+)  # of a multiprocessor; bytes of a block that nobody has to ask for
+LIMITED = {
+    "attention": 256, "attention_dq": 256, "attention_dkv": 256,  # __launch_bounds__
+    "conv_map": 128, "conv_weight": 128,
+}  # fmt: skip
+"""Threads of a block of the kernels that never have the most; for all others any block may be chosen."""
+SPILLED = {"conv_map<float>": 64, "conv_map<double>": 128, "conv_weight<float>": 64}
+"""Bytes of each thread that are kept in memory, so that three blocks fit."""
 
 
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
@@ -16,7 +28,13 @@ fused.load()
 def test_family_compiles(family, architecture):
     # rows: DEV-26
     module = FAMILIES[family]
-    compile_for(architecture, module.code, module.kernels, OPTIONS)
+    needs = compile_for(architecture, module.code, module.kernels, OPTIONS)
+    for kernel, need in needs.items():
+        # a launch with more than a multiprocessor has fails, and only where it happens
+        threads = LIMITED.get(kernel.partition("<")[0], MAX_BLOCK)
+        assert need.registers * threads <= REGISTERS, f"{kernel}: {need}"
+        assert need.shared <= SHARED, f"{kernel}: {need}"
+        assert need.spilled <= SPILLED.get(kernel, 0), f"{kernel}: {need}"
 
 
 def test_every_source_is_a_family():

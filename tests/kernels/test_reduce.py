@@ -35,6 +35,11 @@ def test_over_everything(device, name, kind):
 
 def test_long_sums_are_cut(device):
     # rows: DEV-26
+    check_forward(
+        device, "sum_all", (tensor(values((100001,))),)
+    )  # in 48 parts, and no whole packs
+    check_forward(device, "sum", (tensor(values((5000, 2))), (0,), False))  # in 39 parts
+    device.launcher.launched.clear()
     check_forward(device, "sum_all", (tensor(values((5000,))),))
     assert device.launcher.launched == ["sum_rows<double>", "sum_parts<double>"]
 

@@ -63,3 +63,10 @@ def test_strided_and_unsupported_arguments(device):
     check_forward(device, "softmax", (x.t(), 1))
     check_forward(device, "softmax", (x[:, ::2], 1))
     check_forward(device, "softmax", (tensor(np.arange(4)), 0), runs=False)
+
+
+def test_few_long_columns_are_left_to_the_formula(device):
+    # rows: DEV-26
+    for shape, runs in (((3000, 4), False), ((1000, 4), True), ((4, 3000), True)):
+        dim = 0 if shape[1] == 4 else 1
+        check_forward(device, "softmax", (tensor(values(shape)), dim), runs=runs)

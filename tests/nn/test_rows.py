@@ -194,7 +194,6 @@ def test_init_functions_do_not_record():
     assert (p >= 5).all() and (p < 6).all()
 
 
-@pytest.mark.host
 def test_data_parallel():
     # rows: NN-12
     model = Net()
@@ -213,7 +212,7 @@ def test_data_parallel():
     packs = []
     x.requires_grad_()
     with saved_tensors_hooks(lambda t: packs.append(t) or t, lambda t: t):
-        out = nn.DataParallel(Spy(), device_ids=["cpu", "cpu"])(x)
+        out = nn.DataParallel(Spy(), device_ids=[x.device, x.device])(x)
     assert len(seen) == 2 and threading.get_ident() not in seen
     assert packs == []  # the hooks are those of this thread alone
     assert torch.equal(out, x.exp())
@@ -241,7 +240,6 @@ def test_sgd_with_momentum():
     assert plain.item() == pytest.approx(0.97) and plain.is_leaf
 
 
-@pytest.mark.host
 def test_moved_parameters_stay_leaves():
     # rows: NN-14
     net = Net()
@@ -252,7 +250,7 @@ def test_moved_parameters_stay_leaves():
     for p in net.parameters():
         assert p.is_leaf and p.requires_grad and p.dtype is torch.float64 and not p.is_cuda
     assert [id(p) for p in net.parameters()] == ids
-    net(torch.ones(1, 2, dtype=torch.float64)).sum().backward()
+    net(torch.ones(1, 2, dtype=torch.float64, device="cpu")).sum().backward()
     assert all(p.grad.dtype is torch.float64 for p in net.parameters())
 
 

@@ -42,13 +42,19 @@ class Maker:
             wide[..., ::2] = array
             array = wide[..., ::2]
         wants = self.requires_grad if requires_grad is None else requires_grad
-        out = gl.from_numpy(array)
+        out = gl.Tensor._make(array).to(gl.get_default_device())
         return out.requires_grad_(wants and (kind.is_floating_point or kind.is_complex))
 
 
 def samples_of(op: Op, **options) -> list[tuple]:
-    """Argument tuples for ``op.call``."""
-    t = Maker(domain=op.domain, **options)
+    """Argument tuples for ``op.call``, on the default device."""
+    with gl.device("cpu"):  # they are drawn there
+        samples = _drawn(op, Maker(domain=op.domain, **options))
+    device = gl.get_default_device()
+    return samples if device.type == "cpu" else [on_device(op, args, device) for args in samples]
+
+
+def _drawn(op: Op, t: Maker) -> list[tuple]:
     if op.samples is not None:
         return list(op.samples(t))
     if not op.elementwise:
@@ -58,6 +64,36 @@ def samples_of(op: Op, **options) -> list[tuple]:
     if len(op.tensors) == 2:
         return [(t(3, 4), t(3, 4)), (t(3, 1), t(4)), (t(), t(2, 0))]
     return [tuple(t(2, 3) for _ in op.tensors)]
+
+
+HOST_TABLES = {
+    "take_along",
+    "add_along",
+    "pad_lines",
+}  # ops that take the places of a geometry as NumPy arrays
+
+
+def on_device(op: Op, args: tuple, device: gl.device) -> tuple:
+    """`args` with its tensors, and the arrays among its attributes (indices), on `device`."""
+
+    def move(a):
+        if isinstance(a, np.ndarray):
+            return gl.Tensor._make(a).to(device)._array
+        if isinstance(a, (tuple, list)) and not hasattr(a, "_fields"):
+            return type(a)(map(move, a))
+        return a
+
+    tensors = [_copy(t, device).requires_grad_(t.requires_grad) for t in flat(args)]
+    new = replaced(args, tensors)
+    return new if op.name in HOST_TABLES else tuple(map(move, new))
+
+
+def _copy(t: gl.Tensor, device: gl.device) -> gl.Tensor:
+    """A copy on `device`, with gaps where `t` has some."""
+    if t.is_contiguous():
+        return t.detach().to(device)
+    wide = gl.zeros(*t.shape[:-1], 2 * t.shape[-1], dtype=t.dtype, device=device)
+    return wide[..., ::2].copy_(t.detach()).detach()
 
 
 def flat(args) -> list[gl.Tensor]:

@@ -239,7 +239,6 @@ def test_from_numpy_shares_memory():
 # -- layout of results, old forms of calls, arguments that are no tensors ---------------------------------------------
 
 
-@pytest.mark.host  # CuPy's concatenate is row-major
 def test_elementwise_results_keep_the_order_of_strides():
     turned, plain = torch.ones(3, 2).t(), torch.ones(2, 3)
     assert turned.exp().stride() == torch.erf(turned).stride() == (1, 2)

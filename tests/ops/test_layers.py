@@ -259,6 +259,81 @@ def test_attention_rows_without_keys_give_zero():
     assert np.isfinite(q.grad.numpy()).all()
 
 
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(
+    "order", [(0, 1, 2, 3), (0, 2, 1, 3), (2, 0, 1, 3), (1, 0, 2, 3), (0, 1, 3, 2)]
+)
+def test_attention_takes_heads_as_they_lie(order, causal):
+    """Strided, broadcast and transposed arguments; the result has the order of strides of the queries."""
+    back = [order.index(i) for i in range(4)]
+    shape = (2, 3, 5, 4)
+    plain = [gl.randn(*shape, dtype=gl.float64, requires_grad=True) for _ in "qkv"]
+    laid = [t.detach().permute(order).contiguous().permute(back) for t in plain]
+    laid = [t.requires_grad_() for t in laid]
+    allowed = gl.ones(5, 5, dtype=gl.bool)
+    expected = reference_attention(*plain, allowed.tril() if causal else allowed)
+    found = F.scaled_dot_product_attention(*laid, is_causal=causal)
+    if order[-1] == 3 and not found.is_cuda:  # on a device its kernel decides (tests/kernels)
+        assert found.permute(order).is_contiguous()
+    gl.testing.assert_close(found, expected)
+    g = gl.randn(*shape, dtype=gl.float64)
+    wanted = gl.autograd.grad(expected, plain, g)
+    for a, b in zip(gl.autograd.grad(found, laid, g), wanted, strict=True):
+        gl.testing.assert_close(a, b)
+
+
+def test_attention_of_broadcast_heads():
+    q = gl.randn(2, 3, 5, 4, dtype=gl.float64, requires_grad=True)
+    k, v = (gl.randn(2, 1, 6, 4, dtype=gl.float64, requires_grad=True) for _ in "kv")
+    found = F.scaled_dot_product_attention(q, k, v)
+    expected = reference_attention(q, k, v, gl.ones(5, 6, dtype=gl.bool))
+    gl.testing.assert_close(found, expected)
+    one = gl.ones((), dtype=gl.float64)  # its gradients are broadcast, too
+    for a, b in zip(
+        gl.autograd.grad(found.sum(), (q, k, v), one),
+        gl.autograd.grad(expected.sum(), (q, k, v), one),
+        strict=True,
+    ):
+        gl.testing.assert_close(a, b)
+    one_query = F.scaled_dot_product_attention(q[:1, :1].expand(2, 3, 5, 4), k, v)
+    gl.testing.assert_close(
+        one_query[1, 2], F.scaled_dot_product_attention(q[0, 0], k[1, 0], v[1, 0])
+    )
+
+
+def test_backward_of_attention_uses_the_result_and_the_logarithms_of_sums():
+    """Both are saved, go through saved-tensor hooks, and a change of the result is noticed."""
+    q, k, v = (gl.randn(2, 5, 4, dtype=gl.float64, requires_grad=True) for _ in "qkv")
+    packed = []
+    with gl.autograd.graph.saved_tensors_hooks(
+        lambda t: packed.append(t) or len(packed) - 1, lambda i: packed[i] * 1.0
+    ):
+        out = F.scaled_dot_product_attention(q, k, v)
+    assert sorted(t.shape for t in packed) == [(2, 5), *4 * [(2, 5, 4)]]
+    found = gl.autograd.grad(out.sum(), (q, k, v))
+    plain = F.scaled_dot_product_attention(q, k, v)
+    assert gl.equal(plain.grad_fn._saved_result, plain)
+    for a, b in zip(found, gl.autograd.grad(plain.sum(), (q, k, v)), strict=True):
+        gl.testing.assert_close(a, b)
+    changed = F.scaled_dot_product_attention(q, k, v)
+    changed.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        changed.sum().backward()
+
+
+def test_attention_rows_without_keys_give_zero_with_dropout():
+    q = gl.randn(1, 2, 4, requires_grad=True)
+    mask = gl.tensor([[False, False], [True, True]])
+    for m in (mask, gl.where(mask, 0.0, -math.inf)):
+        y = F.scaled_dot_product_attention(q, q, q, m, dropout_p=0.5)
+        assert (y[0, 0] == 0).all()
+        (g,) = gl.autograd.grad(y.sum(), q)
+        assert g.isfinite().all()
+    y = F.scaled_dot_product_attention(q, q, q, mask)
+    (g,) = gl.autograd.grad(y.sum(), q, create_graph=True)
+    assert gl.autograd.grad(g.sum(), q)[0].isfinite().all()
+
+
 def test_attention_errors():
     q = gl.ones(2, 3, 4)
     with pytest.raises(RuntimeError, match="should not be set when is_causal=True"):

@@ -177,7 +177,7 @@ def test_singular_and_bad_matrices_raise_linalg_error(call, text):
         call()
 
 
-@pytest.mark.host
+@pytest.mark.host  # to look at values on a device means to wait for it
 def test_functions_of_arbitrary_phases_have_no_derivative():
     A = normal(3, 3, grad=True, kind="complex128")
     hermitian = A + A.mH

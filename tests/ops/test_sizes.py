@@ -142,7 +142,6 @@ def test_pooling_of_few_images_is_that_of_many(rng, kernel, stride, padding, dil
         np.testing.assert_array_equal(a[:2].numpy(), b.numpy())
 
 
-@pytest.mark.host  # on a device the cell is made of several operations
 @pytest.mark.parametrize("kind", ["LSTMCell", "GRUCell"])
 def test_a_cell_in_one_node_is_the_cell_in_many(rng, kind):
     cell = getattr(torch.nn, kind)(3, 4).double()
@@ -153,4 +152,6 @@ def test_a_cell_in_one_node_is_the_cell_in_many(rng, kind):
         many, one = [many], [one]
     for a, b in zip(many, one):
         torch.testing.assert_close(a.reshape(5, 4), b)
-        assert "Cell" in b.grad_fn.name()
+        assert (
+            x.is_cuda or "Cell" in b.grad_fn.name()
+        )  # on a device it is made of several operations

@@ -59,8 +59,9 @@ function open(path) {
   const html = fs.readFileSync(path, "utf8");
   const page = { frames: [], errors: [], byId: {} };
   const root = new Node_("html");
-  for (const [, tag, id] of html.matchAll(/<(\w+)[^>]*\bid="([\w-]+)"/g)) {
+  for (const [whole, tag, id] of html.matchAll(/<(\w+)[^>]*\bid="([\w-]+)"[^>]*>/g)) {
     const node = (page.byId[id] = new Node_(tag));
+    node.hidden = / hidden>$/.test(whole);
     node.setAttribute("id", id);
     new Node_("div").append(node);
   }

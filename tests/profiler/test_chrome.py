@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections import Counter
 
@@ -64,7 +65,7 @@ def test_every_backward_slice_of_a_training_is_linked_with_its_forward_slice(tmp
         ("relu", "ReluBackward0"): 6,
         ("max_pool2d", "MaxPool2DWithIndicesBackward0"): 3,
         ("view", "ViewBackward0"): 3,
-        ("masked_scale", "MulBackward0"): 3,
+        ("native_dropout", "MulBackward0"): 3,
         ("linear", "AddmmBackward0"): 3,
         ("cross_entropy_loss", "NllLossBackward0"): 3,
     }
@@ -220,3 +221,35 @@ def test_averages_have_no_times_to_export(tmp_path):
         gradlib.ones(3) * 2
     with pytest.raises(RuntimeError, match=r"prof\.function_events"):
         prof.key_averages().export_chrome_trace(tmp_path / "trace.json")
+
+
+# rows: PROF-26 PROF-28
+def test_labels_that_overlap_are_asynchronous(tmp_path):
+    async def work(name, *waits):
+        with profiler.record_function(name):
+            gradlib.ones(2).sin()
+            for turn in waits:
+                await turn.wait()
+                gradlib.ones(2).cos()
+
+    async def main():
+        turns = [asyncio.Event() for _ in range(2)]
+        tasks = [asyncio.create_task(work(f"task {k}", *turns)) for k in range(2)]
+        for turn in turns:
+            await asyncio.sleep(0)
+            turn.set()
+        await asyncio.gather(*tasks)
+
+    with profiler.profile() as prof:
+        with profiler.record_function("outer"):
+            asyncio.run(main())
+        with profiler.record_function("later"):
+            gradlib.ones(2).exp()
+    events = prof.function_events
+    assert {e.name for e in events if e.is_async} == {"task 0", "task 1"}
+    assert {e.cpu_parent.name for e in events if e.name in ("sin", "cos")} == {"outer"}
+    assert {e.self_cpu_time_total for e in events if e.is_async} == {0}
+    viewer = view(prof, tmp_path)
+    assert [name for name, _, _ in viewer.asynchronous] == ["task 0", "task 1"]
+    assert {s["name"] for s in viewer.slices} == {"outer", "sin", "cos", "later", "exp"}
+    assert {s["parent"]["name"] for s in viewer.slices if s["name"] == "cos"} == {"outer"}

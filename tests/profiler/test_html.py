@@ -30,34 +30,6 @@ def node() -> str:
     return on_path
 
 
-def chromium() -> str | None:
-    names = ("chromium", "chromium-browser", "google-chrome", "chrome")
-    return next(filter(None, map(shutil.which, names)), None)
-
-
-@pytest.fixture(scope="module")
-def recorded():
-    """A profile of about 2,000 operations and nodes, with lines, shapes and memory."""
-    x = gradlib.randn(64, 32, requires_grad=True)
-    weights = [gradlib.randn(32, 32, requires_grad=True) for _ in range(10)]
-    with profiler.profile(with_stack=True, profile_memory=True, record_shapes=True) as prof:
-        for _ in range(18):
-            with profiler.record_function("step </script><b>"):
-                y = x
-                for w in weights:
-                    y = (y @ w).tanh()
-                y.sum().backward()
-    assert len(prof.function_events) > 2000
-    return prof
-
-
-@pytest.fixture(scope="module")
-def path(recorded, tmp_path_factory):
-    path = tmp_path_factory.mktemp("page") / "profile.html"
-    recorded.export_html(path, title="A <title> & more")
-    return path
-
-
 @pytest.fixture
 def run(path, tmp_path):
     """``run(program)``: what a scenario gives in the stand-in browser."""
@@ -152,7 +124,7 @@ def test_tables_and_memory(recorded, path):
     assert {row["name"]: row["calls"] for row in data["operations"]} == {
         key: a.count for key, a in averages.items() if key != "[memory]"
     }
-    here = [row for row in data["report"] if row["short"].startswith("test_html.py:")]
+    here = [row for row in data["report"] if row["short"].startswith("conftest.py:")]
     assert any(row["text"] == "y = (y @ w).tanh()" and row["calls"] == 360 for row in here)
     (memory,) = data["memory"]
     found = recorded.memory_timeline()
@@ -214,17 +186,21 @@ def test_the_page_fills_itself(recorded, run):
     seen = run("""
         const text = (id) => page.byId[id].textContent;
         const rows = (id) => page.byId[id].find((n) => n.tag === "tr").length - 1;
+        const { profile, state } = page.window.profilePage, M = page.model;
+        const boxes = profile.rows.map((row) => M.boxes(profile, row, state.view, 1000).length);
+        const marks = M.ticks(0, profile.duration, 1000 / 110).length;
         return { errors: page.errors, title: text("title"), figures: text("figures"), operations: rows("op-table"),
           lines: text("line-table"), explain: text("explain"), theme: page.root.dataset.theme,
-          boxes: page.byId.tracks.drawn.filter(([name]) => name === "fillRect").length };
+          rectangles: page.byId.tracks.drawn.filter(([name]) => name === "fillRect").length, boxes, marks };
     """)
     assert seen["errors"] == [] and seen["title"] == "A <title> & more"
     assert "peak memory" in seen["figures"]
     names = {average.key for average in recorded.key_averages()}
-    assert seen["operations"] == len(names - {"[memory]"})
+    assert seen["operations"] == len(names - {"[memory]"}) <= 25  # more are shown on demand
     assert "y = (y @ w).tanh()" in seen["lines"]
     assert seen["explain"].startswith("Peak ")
-    assert seen["theme"] == "light" and seen["boxes"] > 500
+    assert seen["theme"] == "light" and min(seen["boxes"]) > 0
+    assert seen["rectangles"] == sum(seen["boxes"]) + seen["marks"]
 
 
 def test_hovering_draws_the_arrow_between_forward_and_backward(run):
@@ -267,10 +243,11 @@ def test_zooming_panning_and_searching(run):
         area.fire("wheel", { clientX: 500, deltaX: 0, deltaY: -60 });
         views.push(span());
         const around = (state.view.start + state.view.end) / 2 / whole;
-        area.fire("keydown", { key: "w" });
+        page.window.fire("keydown", { key: "w" });
         views.push(span());
         const before = state.view.start;
-        area.fire("keydown", { key: "d" });
+        page.window.fire("keydown", { key: "d", target: { tagName: "INPUT" } });  // somebody types
+        page.window.fire("keydown", { key: "d" });
         const moved = state.view.start - before;
         area.fire("pointerdown", { clientX: 500, clientY: 5 });
         page.window.fire("pointermove", { clientX: 600, clientY: 5, target: area });
@@ -320,9 +297,12 @@ def test_thousands_of_slices_are_few_boxes(run):
         const M = page.model, n = 200000;
         const start = Float64Array.from({ length: n }, (_, i) => i), dur = new Float64Array(n).fill(0.9);
         const profile = { slices: { start, dur } }, row = Array.from({ length: n }, (_, i) => i);
-        const begin = Date.now();
-        const all = M.boxes(profile, row, { start: 0, end: n }, 1000);
-        const spent = Date.now() - begin;
+        let all, spent = Infinity;
+        for (let k = 0; k < 5; k++) {
+          const begin = Date.now();
+          all = M.boxes(profile, row, { start: 0, end: n }, 1000);
+          spent = Math.min(spent, Date.now() - begin);
+        }
         const close = M.boxes(profile, row, { start: 5000.5, end: 5010.5 }, 1000);
         return { all: all.length, spent, close: close.map(([x0, x1, i]) => [Math.round(x0), Math.round(x1), i]),
           hit: [M.hit(profile, row, 7.5, 0), M.hit(profile, row, 7.95, 0), M.hit(profile, row, 7.95, 0.06)],
@@ -356,28 +336,59 @@ def test_numbers_as_text_and_ticks(run):
     assert seen["panned"] == {"start": 8, "end": 10}
 
 
-def in_chromium(page, folder):
-    """(errors, what the page shows) of a browser."""
-    command = [chromium(), "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"]
-    command += [f"--user-data-dir={folder}", "--run-all-compositor-stages-before-draw"]
-    command += ["--virtual-time-budget=9000", "--dump-dom"]
-    done = subprocess.run(
-        [*command, page.as_uri()], capture_output=True, text=True, timeout=60, check=True
-    )
-    return re.findall(r".*CONSOLE.*", done.stderr), done.stdout
+def test_a_search_counts_and_goes_from_one_to_the_next(run):
+    seen = run("""
+        const { profile, state } = page.window.profilePage, { search, found } = page.byId;
+        const names = () => profile.names[profile.slices.name[state.picked]];
+        search.fire("input", { target: { value: "sumback" } });
+        const text = found.textContent, marked = state.found.length;
+        const visited = [];
+        for (const shiftKey of [false, false, true]) {
+          search.fire("keydown", { key: "Enter", shiftKey });
+          visited.push(state.found.indexOf(state.picked));
+        }
+        const name = names();
+        page.window.fire("keydown", { key: "l" });
+        const other = names();
+        page.window.fire("keydown", { key: "Escape" });
+        search.fire("keydown", { key: "Escape" });
+        return { text, marked, visited, name, other, picked: state.picked, after: found.textContent,
+          errors: page.errors };
+    """)
+    assert seen["text"] == "18 found (Enter: next)" and seen["marked"] == 18
+    assert seen["visited"] == [0, 1, 0]
+    assert (seen["name"], seen["other"], seen["picked"]) == ("SumBackward0", "sum", -1)
+    assert seen["after"] == "" and seen["errors"] == []
 
 
-ENGINES = ["node", *(["chromium"] if chromium() else [])]
+def test_keys_are_listed(run):
+    seen = run("""
+        const { help, keys } = page.byId, hidden = () => help.hidden;
+        page.window.fire("keydown", { key: "?" });
+        const shown = !hidden();
+        page.window.fire("keydown", { key: "Escape" });
+        return { shown, closed: hidden(), names: keys.find((n) => n.tag === "kbd").map((n) => n.textContent) };
+    """)
+    assert seen["shown"] and seen["closed"]
+    assert {"w", "s", "a", "d", "0", "/", "?"} <= set(seen["names"])
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_the_page_is_rendered_without_errors(engine, path, run, tmp_path):
-    """In a browser, too, on machines that have one."""
-    if engine == "chromium":
-        errors, shown = in_chromium(path, tmp_path)
-        assert re.search(r'<canvas id="tracks"[^>]* width="\d{3,}"', shown)
-    else:
-        errors = run("return page.errors")
-        shown = run("return page.byId['op-table'].textContent + page.byId.explain.textContent")
-    assert errors == []
-    assert "TanhBackward0" in shown and "is saved by test_html.py:" in shown
+def test_labels_fit_into_their_boxes(run):
+    seen = run("""
+        const { setView, profile } = page.window.profilePage, { start, dur, name: names } = profile.slices, wide = [];
+        let cut = 0;
+        for (let i = 0; i < start.length; i += 50) {
+          const pixels = 5 * profile.names[names[i]].length, span = (1000 * dur[i]) / pixels;  // five sixths of it
+          setView({ start: start[i] - span / 2, end: start[i] + span / 2 });
+          page.draw();
+          let box = null;
+          for (const [name, ...args] of page.byId.tracks.drawn) {
+            if (name === "fillRect") box = args;
+            if (name !== "fillText" || args[1] !== box[0] + 3) continue;
+            wide.push(6 * args[0].length - box[2]);  // the stand-in's letters are 6 wide
+            if (args[0].endsWith("\u2026")) cut++;
+          }
+        }
+        return { widest: Math.max(...wide), labels: wide.length, cut };
+    """)
+    assert seen["widest"] <= 0 and seen["labels"] >= seen["cut"] > 20

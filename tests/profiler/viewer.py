@@ -18,6 +18,8 @@ NEEDED = {
     "i": {"name": str, "s": str, "pid": int, "tid": int, "ts": (int, float)},
     "s": {"id": int, "name": str, "cat": str, "pid": int, "tid": int, "ts": (int, float)},
     "f": {"id": int, "name": str, "cat": str, "pid": int, "tid": int, "ts": (int, float), "bp": str},
+    "b": {"id": int, "name": str, "cat": str, "pid": int, "tid": int, "ts": (int, float)},
+    "e": {"id": int, "name": str, "cat": str, "pid": int, "tid": int, "ts": (int, float)},
     "C": {"name": str, "pid": int, "ts": (int, float), "args": dict},
 }  # fmt: skip
 
@@ -29,6 +31,7 @@ class Viewer:
         trace: the whole content.
         slices: the dicts of the slices, with "end" and, where they lie in another one, "parent".
         arrows: (slice, slice, category).
+        asynchronous: (name, start, end) of slices that overlap others.
         counters: (time, values) by (process, name).
         names: of processes by number, of tracks by (process, track).
     """
@@ -40,7 +43,8 @@ class Viewer:
         self.trace = json.loads(content)
         self.slices, self.arrows, self.names = [], [], {}
         self.counters = defaultdict(list)
-        self.instants = []
+        self.instants, self.asynchronous = [], []
+        self._begun = {}
         self._open = defaultdict(list)
         self._ends = defaultdict(dict)
         events = self.trace["traceEvents"]
@@ -48,6 +52,7 @@ class Viewer:
             check(event)
         for event in sorted(events, key=lambda e: nanoseconds(e.get("ts", 0))):
             getattr(self, f"_{event['ph']}")(event)
+        assert not self._begun, "slices without an end"
         for ends in self._ends.values():
             assert set(ends) == {"s", "f"}, f"half an arrow: {ends}"
             assert ends["s"]["cat"] == ends["f"]["cat"]
@@ -82,6 +87,15 @@ class Viewer:
         ends[event["ph"]] = {"slice": around[-1], "cat": event["cat"]}
 
     _s = _f = _flow
+
+    def _b(self, event):
+        assert (event["cat"], event["id"]) not in self._begun
+        self._begun[event["cat"], event["id"]] = event
+
+    def _e(self, event):
+        begin = self._begun.pop((event["cat"], event["id"]))
+        assert begin["name"] == event["name"]
+        self.asynchronous.append((event["name"], begin["ts"], event["ts"]))
 
     def _i(self, event):
         self.instants.append(event)

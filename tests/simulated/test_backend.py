@@ -147,3 +147,19 @@ def test_the_tests_for_a_gpu_pass_on_the_simulated_device():
         capture_output=True, text=True, cwd=Path(__file__).parents[2], timeout=120,
     )  # fmt: skip
     assert done.returncode == 0 and "skipped" not in done.stdout, done.stdout
+
+
+def test_numbers_that_come_again_are_kept_for_their_stream(xp):
+    kind = np.dtype("f4")
+    first, *again = [xp.number(2.5, kind) for _ in range(4)]
+    assert again[0] is again[1] is again[2] and first is not again[0]
+    assert {a.get().item() for a in (first, *again)} == {2.5} and again[0].dtype == kind
+    with xp.cuda.Stream(non_blocking=True):
+        assert xp.number(2.5, kind) is not again[0]
+    zeros = [xp.number(x, kind).get() for _ in range(3) for x in (0.0, -0.0)]
+    assert [bool(np.signbit(z)) for z in zeros] == [False, True] * 3
+    x = gradlib.ones(2, device="cuda")
+    for _ in range(3):
+        y = x * 2.5
+        y.add_(2.5)
+    assert again[0].get() == 2.5 and y.tolist() == [5.0, 5.0]

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from samples import flat, replaced, samples_of
+from samples import flat, on_device, samples_of
 
 import gradlib as gl
-from gradlib.backends import backend_for
 from gradlib.core.op import REGISTRY
 from tests.simulated_cuda import machine
 
@@ -18,6 +17,7 @@ from tests.simulated_cuda import machine
 VALUE_SHAPES = set(
     "index index_put masked_scatter masked_select masked_select_backward nonzero unique unique_consecutive".split()
 )
+CUDA = gl.device("cuda")
 # Iterations until the slowest element has converged.
 CONVERGING = set("digamma igamma igammac linalg_matrix_exp polygamma_of special_zeta".split())
 # Sequential, or by SciPy: the values go to the host and back.
@@ -30,26 +30,6 @@ FAILING = set(
     """cofactor linalg_cholesky linalg_eig linalg_eigh linalg_inv linalg_slogdet linalg_solve linalg_svd""".split()
 )
 WAITING = VALUE_SHAPES | CONVERGING | ON_HOST | FAILING
-
-
-def on_device(name: str, args):
-    """The arguments with everything moved to the device, and the leaves among them."""
-    backend = backend_for("cuda")
-    copies = [t.detach().cuda().requires_grad_(t.requires_grad) for t in flat(args)]
-
-    def move(a):
-        """Index arrays among the attributes."""
-        if isinstance(a, (tuple, list)) and not hasattr(a, "_fields"):
-            return type(a)(map(move, a))
-        return backend.to_backend(a) if isinstance(a, np.ndarray) else a
-
-    kept = {
-        "take_along",
-        "add_along",
-        "pad_lines",
-    }  # NumPy arrays by design: constants of a geometry
-    moved = tuple(a if name in kept else move(a) for a in replaced(args, copies))
-    return moved, [c for c in copies if c.requires_grad]
 
 
 def run(op, args, leaves) -> list:
@@ -68,7 +48,8 @@ def run(op, args, leaves) -> list:
 def test_ops_leave_the_host_alone(name, cuda):
     op = REGISTRY[name]
     for args in samples_of(op):
-        moved, leaves = on_device(name, args)
+        moved = on_device(op, args, CUDA)
+        leaves = [t for t in flat(moved) if t.requires_grad]
         run(op, moved, leaves)  # the first time, constants are copied over and kept
         machine.log, machine.waits = [], 0
         run(op, moved, leaves)
@@ -85,7 +66,8 @@ def test_ops_can_be_captured(name, lazy_cuda):
         for args in samples_of(op):
             if not flat(args):
                 continue
-            moved, leaves = on_device(name, args)
+            moved = on_device(op, args, CUDA)
+            leaves = [t for t in flat(moved) if t.requires_grad]
             wanted = [t.tolist() for t in run(op, moved, leaves)]  # also the warm-up
             cuda.cuda.runtime.deviceSynchronize()
             stream, pool = cuda.cuda.Stream(non_blocking=True), cuda.cuda.MemoryPool()

@@ -15,6 +15,8 @@ import pytest
 from ..cupy_on_cpu import machine as cupy_on_cpu
 from . import install, machine, simulated, uninstall
 
+DEFAULTS = {"default": "cuda", "other": "cuda:1"}
+
 
 def pytest_addoption(parser) -> None:
     with contextlib.suppress(
@@ -22,11 +24,12 @@ def pytest_addoption(parser) -> None:
     ):  # the conftest files of tests/ and tests_gpu/ both have it
         parser.addoption(
             "--device",
-            choices=("real", "cupy-on-cpu", "simulated", "default"),
+            choices=("real", "cupy-on-cpu", "simulated", "default", "other"),
             default="real",
             help="cupy-on-cpu: CuPy itself, with its CUDA runtime and kernels on the CPU (tests/cupy_on_cpu); "
             "simulated: install the stand-in for CuPy of tests/simulated_cuda; "
-            "default: and make it the default device of every test",
+            "default: and make it the default device of every test; "
+            "other: make its second device the default one, while the first stays current",
         )
 
 
@@ -40,7 +43,7 @@ def pytest_configure(config) -> None:
 
 
 def pytest_collection_modifyitems(config, items) -> None:
-    if config.getoption("--device") != "default":
+    if config.getoption("--device") not in DEFAULTS:
         return
     host = [item for item in items if item.get_closest_marker("host")]
     if host:
@@ -51,7 +54,8 @@ def pytest_collection_modifyitems(config, items) -> None:
 @pytest.fixture(autouse=True)
 def default_device(request, monkeypatch):
     """With ``--device default``, tensors are made on the simulated device unless a test says where."""
-    if request.config.getoption("--device") != "default":
+    device = DEFAULTS.get(request.config.getoption("--device"))
+    if device is None:
         yield
         return
     import gradlib
@@ -63,8 +67,8 @@ def default_device(request, monkeypatch):
         return numpy(self if refused else self.detach().cpu(), force=force)
 
     monkeypatch.setattr(gradlib.Tensor, "numpy", to_host)
-    monkeypatch.setattr(gradlib, "from_numpy", lambda array: from_numpy(array).to("cuda"))
-    gradlib.set_default_device("cuda")
+    monkeypatch.setattr(gradlib, "from_numpy", lambda array: from_numpy(array).to(device))
+    gradlib.set_default_device(device)
     yield
     gradlib.set_default_device("cpu")
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.layout import empty_ordered, order_of
 from ..kernels import F4, F8, FLOATS, HALVES, blocks_for, family, instance, launcher_of
 from ..overlays import forward, vjp
 
@@ -16,8 +17,8 @@ KINDS = [(dtype, head) for dtype in FLOATS for head in HEADS if dtype != F8 or h
 KERNELS = ("attention", "attention_dq", "attention_dkv")
 MODULE = family("attention", *([instance(kernel, *kind) for kind in KINDS] for kernel in KERNELS))
 LAYOUT = np.dtype(
-    [("inner", "i8"), *((name, "i8", 3) for name in "qkvg"), ("mask", "i8", 4), ("length", "i4"), ("keys", "i4"),
-     ("width", "i4"), ("values", "i4"), ("causal", "i4"), ("mask_kind", "i4"), ("scale", "f8")]
+    [("inner", "i8"), *((name, "i8", 3) for name in (*"qkvg", "out")), ("mask", "i8", 4),
+     *((name, "i4") for name in ("length", "keys", "width", "values", "causal", "mask_kind")), ("scale", "f8")]
 )  # fmt: skip
 OWN, OTHER = 64, 32  # as in kernels/attention.cu
 MOST_SHARED = 227 * 1024  # bytes of shared memory of a block (sm_90)
@@ -98,11 +99,15 @@ class _Call:
 
     def forward(self) -> tuple:
         """(result, logarithms of sums)."""
-        out = self.empty(self.length, self.values)
+        query = self.arrays[0]
+        shape = (*query.shape[:2], self.length, self.values)
+        # in the order of strides of the queries: heads that lie beside each other stay so
+        out = empty_ordered(self.xp, shape, self.dtype, order_of((query,), shape))
         lse = self.xp.empty((*self.lead, self.length), self.wide)
+        self.how["out"] = _strides(out)
         if lse.size:
             self.launch("attention", self.length, out, lse, both=False)
-        return out, lse
+        return out.reshape(*self.lead, *shape[2:]), lse
 
 
 def _fit(q: Any, k: Any, v: Any, mask: Any) -> bool:
@@ -127,21 +132,21 @@ def attention(xp, query, key, value, attn_mask=None, *, is_causal, scale):
 
 
 @vjp("scaled_dot_product_attention_op")
-def attention_vjp(F, g, query, key, value, attn_mask, logsumexp, is_causal, scale, needs):
+def attention_vjp(F, g, query, key, value, attn_mask, result, logsumexp, is_causal, scale, needs):
     if needs[3] or not _fit(query, key, value, attn_mask):
         return NotImplemented  # the gradient of a mask is a matrix of its own
     xp = F.backend
     call = _Call(xp, query, key, value, attn_mask, is_causal, scale)
     if not call.fits(both=True):
         return NotImplemented
-    g, lse = _plain(xp, g, call.lead), xp.ascontiguousarray(logsumexp)
-    call.how["g"] = _strides(g)
+    g, out = (_plain(xp, a, call.lead) for a in (g, result))
+    lse = xp.ascontiguousarray(logsumexp)
+    call.how["g"], call.how["out"] = _strides(g), _strides(out)
     dq = call.empty(call.length, call.width) if needs[0] else None
     dk = call.empty(call.keys, call.width) if needs[1] else None
     dv = call.empty(call.keys, call.values) if needs[2] else None
     delta = xp.empty(lse.shape, call.wide)
     if lse.size:
-        out, _ = call.forward()  # not kept by the forward pass; delta needs it
         call.launch("attention_dq", call.length, g, out, lse, delta, dq, both=True)
     if call.batches and call.keys and (dk is not None or dv is not None):
         call.launch("attention_dkv", call.keys, g, lse, delta, dk, dv, both=True)

@@ -17,6 +17,9 @@ from ..kernels import (
     instance,
     instances,
     launcher_of,
+    pack_size,
+    packs_for,
+    parts_launch,
 )
 from ..overlays import forward, vjp
 
@@ -30,7 +33,8 @@ MODULE = family(
     instances("batch_sums_parts", FLOATS),
     instances("batch_apply_grad", FLOATS),
 )
-ENOUGH_BLOCKS = 512  # fill a large GPU
+ENOUGH_BLOCKS = 1024  # fill a large GPU
+ENOUGH = 4096  # elements that are worth a block
 
 
 class _Channels:
@@ -51,11 +55,14 @@ class _Channels:
         if self.columns:
             blocks, block = blocks_for(self.channels, 32), (32, 8)
         else:
+            each = pack_size(self.x.dtype)  # elements that a thread reads at once
+            steps = self.inner if self.inner % each else self.inner // each
             threads = 32
-            while threads < 256 and threads < self.inner:
+            while threads < 256 and threads < steps:
                 threads *= 2
             blocks, block = self.channels, (threads, 256 // threads)
-        per_part = block[1] * 4  # samples that a part should have at least
+        # samples that a part should have at least
+        per_part = min(block[1] * 4, blocks_for(ENOUGH, self.inner))
         parts = max(1, min(ENOUGH_BLOCKS // blocks, self.samples // per_part))
         return (blocks, parts), block
 
@@ -80,7 +87,7 @@ def _moments(xp: Any, how: _Channels, x: Any, eps: float) -> tuple:
     mean, var, rstd = (xp.empty(how.channels, how.wide) for _ in range(3))
     given = (means, squares, mean, var, rstd, np.int64(parts), *how.sizes(), np.float64(eps))
     kernel = instance("batch_moments_parts", how.wide)
-    launch(MODULE, kernel, blocks_for(how.channels), 256, given)
+    launch(MODULE, kernel, *parts_launch(how.channels, parts), given)
     return mean, var, rstd
 
 
@@ -105,7 +112,7 @@ def batch_norm(
     given = (x, dense(xp, mean), rstd, dense(xp, weight), dense(xp, bias), out)
     sizes = (np.int64(x.size), np.int64(how.channels), np.int64(how.inner))
     kernel = instance("batch_apply", x.dtype)
-    launcher_of(xp).launch(MODULE, kernel, blocks_for(x.size), 256, given + sizes)
+    launcher_of(xp).launch(MODULE, kernel, packs_for(x.size, x.dtype), 256, given + sizes)
     return like_channels(out, input), mean, rstd
 
 
@@ -127,7 +134,7 @@ def batch_norm_vjp(F, g, input, weight, result1, result2, training, needs):
         sizes = (np.int64(x.size), np.int64(how.channels), np.int64(how.inner))
         given = (flat, x, mean, rstd, weight, *means, out, *sizes)
         kernel = instance("batch_apply_grad", x.dtype)
-        launcher_of(xp).launch(MODULE, kernel, blocks_for(x.size), 256, given)
+        launcher_of(xp).launch(MODULE, kernel, packs_for(x.size, x.dtype), 256, given)
         dx = like_channels(out, input)
     return dx, dw, db, None, None
 
@@ -144,5 +151,5 @@ def _sums(xp: Any, how: _Channels, g: Any, x: Any, mean: Any, rstd: Any, needs: 
     g_mean, slope = xp.empty(channels, how.wide), xp.empty(channels, how.wide)
     sizes = (np.int64(parts), np.int64(channels), np.int64(how.samples * how.inner))
     given = (totals, products, rstd, dw, db, g_mean, slope, *sizes)
-    launch(MODULE, instance("batch_sums_parts", x.dtype), blocks_for(channels), 256, given)
+    launch(MODULE, instance("batch_sums_parts", x.dtype), *parts_launch(channels, parts), given)
     return dw, db, g_mean, slope

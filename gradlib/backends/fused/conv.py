@@ -20,6 +20,7 @@ from ..kernels import (
     instance,
     instances,
     launcher_of,
+    parts_launch,
 )
 from ..overlays import forward, vjp
 from . import reduce
@@ -129,7 +130,7 @@ def _weight(xp: Any, sizes: _Sizes, x: Any, g: Any) -> Any:
     if parts > 1:
         given = (partial, out, np.int64(parts), np.int64(out.size), np.float64(1))
         kernel = instance("sum_parts", x.dtype)
-        launch(reduce.MODULE, kernel, blocks_for(out.size), 256, given)
+        launch(reduce.MODULE, kernel, *parts_launch(out.size, parts), given)
     return out
 
 

@@ -19,19 +19,27 @@ from ..kernels import (
     lines_launch,
 )
 from ..overlays import forward, vjp
+from . import reduce
 
 NONE, MEAN, SUM = range(3)
 FLAGS = (False, True)
+ONE_BLOCK, ENOUGH_BLOCKS, LEAST = 1 << 14, 512, 1024  # lines; blocks; lines of a block
 I4, I8 = np.dtype(np.int32), np.dtype(np.int64)
 INDICES = (I4, I8)
 MODULE = family(
     "cross_entropy",
     instances("cross_entropy", FLOATS, INDICES, FLAGS),
     instances("nll", FLOATS, INDICES),
+    instances("loss_parts", SINGLES),
     instances("loss_total", FLOATS),
     instances("weight_total", SINGLES, INDICES),
     instances("class_grad", FLOATS, INDICES, FLAGS, FLAGS),
 )
+
+
+def _parts(lines: int) -> int:
+    """How many blocks add up what there is for each line: one until that takes longer than a second launch."""
+    return 1 if lines <= ONE_BLOCK else min(ENOUGH_BLOCKS, -(-lines // LEAST))
 
 
 class _Problem:
@@ -53,21 +61,28 @@ class _Problem:
         """Losses of lines as `reduction` asks for, in the dtype of the scores."""
         if reduction == NONE:
             return losses.astype(self.dtype, copy=False).reshape(shape)
+        launch, lines, parts = launcher_of(self.xp).launch, self.lines, _parts(self.lines)
+        if parts > 1:
+            sums = [self.xp.empty(parts, self.wide) for _ in range(2)]
+            given = (losses, weights, *sums, np.int64(lines))
+            launch(MODULE, instance("loss_parts", self.wide), parts, 256, given)
+            (losses, weights), lines = sums, parts
         out = self.xp.empty((), self.dtype)
-        given = (losses, weights, out, np.int64(self.lines), np.int32(reduction))
-        launcher_of(self.xp).launch(MODULE, instance("loss_total", self.dtype), 1, 1024, given)
+        given = (losses, weights, out, np.int64(lines), np.int32(reduction))
+        launch(MODULE, instance("loss_total", self.dtype), 1, 1024, given)
         return out
 
     def total(self, reduction: int, ignore_index: int) -> Any:
         """The sum of the weights, if the mean needs it."""
         if reduction != MEAN:
             return None
-        out = self.xp.empty(1, self.wide)
+        launch, parts = launcher_of(self.xp).launch, _parts(self.lines)
+        out = self.xp.empty(parts, self.wide)
         given = (self.target, self.weight, out, np.int64(ignore_index))
         given += (np.int64(self.lines), self.sizes[1])
         kernel = instance("weight_total", self.wide, self.target.dtype)
-        launcher_of(self.xp).launch(MODULE, kernel, 1, 1024, given)
-        return out
+        launch(MODULE, kernel, parts, 1024 if parts == 1 else 256, given)
+        return out if parts == 1 else reduce.sum_all(self.xp, out)
 
     def gradient(
         self, g: Any, x: Any, top: Any, logs: Any, shape: tuple, reduction: int, ignored: int

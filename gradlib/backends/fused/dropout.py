@@ -59,7 +59,7 @@ def masked_scale(xp, self, mask, *, scale):
     if out.size:
         given = (dense(xp, self), dense(xp, mask), out, np.float64(scale), np.int64(out.size))
         kernel = instance("masked_scale", self.dtype)
-        launcher_of(xp).launch(MODULE, kernel, blocks_for(out.size), 256, given)
+        launcher_of(xp).launch(MODULE, kernel, blocks_for(-(-out.size // 4)), 256, given)
     return out
 
 

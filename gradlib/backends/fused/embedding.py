@@ -42,7 +42,7 @@ def embedding(xp, weight, indices, *, padding_idx, scale_grad_by_freq):
         sizes = (np.int64(indices.size), np.int64(width), np.int64(weight.shape[0]))
         given = (dense(xp, weight), dense(xp, indices), out, *sizes)
         kernel = instance("take_rows", words(weight.dtype), indices.dtype)
-        launcher_of(xp).launch(MODULE, kernel, blocks_for(out.size), 256, given)
+        launcher_of(xp).launch(MODULE, kernel, blocks_for(-(-out.nbytes // 16)), 256, given)
     return out
 
 

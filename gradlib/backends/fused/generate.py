@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels import F4, F8, HALVES, Module, instances, source
+from ..kernels import F4, F8, HALVES, Module, blocks_for, instances, packs_for, source
 from .trace import FLOAT, Functions, Node, Ops, Symbol, Trace, Untraceable
 
 DENSE, ONE, STRIDED, NUMBER = "dense", "one", "strided", "number"
@@ -184,10 +184,7 @@ class Generated(Module):
 
     def blocks(self, size: int, dtype: np.dtype) -> int:
         """How many blocks of 256 threads the kernel wants for `size` elements."""
-        each = (
-            (2 if dtype.itemsize == 8 else 4) if self.several else 1
-        )  # Pack in kernels/pointwise.cuh
-        return -(-size // (256 * each))
+        return packs_for(size, dtype) if self.several else blocks_for(size)
 
     @property
     def code(self) -> str:

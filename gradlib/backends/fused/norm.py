@@ -18,6 +18,8 @@ from ..kernels import (
     instance,
     instances,
     launcher_of,
+    pack_size,
+    parts_launch,
     rows_launch,
 )
 from ..overlays import forward, vjp
@@ -33,7 +35,7 @@ MODULE = family(
     instances("norm_parts", FLOATS),
 )
 PART = 64  # rows that one block adds up for the gradient of the weights, at least
-MOST_PARTS = 128
+MOST_PARTS, ENOUGH_BLOCKS = 128, 1024  # of what a large GPU has work for there may be more parts
 
 
 class _Rows:
@@ -108,7 +110,7 @@ def _gradients(
             out[i] = xp.empty(shape, x.dtype) if needs[i] else None
         parts, n = products.shape
         given = (products, totals, out[1], out[2], np.int64(parts), np.int64(n))
-        launch(MODULE, instance("norm_parts", x.dtype), blocks_for(n), 256, given)
+        launch(MODULE, instance("norm_parts", x.dtype), *parts_launch(n, parts), given)
     return out
 
 
@@ -122,8 +124,9 @@ def _partial(xp: Any, g: Any, x: Any, mean: Any, rstd: Any, how: _Rows) -> tuple
         grid, block = rows_launch(lines, how.inner)
         name, sizes = instance("norm_channels", x.dtype), (lines, how.inner, per_group)
     else:
-        parts = max(1, min(how.rows // PART, MOST_PARTS))
-        grid, block = (blocks_for(how.n, 32), parts), (32, 8)
+        blocks = blocks_for(how.n, 32 * pack_size(x.dtype))
+        parts = max(1, min(how.rows // PART, max(MOST_PARTS, ENOUGH_BLOCKS // blocks)))
+        grid, block = (blocks, parts), (32, 8)
         name, sizes = instance("norm_columns", x.dtype, mean is None), (how.rows, how.n)
     n = how.groups * (how.n // how.inner) if how.groups else how.n
     products, totals = xp.empty((parts, n), how.wide), xp.empty((parts, n), how.wide)

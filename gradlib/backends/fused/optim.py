@@ -16,7 +16,7 @@ import numpy as np
 
 from ..kernels import F4, FLOATS, HALVES, SINGLES, family, instance, instances, launcher_of
 
-TENSORS, ARRAYS, PIECE = 48, 6, 1024  # as in kernels/optim.cu
+TENSORS, ARRAYS, PIECE = 48, 6, 4096  # as in kernels/optim.cu
 PARAM, GRAD, FIRST, SECOND, LARGEST, STEP = range(ARRAYS)
 NORMS = {float("inf"): 0, 1.0: 1, 2.0: 2}
 MODULE = family(

@@ -52,7 +52,10 @@ class Kernel:
         """The results, or NotImplemented if the arguments are of different dtypes."""
         values = [given[i] for i in self.picks]
         for v in values:
-            if getattr(v, "shape", None) != shape or v.dtype != dtype or not v.flags.c_contiguous:
+            if (
+                getattr(v, "shape", None) != shape or v.dtype != dtype or not v.flags.c_contiguous
+                or isinstance(v, np.generic)
+            ):  # fmt: skip
                 return self._general(xp, dict(zip(self.names, values)), shape, dtype)
         outs = [xp.empty(shape, dtype) for _ in range(self.count)]
         size = outs[0].size
@@ -75,7 +78,10 @@ class Kernel:
 
     def _general(self, xp: Any, values: dict[str, Any], shape: tuple, dtype: np.dtype) -> Any:
         """For numbers among the arguments, and arrays that are broadcast, strided or in another order."""
-        arrays = {k: v for k, v in values.items() if hasattr(v, "dtype")}
+        # a NumPy number is a value, as Python's are: the kernel would take its bits for an address
+        arrays = {
+            k: v for k, v in values.items() if hasattr(v, "dtype") and not isinstance(v, np.generic)
+        }
         if any(a.dtype != dtype for a in arrays.values()):
             return NotImplemented
         outs, places, sizes, strides = _layout(xp, arrays, shape, dtype, self.count)

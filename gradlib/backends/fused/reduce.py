@@ -16,6 +16,8 @@ from ..kernels import (
     instance,
     instances,
     launcher_of,
+    pack_size,
+    parts_launch,
     rows_launch,
 )
 from ..overlays import forward
@@ -26,7 +28,8 @@ MODULE = family(
     instances("sum_columns", FLOATS),
     instances("sum_parts", FLOATS),
 )
-ENOUGH_BLOCKS, LEAST = 512, 2048  # blocks that fill a large GPU; elements that a part should have
+ENOUGH_BLOCKS = 1024  # fill a large GPU
+LEAST, LEAST_ROWS = 2048, 64  # elements of a row, rows of columns that a part should have
 MAX_OUTER = 65535  # of the third dimension of a grid
 
 
@@ -49,9 +52,9 @@ def _merged(shape: tuple, dim: tuple) -> tuple[int, int, int] | None:
     return split
 
 
-def _parts(blocks: int, n: int) -> int:
+def _parts(blocks: int, n: int, least: int) -> int:
     """Into how many parts a sum over n is cut, given how many blocks there are without cutting."""
-    return max(1, min(ENOUGH_BLOCKS // max(blocks, 1), n // LEAST))
+    return max(1, min(ENOUGH_BLOCKS // max(blocks, 1), n // least))
 
 
 def _sum(xp: Any, x: Any, dim: tuple, shape: tuple, mean: bool) -> Any:
@@ -65,11 +68,11 @@ def _sum(xp: Any, x: Any, dim: tuple, shape: tuple, mean: bool) -> Any:
     lines, columns = outer * inner, inner > 1
     grid: tuple
     if columns:
-        blocks, block = blocks_for(inner, 32), (32, 8)
-        parts = _parts(blocks * outer, n)
+        blocks, block = blocks_for(inner, 32 * pack_size(x.dtype)), (32, 8)
+        parts = _parts(blocks * outer, n, LEAST_ROWS)
         grid = (blocks, parts, outer)
     else:
-        parts = _parts(outer, n)
+        parts = _parts(outer, n, LEAST)
         blocks, block = rows_launch(outer, -(-n // parts))
         grid = (blocks, parts)
     out = xp.empty(shape, x.dtype)
@@ -81,7 +84,7 @@ def _sum(xp: Any, x: Any, dim: tuple, shape: tuple, mean: bool) -> Any:
     launch(MODULE, kernel, grid, block, (x, partial, out, *sizes, factor))
     if parts > 1:
         given = (partial, out, np.int64(parts), np.int64(lines), factor)
-        launch(MODULE, instance("sum_parts", x.dtype), blocks_for(lines), 256, given)
+        launch(MODULE, instance("sum_parts", x.dtype), *parts_launch(lines, parts), given)
     return out
 
 

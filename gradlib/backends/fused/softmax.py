@@ -8,6 +8,10 @@ from ..kernels import FLOATS, dense, family, instance, instances, launcher_of, l
 from ..overlays import forward, vjp
 
 FLAGS = (False, True)
+LONG, FEW = (
+    1024,
+    4096,
+)  # elements, lines: a thread for each of few long lines would take longer than the formula
 MODULE = family(
     "softmax", instances("softmax", FLOATS, FLAGS, FLAGS), instances("softmax_grad", FLOATS, FLAGS, FLAGS)
 )  # fmt: skip
@@ -18,12 +22,16 @@ def _launch(xp: Any, kernel: str, log: bool, arrays: tuple, dim: int) -> Any:
     first = arrays[0]
     if first.dtype not in FLOATS or any(a.dtype != first.dtype for a in arrays):
         return NotImplemented
+    if not first.size:
+        return xp.empty(first.shape, first.dtype)
+    grid, block, sizes = lines_launch(first.shape or (1,), dim)
+    outer, n, inner = sizes
+    if inner > 1 and n >= LONG and outer * inner < FEW:
+        return NotImplemented
     out = xp.empty(first.shape, first.dtype)
-    if out.size:
-        grid, block, sizes = lines_launch(first.shape or (1,), dim)
-        name = instance(kernel, first.dtype, log, sizes[2] > 1)
-        given = (*(dense(xp, a) for a in arrays), out, *sizes)
-        launcher_of(xp).launch(MODULE, name, grid, block, given)
+    name = instance(kernel, first.dtype, log, inner > 1)
+    given = (*(dense(xp, a) for a in arrays), out, *sizes)
+    launcher_of(xp).launch(MODULE, name, grid, block, given)
     return out
 
 

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
+from gradlib.core.modes import PROFILE, state
 from gradlib.utils.data._utils.fetch import create_fetcher
 from gradlib.utils.data._utils.pin_memory import pin_memory
 from gradlib.utils.data.sampler import draw_seed
@@ -18,6 +19,8 @@ class BaseIterator:
     Args:
         loader: the DataLoader.
     """
+
+    label: str  # in profiles; PyTorch's name of the class
 
     def __init__(self, loader: Any) -> None:
         self.loader = loader
@@ -35,6 +38,14 @@ class BaseIterator:
         return len(self.sampler)
 
     def __next__(self) -> Any:
+        if state.bits & PROFILE:
+            from gradlib.autograd.profiler import record_function
+
+            with record_function(f"enumerate(DataLoader)#{self.label}.__next__"):
+                return self._next()
+        return self._next()
+
+    def _next(self) -> Any:
         batch = self.next_batch()
         self.yielded += 1
         loader = self.loader
@@ -84,6 +95,8 @@ def _can_pin() -> bool:
 class SingleProcessIterator(BaseIterator):
     """Fetches each batch when it is asked for."""
 
+    label = "_SingleProcessDataLoaderIter"
+
     def __init__(self, loader: Any) -> None:
         super().__init__(loader)
         self.fetcher = create_fetcher(
@@ -100,6 +113,8 @@ class SingleProcessIterator(BaseIterator):
 
 class WorkersIterator(BaseIterator):
     """Asks workers for batches ahead of time, and gives them out in the order of the sampler."""
+
+    label = "_MultiProcessingDataLoaderIter"
 
     def __init__(self, loader: Any) -> None:
         # Here, since multiprocessing takes a while to import and most programs never need it.
