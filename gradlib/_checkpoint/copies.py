@@ -10,6 +10,7 @@ import numpy as np
 from gradlib._checkpoint import names
 from gradlib._checkpoint.storages import address, flat_bytes, root_of, span, strides_of, view_of
 from gradlib.core import dtypes
+from gradlib.core.device import copied
 from gradlib.core.tensor import Tensor, to_host
 
 
@@ -109,10 +110,10 @@ def deepcopy_tensor(t: Tensor, memo: dict[int, Any]) -> Tensor:
     array = t._array
     root = _owned_root(array)
     if root is None:
-        duplicate = array.copy("K")
+        duplicate = copied(array, "K")
     else:
         if id(root) not in memo:
-            memo[id(root)] = root.copy("K")
+            memo[id(root)] = copied(root, "K")
             memo.setdefault(id(memo), []).append(root)  # keeps it, and its id, alive meanwhile
         raw = flat_bytes(memo[id(root)])
         offset = (address(array) - address(root)) // array.itemsize

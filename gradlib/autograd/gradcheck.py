@@ -358,8 +358,9 @@ def _compare_forward(
             want, have = [], []
             for step in directions:
                 array = tensor._array
-                moved = to_device(step.astype(array.dtype), array)
-                want.append(slope_along(run, array, ..., moved * options.eps, options.eps))
+                with beside(array):
+                    moved = to_device(step.astype(array.dtype), array)
+                    want.append(slope_along(run, array, ..., moved * options.eps, options.eps))
                 have.append(tangents_along(func, inputs, position, moved, options))
             _compare_tangents(have, want, i, tensor, run(), unit, options)
         if options.batched_forward and tensor.numel():
@@ -435,7 +436,7 @@ def _check_linear(outputs: tuple, inputs: list[Tensor]) -> None:
     for t, g in zip(inputs, found, strict=True):
         if g is None:
             continue
-        if bool((g._array != 0).any()):
+        if bool((to_host(g._array) != 0).any()):
             raise GradcheckError("backward not multiplied by grad_output")
         for what in ("dtype", "device"):
             if getattr(g, what) != getattr(t, what):
@@ -472,5 +473,5 @@ def _check_undefined(func: Callable, inputs: tuple, live: list[int]) -> None:
         except (RuntimeError, TypeError, AttributeError) as exc:
             raise GradcheckError(UNDEFINED) from exc
         for g in found:
-            if g is not None and bool((g._array != 0).any()):
+            if g is not None and bool((to_host(g._array) != 0).any()):
                 raise GradcheckError(UNDEFINED_NONZERO)

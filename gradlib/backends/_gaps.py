@@ -1,4 +1,4 @@
-"""What CuPy does not have: ufunc methods reduce, accumulate and at for more dtypes; errors of linear algebra.
+"""What CuPy does not have: ufunc methods reduce, accumulate and at for more dtypes; bfloat16; errors of linear algebra.
 
 Only array functions are used: no loops over elements, no waiting, nothing that depends on values.
 """
@@ -12,7 +12,61 @@ import numpy as np
 
 _REDUCTIONS = {"maximum": "max", "minimum": "min", "logical_or": "any", "logical_and": "all"}
 ATOMIC = frozenset(np.dtype(c) for c in "iIQfd")  # dtypes that CuPy's add.at takes, half apart
+WIDENED = frozenset("cumprod cumsum divmod nanmean std unique var".split())
+"""Functions that know no bfloat16, or give something else than bfloat16: computed in float32 and rounded."""
 _VIEWED = {np.dtype(np.int64): np.dtype(np.uint64)}  # two's complement: the same additions
+
+
+# -- bfloat16 ----------------------------------------------------------------------------------------------------------
+
+
+def is_bfloat16(array: Any) -> bool:
+    """Whether an operand has this dtype, which NumPy and CuPy count among the kinds unknown to them."""
+    dtype = getattr(array, "dtype", None)
+    return dtype is not None and dtype.kind == "V"
+
+
+def rounded(result: Any, dtype: np.dtype) -> Any:
+    """A result computed in float32 for an array of that dtype; results of other types are what they are."""
+    if isinstance(result, (tuple, list)):
+        return tuple(rounded(r, dtype) for r in result)
+    return result.astype(dtype) if dtype.kind == "V" and result.dtype == np.float32 else result
+
+
+def widened(function: Callable) -> Callable:
+    """A function of CuPy that takes bfloat16 too."""
+
+    def call(array, *args, **kwargs):
+        if not is_bfloat16(array):
+            return function(array, *args, **kwargs)
+        result = function(array.astype(np.float32), *args, **kwargs)
+        return result if kwargs.get("dtype") is not None else rounded(result, array.dtype)
+
+    return call
+
+
+def chosen(xp: Any, condition: Any, x: Any, y: Any) -> Any:
+    """``where(condition, x, y)`` of bfloat16, by copying bits.
+
+    Whole numbers become bfloat16, as in NumPy; beside what is wider (Python's floats are) the result is wide.
+    """
+    dtype = x.dtype if is_bfloat16(x) else y.dtype
+    parts = [bits(operand, dtype) for operand in (x, y)]
+    if any(part is None for part in parts):
+        return xp.where(condition, x, y)
+    return xp.where(condition, *parts).view(dtype)
+
+
+def bits(operand: Any, dtype: np.dtype) -> Any:
+    """An operand of `where` rounded to a dtype of two bytes, as integers; None if that dtype is too narrow for it."""
+    if isinstance(operand, (int, np.generic)):
+        operand = np.asarray(operand, dtype if isinstance(operand, int) else None)
+    elif isinstance(operand, (float, complex)):
+        return None
+    if np.promote_types(operand.dtype, dtype) != dtype:
+        return None
+    result = operand.astype(dtype, copy=False).view(np.uint16)
+    return result[()] if isinstance(result, np.ndarray) else result  # numbers are arguments of the kernel
 
 
 class Linalg:
@@ -82,7 +136,7 @@ class Ufunc:
 
     def accumulate(self, array, axis=0, dtype=None, out=None):
         """NumPy's accumulate: each entry is the ufunc of all entries up to it."""
-        if self.__name__ in ("add", "multiply"):
+        if self.__name__ in ("add", "multiply") and not is_bfloat16(array):
             return self.ufunc.accumulate(array, axis, dtype, out)
         if dtype is not None:
             array = array.astype(dtype, copy=False)

@@ -15,7 +15,17 @@ import numpy as np
 
 from ..core.modes import shared
 from . import gemm, overlays
-from ._gaps import CheckedLinalg, Linalg, Ufunc, add_at
+from ._gaps import (
+    WIDENED,
+    CheckedLinalg,
+    Linalg,
+    Ufunc,
+    add_at,
+    chosen,
+    is_bfloat16,
+    rounded,
+    widened,
+)
 from .memory import Allocator
 from .streams import Streams
 
@@ -100,7 +110,9 @@ class CupyBackend:
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self.xp, name)
-        if isinstance(value, self.xp.ufunc):
+        if name in WIDENED:
+            value = widened(value)
+        elif isinstance(value, self.xp.ufunc):
             value = Ufunc(self, value, name)
         self.__dict__[name] = value
         return value
@@ -203,9 +215,40 @@ class CupyBackend:
             return array.astype(array.dtype if dtype is None else dtype, order=order or "K")
         return self.xp.array(array, dtype, order=order)
 
+    # -- bfloat16: CuPy has no loop for it in these, and would give float32, or an error ------------------------------
+
+    def where(self, condition, x=None, y=None):
+        """NumPy's where."""
+        if is_bfloat16(x) or is_bfloat16(y):
+            return chosen(self.xp, condition, x, y)
+        return self.xp.where(condition, x, y)
+
+    def tril(self, array, k=0):
+        """NumPy's tril; half types as they lie in memory."""
+        return self.xp.tril(array.view("u2"), k).view(array.dtype) if is_bfloat16(array) else (
+            self.xp.tril(array, k)
+        )  # fmt: skip
+
+    def triu(self, array, k=0):
+        """NumPy's triu."""
+        return self.xp.triu(array.view("u2"), k).view(array.dtype) if is_bfloat16(array) else (
+            self.xp.triu(array, k)
+        )  # fmt: skip
+
     def clip(self, array, low=None, high=None, out=None):
-        """NumPy's clip; bfloat16, which CuPy computes in float32, stays bfloat16."""
-        return self.xp.clip(array, low, high, out).astype(array.dtype, copy=False)
+        """NumPy's clip, which lets `low` and `high` be None."""
+        if not is_bfloat16(array):
+            return self.xp.clip(array, low, high, out)
+        low, high = (array.dtype.type(b) if isinstance(b, (int, float)) else b for b in (low, high))
+        if low is not None:
+            array = self.xp.maximum(array, low, out=None if high is not None else out)
+        return array if high is None else self.xp.minimum(array, high, out=out)
+
+    def round(self, array, decimals=0, out=None):
+        """NumPy's round."""
+        if decimals or not is_bfloat16(array):
+            return rounded(self.xp.round(array, decimals, out), array.dtype)
+        return self.xp.rint(array, out=out)
 
     # -- sorting: CuPy knows only stable sorts, and no bfloat16 --------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from contextlib import nullcontext
 from typing import Any
 
@@ -86,12 +87,28 @@ HERE = nullcontext()
 
 def beside(array: Any) -> Any:
     """A context in which the device of a raw array is the current one: for code outside of ops that works on arrays."""
-    if shared.cuda is None or isinstance(array, ndarray):
+    if shared.cuda is None:
+        return HERE
+    while (physical := getattr(array, "physical", None)) is not None:  # an entry of a vmap's batch
+        array = physical._array
+    if isinstance(array, ndarray):
         return HERE
     return shared.cuda.elsewhere(array) or HERE
 
 
-def copied(array: Any) -> Any:
+def beside_first(function: Any) -> Any:
+    """A function whose first argument is a tensor, run with the device of that tensor current."""
+
+    @functools.wraps(function)
+    def call(tensor, *args, **kwargs):
+        array = getattr(tensor, "_array", None)
+        with HERE if array is None else beside(array):
+            return function(tensor, *args, **kwargs)
+
+    return call
+
+
+def copied(array: Any, order: str = "C") -> Any:
     """A copy of a raw array on its own device; CuPy's ``copy`` makes one on the current device."""
     with beside(array):
-        return array.copy()
+        return array.copy(order)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ..backends import backend_of
-from ..core.device import CPU, beside
+from ..core.device import CPU, beside, beside_first
 from ..core.inplace import inplace as run_inplace
 from ..core.layout import in_order
 from ..core.op import declare
@@ -175,6 +175,7 @@ def dropout3d(input, p=0.5, training=True, inplace=False):
     return _channels(3, input, p, training, inplace)
 
 
+@beside_first
 def _alpha(input, shape, p: float, in_place: bool):
     """Dropped elements go to -ALPHA; then scaled and shifted so that mean 0 and variance 1 are kept."""
     if p == 0.0 or input.numel() == 0:

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..backends import backend_of
 from ..core import dtypes
+from ..core.device import beside_first
 from ..core.formulas import formula_function
 from ..core.op import declare
 from ..core.storage import before_write, bump
@@ -110,6 +111,7 @@ embedding_grad_op = declare(
 # -- public ------------------------------------------------------------------------------------------------------------
 
 
+@beside_first
 def _renorm(weight, indices, max_norm: float, norm_type: float) -> None:
     """Scale the rows in use down to `max_norm`, in place and outside the graph."""
     if raw(indices).dtype.kind != "i" or raw(indices).dtype.itemsize < 4:
@@ -269,6 +271,7 @@ def _by_bag(rows: Tensor, bags, count: int, mode: str) -> Tensor:
     return best * _constant(rows, (sizes > 0).astype(raw(rows).dtype)[:, None])
 
 
+@beside_first
 def one_hot(tensor, num_classes=-1):
     """For each class number in `tensor` (int64) a row of zeros with a one in its place: (*tensor, num_classes).
 

@@ -14,6 +14,7 @@ import math
 import operator
 
 from ..core import dtypes
+from ..core.device import beside
 from ..core.modes import AUTOCAST, state
 from ..core.op import declare
 from ..core.tensor import Tensor, wrap_dim
@@ -456,8 +457,10 @@ def fftfreq(n, d=1.0, *, out=None, dtype=None, layout=None, device=None, require
     """The frequencies of the bins of ``fft`` of `n` points that are `d` apart: 0, 1, ..., -2, -1 over ``n * d``."""
     n = _whole("fftfreq", "n", n, "(position 1) ")
     bins, step, kind = _bins("fftfreq", n, n, d, dtype, device, out)
-    bins[(n + 1) // 2 :] -= n
-    return finish((bins * step).astype(kind), requires_grad, out)
+    with beside(bins):
+        bins[(n + 1) // 2 :] -= n
+        bins = (bins * step).astype(kind)
+    return finish(bins, requires_grad, out)
 
 
 def rfftfreq(n, d=1.0, *, out=None, dtype=None, layout=None, device=None, requires_grad=False):
@@ -465,7 +468,9 @@ def rfftfreq(n, d=1.0, *, out=None, dtype=None, layout=None, device=None, requir
     n = _whole("rfftfreq", "n", n, "(position 1) ")
     count = int(n / 2) + 1
     bins, step, kind = _bins("rfftfreq", n, count, d, dtype, device, out)
-    return finish((bins * step).astype(kind), requires_grad, out)
+    with beside(bins):
+        bins = (bins * step).astype(kind)
+    return finish(bins, requires_grad, out)
 
 
 FFT.update(fftshift=fftshift, ifftshift=ifftshift, fftfreq=fftfreq, rfftfreq=rfftfreq)

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..backends import backend_of
 from ..core import dtypes, errors
+from ..core.device import beside
 from ..core.op import declare
 from ..core.tensor import Tensor
 from .expose import function, method, refuse_overlap, write_out
@@ -368,7 +369,9 @@ def _check_scatter(x: Tensor, mask: Tensor, source: Tensor) -> None:
         )
     wide = np.broadcast_shapes(x._array.shape, mask._array.shape)
     mask_size = mask._array.size or 1
-    if int(mask._array.sum()) * (int(np.prod(wide)) // mask_size) > source._array.size:
+    with beside(mask._array):
+        ones = int(mask._array.sum())
+    if ones * (int(np.prod(wide)) // mask_size) > source._array.size:
         raise RuntimeError("Number of elements of source < number of ones in mask")
 
 

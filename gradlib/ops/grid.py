@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..backends import backend_of
+from ..core.device import beside_first
 from ..core.op import declare
 from ..core.tensor import Tensor
 from ._blocks import floating, raw
@@ -131,6 +132,7 @@ def _cubic_taps(coordinates: list, space: tuple, padding: int, align_corners: bo
         yield places, weights[0][shifts[0]] * weights[1][shifts[1]]
 
 
+@beside_first
 def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corners=None):
     """`input` (N, C, H, W) at the places `grid` (N, h, w, 2) of pairs (x, y) in [-1, 1]: (N, C, h,
     w); also in 3 dimensions.

@@ -11,6 +11,7 @@ import numpy as np
 
 from .. import return_types
 from ..backends import backend_of
+from ..core.device import beside_first
 from ..core.errors import C_TYPES
 from ..core.tensor import Tensor
 from .expose import function, write_out
@@ -21,6 +22,7 @@ from .sort import I8, refuse
 
 
 @function("bincount", method=True)
+@beside_first
 def bincount(input, weights=None, minlength=0):
     """How often each of 0, 1, 2... occurs in an integer vector, or the sum of the weights of its occurrences."""
     array = input._array
@@ -52,6 +54,7 @@ def _check_bins(bins: int, dim: int = 0) -> int:
 
 
 @function("histc", method=True)
+@beside_first
 def histc(input, bins=100, min=0, max=0, *, out=None):
     """How many elements fall into each of `bins` equal intervals from `min` to `max`.
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from contextlib import contextmanager
 
 import numpy as np
@@ -61,6 +63,21 @@ def exact_out(out, result):
 FULL_PRECISION = frozenset(d for d in dtypes.DIFFERENTIABLE if d.itemsize > 2)
 
 
+def full_precision(kernel: str, forward: Callable) -> Callable:
+    """The forward function of an op for which no library has half types: NotImplementedError in the name of `kernel`.
+
+    Without this an array library might refuse them with an error of its own, or compute in some wider type.
+    """
+
+    @functools.wraps(forward)
+    def run(xp, first, *args, **attrs):
+        if first.dtype.itemsize == 2 and first.dtype in dtypes.DIFFERENTIABLE:
+            raise NotImplementedError(f"\"{kernel}\" not implemented for '{kind_name(first)}'")
+        return forward(xp, first, *args, **attrs)
+
+    return run
+
+
 def check_kernel(kernel: str, A: Tensor) -> None:
     """NotImplementedError, in the name of `kernel`, for integers, truth values and half types."""
     if A._array.dtype not in FULL_PRECISION:
@@ -72,20 +89,21 @@ def check_kernel(kernel: str, A: Tensor) -> None:
 # -- checks ------------------------------------------------------------------------------------------------------
 
 
-def check_matrix(name: str, A: Tensor, argument: str = "A", kernel: str = "") -> None:
-    """RuntimeError unless A is a floating or complex tensor (not half) of at least 2 dimensions.
+def is_half(A: Tensor) -> bool:
+    """Whether A has a half type in which an operation is to compute: autocast gives some of them float32."""
+    return A.dtype in (dtypes.float16, dtypes.bfloat16) and not state.bits & AUTOCAST
 
-    NotImplementedError for half types where `kernel` names what does not know them.
+
+def check_matrix(name: str, A: Tensor, argument: str = "A", half: bool = False) -> None:
+    """RuntimeError unless A is a floating or complex tensor of at least 2 dimensions.
+
+    half: whether half types may pass, because the op itself refuses them (see `full_precision`).
     """
     if not isinstance(A, Tensor):
         raise need_tensor(function_name(name), A, argument)
     if A._array.ndim < 2:
         raise RuntimeError(f"{name}: The input tensor {argument} must have at least 2 dimensions.")
-    if A.dtype in (dtypes.float16, dtypes.bfloat16) and not state.bits & AUTOCAST:
-        if kernel:
-            raise NotImplementedError(
-                f"\"{kernel}\" not implemented for '{A.dtype.tensor_type.removesuffix('Tensor')}'"
-            )
+    if not half and is_half(A):
         raise RuntimeError(
             f"{name}: Low precision dtypes not supported. Got {A.dtype.tensor_type.removesuffix('Tensor')}"
         )
@@ -96,9 +114,9 @@ def check_matrix(name: str, A: Tensor, argument: str = "A", kernel: str = "") ->
         )
 
 
-def check_square(name: str, A: Tensor, argument: str = "A", kernel: str = "") -> None:
+def check_square(name: str, A: Tensor, argument: str = "A", half: bool = False) -> None:
     """The same, and square."""
-    check_matrix(name, A, argument, kernel)
+    check_matrix(name, A, argument, half)
     n, m = A._array.shape[-2:]
     if n != m:
         raise RuntimeError(

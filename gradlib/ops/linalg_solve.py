@@ -5,6 +5,7 @@ from __future__ import annotations
 from numpy.linalg import LinAlgError as SingularError  # CuPy raises NumPy's too
 
 from .. import return_types
+from ..core.device import beside
 from ..core.formulas import formula_function
 from ..core.op import declare
 from ..core.tensor import Tensor
@@ -205,11 +206,13 @@ def with_info(fn, where, check_errors: bool, A: Tensor, *others: Tensor):
     except LinAlgError:
         if check_errors:
             raise
-    flat = flat_batch(A._array)
-    info = xp.asarray([where(xp, one) for one in flat], "i4")
-    safe = flat.copy()
-    safe[info != 0] = xp.eye(flat.shape[-1], dtype=flat.dtype)
-    bad = Tensor._make((info != 0).reshape((*A._array.shape[:-2], 1, 1)))
+    with beside(A._array):
+        xp = backend_of(A._array)
+        flat = flat_batch(A._array)
+        info = xp.asarray([where(xp, one) for one in flat], "i4")
+        safe = flat.copy()
+        safe[info != 0] = xp.eye(flat.shape[-1], dtype=flat.dtype)
+        bad = Tensor._make((info != 0).reshape((*A._array.shape[:-2], 1, 1)))
     result = fn(Tensor._make(safe.reshape(A._array.shape)), *others)
     return result.masked_fill(bad, float("nan")), Tensor._make(info.reshape(A._array.shape[:-2]))
 

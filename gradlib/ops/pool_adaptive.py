@@ -232,7 +232,9 @@ def _max_unpool(n: int, input, indices, kernel_size, stride, padding, output_siz
                     f"invalid output_size {list(shape)} (dim 0 must be between {d - st} and {d + st})"
                 )
     where = indices._array
-    if where.size and (where.min() < 0 or where.max() >= math.prod(shape)):
+    with beside(where):
+        outside = where.size and (where.min() < 0 or where.max() >= math.prod(shape))
+    if outside:
         raise RuntimeError(
             f"Found an invalid max index: {int(where.max())} (output volumes are of size {'x'.join(map(str, shape))}"
         )

@@ -176,7 +176,9 @@ def randint(
     values = draw_for(
         generator, target, lambda rng: rng.integers(low, high, sizes((size,)), dtype=np.int64)
     )
-    return finish(_at(as_array(values).astype(d), target), requires_grad, out)
+    with beside(values):
+        values = as_array(values).astype(d)
+    return finish(_at(values, target), requires_grad, out)
 
 
 @function("randint_like")

@@ -38,8 +38,8 @@ def _make(name: str, M: int, formula: Callable[..., Any], options: dict[str, Any
     if kind not in (dtypes.float32, dtypes.float64):
         raise ValueError(f"{name} expects float32 or float64 dtypes, got: {kind}")
     xp, np_type, _ = place(kind, device)
-    values = formula(xp, operator.index(M))
-    return finish(values.astype(np_type), requires_grad)
+    values = xp.call(lambda: formula(xp, operator.index(M)).astype(np_type))
+    return finish(values, requires_grad)
 
 
 def _intervals(M: int, sym: bool) -> int:

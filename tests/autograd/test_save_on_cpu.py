@@ -45,6 +45,7 @@ def expected():
     return [g.numpy() for g in gradients(*inputs("cpu"))]
 
 
+@pytest.mark.first_device
 # rows: GRAPH-20 GRAPH-22 GRAPH-23
 def test_saved_tensors_lie_in_pinned_memory(cuda):
     assert issubclass(save_on_cpu, saved_tensors_hooks)
@@ -141,6 +142,7 @@ def test_no_wait_can_be_left_out(line, mutant, lazy_cuda, monkeypatch):
     pytest.fail(f"nothing fails without {line!r}")
 
 
+@pytest.mark.first_device
 # rows: GRAPH-22
 def test_backward_fetches_ahead_on_a_stream_of_its_own(cuda):
     hooks = save_on_cpu(pin_memory=True)

@@ -125,7 +125,9 @@ def on_device() -> bool:
 
 def default_state() -> list:
     """The state of the generator that new tensors draw from."""
-    return (gradlib.cuda if on_device() else gradlib_random).get_rng_state().tolist()
+    if on_device():
+        return gradlib.cuda.get_rng_state(gradlib.get_default_device()).tolist()
+    return gradlib_random.get_rng_state().tolist()
 
 
 def test_generator_argument_is_used_instead_of_the_default():
@@ -140,7 +142,8 @@ def test_fork_rng_leaves_no_trace():
     gradlib_random.manual_seed(1)
     expected = gradlib.rand(3).tolist()
     gradlib_random.manual_seed(1)
-    with gradlib_random.fork_rng(devices=[0] if on_device() else None):
+    chosen = [gradlib.get_default_device().index or 0] if on_device() else None
+    with gradlib_random.fork_rng(devices=chosen):
         gradlib.rand(10)
         gradlib_random.manual_seed(2)
     assert gradlib.rand(3).tolist() == expected
@@ -152,7 +155,8 @@ def test_fork_rng_leaves_no_trace():
 
 def test_fork_rng_puts_the_state_back_after_an_error():
     state = default_state()
-    forked = gradlib_random.fork_rng(devices=[0] if on_device() else None)
+    chosen = [gradlib.get_default_device().index or 0] if on_device() else None
+    forked = gradlib_random.fork_rng(devices=chosen)
     forked.__enter__()
     gradlib.rand(1)
     error = ZeroDivisionError()

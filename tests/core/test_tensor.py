@@ -317,6 +317,7 @@ def test_the_graph_is_built_anew_each_time():
         assert x.grad.item() == 3 ** (depth - twos) * (1 + twos) * 2.0**twos
 
 
+@pytest.mark.first_device
 def test_the_printed_form_tells_the_autograd_state():
     # rows: TENSOR-32
     x = torch.ones(2, requires_grad=True)

@@ -24,8 +24,15 @@ def refuse_capture(what: str) -> None:
         raise RuntimeError(f"{what} was called while a stream is captured")
 
 
+def refuse_dtype(dtype: Any) -> None:
+    """Thrust was compiled for the types that NumPy itself has: not for bfloat16."""
+    if np.dtype(dtype).kind == "V":
+        raise NotImplementedError(f"Sorting arrays with dtype '{np.dtype(dtype)}' is not supported")
+
+
 def sort(dtype: Any, data: int, keys: int, shape: Any) -> None:
     """Sort the last dimension, nan last; `keys` is room that Thrust needs for the numbers of rows."""
+    refuse_dtype(dtype)
     refuse_capture("thrust.sort")
     array = memory(data, tuple(shape), dtype)
     array.sort(axis=-1, kind="stable")
@@ -33,6 +40,7 @@ def sort(dtype: Any, data: int, keys: int, shape: Any) -> None:
 
 def argsort(dtype: Any, places: int, data: int, keys: int, shape: Any) -> None:
     """Sort the last dimension and write where each element was."""
+    refuse_dtype(dtype)
     refuse_capture("thrust.argsort")
     array, order = memory(data, tuple(shape), dtype), memory(places, tuple(shape), np.int64)
     order[...] = np.argsort(array, axis=-1, kind="stable")
@@ -41,6 +49,7 @@ def argsort(dtype: Any, places: int, data: int, keys: int, shape: Any) -> None:
 
 def lexsort(dtype: Any, places: int, keys: int, k: int, n: int) -> None:
     """The order of n columns by k rows of keys, the last one first."""
+    refuse_dtype(dtype)
     refuse_capture("thrust.lexsort")
     memory(places, (n,), np.int64)[...] = np.lexsort(memory(keys, (k, n), dtype))
 

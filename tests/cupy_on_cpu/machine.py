@@ -9,8 +9,8 @@ of each of its functions, in memory; those that `runtime.cpp` does not have answ
 cuBLAS and the other libraries are shared objects made here, loaded before CuPy looks for them. What CuPy would give to
 NVRTC is given to g++, with `tests/kernels/cuda_on_cpu.h` in place of the language's own parts.
 
-So everything of CuPy runs as it does on a GPU, with two exceptions: sorting by Thrust and transforms by cuFFT, which are
-done by NumPy on the same memory (`libraries.py`).
+So everything of CuPy runs as it does on a GPU, but for sorting by Thrust and transforms by cuFFT: NumPy does those on
+the same memory (`libraries.py`).
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import gradlib
 from gradlib import nn
 
 MODULES = [
-    found.name
+    pytest.param(found.name, marks=[pytest.mark.first_device] * found.name.endswith("parallel"))
     for package in (gradlib.nn, gradlib.optim)
     for found in pkgutil.walk_packages(package.__path__, package.__name__ + ".")
     if not found.name.endswith("functional")

@@ -32,6 +32,7 @@ def tree():
     return net
 
 
+@pytest.mark.first_device
 def test_parameter_is_a_tensor_that_requires_grad():
     p = nn.Parameter(gradlib.ones(2))
     assert isinstance(p, gradlib.Tensor)

@@ -194,6 +194,7 @@ def test_init_functions_do_not_record():
     assert (p >= 5).all() and (p < 6).all()
 
 
+@pytest.mark.first_device
 def test_data_parallel():
     # rows: NN-12
     model = Net()

@@ -184,6 +184,7 @@ def test_functional_call_puts_everything_back():
         nn.utils.stateless.functional_call(layer, {"nothing": w}, gradlib.ones(1))
 
 
+@pytest.mark.first_device
 def test_data_parallel_without_devices_calls_the_module():
     net = nn.Linear(2, 2)
     x = gradlib.ones(4, 2)
@@ -192,6 +193,7 @@ def test_data_parallel_without_devices_calls_the_module():
     assert list(parallel.state_dict()) == ["module.weight", "module.bias"]
 
 
+@pytest.mark.first_device
 def test_data_parallel_in_two_threads():
     net = nn.Sequential(nn.Linear(2, 3), nn.Tanh()).double()
     here = gradlib.zeros(1).device

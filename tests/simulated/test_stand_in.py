@@ -44,8 +44,8 @@ def test_names_and_parameters_are_those_of_cupy(cuda):
         cuda.maximum.reduce(a)
     with pytest.raises(NotImplementedError, match=r"cupy_multiply.at"):
         cuda.multiply.at(a, 0, 2.0)
-    with pytest.raises(TypeError, match="scatter_add only supports"):
-        cuda.add.at(cuda.zeros(3, "i8"), cuda.zeros(1, "i8"), 1)
+    with pytest.raises(TypeError, match=r"add.at only supports"):
+        cuda.add.at(cuda.zeros(3, "i2"), cuda.zeros(1, "i8"), 1)
     with pytest.raises(ValueError, match="kind can only be None or 'stable'"):
         cuda.argsort(a, kind="quicksort")
     assert len(api.UFUNCS) > 80 and len(api.FUNCTIONS) > 250
@@ -98,7 +98,7 @@ def test_linear_algebra_raises_for_singular_matrices_when_told_to(cuda):
         cuda.linalg.inv(bad)
     with pytest.raises(TypeError):
         cuda.linalg.inv(cuda.ones((2, 2), "f2"))
-    with pytest.raises(RuntimeError, match="10317"):
+    with pytest.raises(TypeError, match="data type 'E' not understood"):  # cupy#10317
         cuda.matmul(cuda.ones((1, 2, 2), api.BFLOAT16), cuda.ones((1, 2, 2), api.BFLOAT16))
 
 

@@ -3,7 +3,7 @@
 ``pytest --device simulated tests_gpu`` runs what needs a CUDA device on the simulated one. ``pytest --device default
 tests/autograd`` runs tests that were written for the CPU with ``set_default_device("cuda")``; ``Tensor.numpy`` and
 ``from_numpy`` then copy between the host and the device. Tests marked ``host`` are about host memory, NumPy or the CPU
-itself; they are deselected.
+itself; they are deselected. ``--device other`` does the same with the second device, while the first one stays current.
 """
 
 from __future__ import annotations
@@ -43,12 +43,14 @@ def pytest_configure(config) -> None:
 
 
 def pytest_collection_modifyitems(config, items) -> None:
-    if config.getoption("--device") not in DEFAULTS:
+    device = config.getoption("--device")
+    if device not in DEFAULTS:
         return
-    host = [item for item in items if item.get_closest_marker("host")]
-    if host:
-        config.hook.pytest_deselected(items=host)
-        items[:] = [item for item in items if not item.get_closest_marker("host")]
+    markers = ("host",) if device == "default" else ("host", "first_device")
+    dropped = {item for item in items if any(item.get_closest_marker(m) for m in markers)}
+    if dropped:
+        config.hook.pytest_deselected(items=[item for item in items if item in dropped])
+        items[:] = [item for item in items if item not in dropped]
 
 
 @pytest.fixture(autouse=True)

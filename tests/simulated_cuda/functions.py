@@ -20,6 +20,7 @@ from .ufunc import UFUNCS, scatter, ufunc, wide
 WAITING = """flatnonzero argwhere unique_all unique_counts unique_inverse unique_values tril_indices triu_indices
     tril_indices_from triu_indices_from extract compress delete trim_zeros intersect1d setdiff1d setxor1d union1d
     histogram histogram2d histogramdd ravel_multi_index mask_indices choose roots""".split()
+SORTING = "isin lexsort median nanmedian partition percentile quantile".split()
 VIEWS = """ravel transpose swapaxes moveaxis rollaxis expand_dims squeeze diagonal flip fliplr flipud rot90
     matrix_transpose permute_dims""".split()
 MANY_VIEWS = "split array_split hsplit vsplit dsplit broadcast_arrays".split()
@@ -55,6 +56,8 @@ def like_numpy(name: str, runner=compute, numpy_fn: Any = None):
         bind(name, args, kwargs)
         refuse_host(args)
         refuse_host(kwargs.values())
+        for a in arrays_in(args) if name in SORTING else ():
+            m.sortable(a.dtype)
         out = kwargs.pop("out", None)
         extra = {"out": out} if out is not None else {}
         return runner(fn, args, kwargs, label=name, **extra)
@@ -141,9 +144,8 @@ def through_method(name: str, method: str | None = None):
 # -- written out ---------------------------------------------------------------------------------------------------
 
 _WHERE = ufunc(
-    "where", "cupy_where", [f"?{c}{c}->{c}" for c in "?bBhHiIlLqQeEf"] + ["?hd->d", "?Hd->d"]
-    + [f"?{c}{c}->{c}" for c in "dFD"],
-)  # fmt: skip
+    "where", "cupy_where", [f"?{c}{c}->{c}" for c in "?bBhHiIlLqQefdFD"]
+)
 
 
 def where(condition, x=None, y=None):
@@ -177,6 +179,28 @@ def bincount(x, weights=None, minlength=None):
     if weights is not None and x.shape != weights.shape:
         raise ValueError("The weights and list don't have the same length.")
     return blocking(lambda a, w: np.bincount(a, w, minlength or 0), (x, weights), label="bincount")
+
+
+def tril(m, k=0):
+    """By `where`, and so in the types of its loops."""
+    return _triangle(np.tril, m, k)
+
+
+def triu(m, k=0):
+    return _triangle(np.triu, m, k)
+
+
+def _triangle(fn, a, k):
+    kind = _WHERE.loop((np.bool_(), a, a.dtype.type(0)), None)[1][0]
+    return compute(lambda h: fn(h, k).astype(kind), (a,), label=fn.__name__)
+
+
+def nanmean(a, axis=None, dtype=None, out=None, keepdims=False):
+    if a.dtype == api.BFLOAT16:
+        raise RuntimeError("cupy_nanmean does not compile for bfloat16")
+    return compute(
+        np.nanmean, (a,), {"axis": axis, "dtype": dtype, "keepdims": keepdims}, out=out
+    )
 
 
 def reshape(a, newshape, order="C", *, copy=None):
@@ -354,7 +378,7 @@ def matmul(
     if a.ndim == 0 or b.ndim == 0:
         raise ValueError("matmul: Input operand does not have enough dimensions")
     if (a.ndim > 2 or b.ndim > 2) and np.result_type(a.dtype, b.dtype) == api.BFLOAT16:
-        raise RuntimeError("batched matmul of bfloat16 does not compile (cupy#10317)")
+        raise TypeError("data type 'E' not understood")  # cupy#10317
     return _product(np.matmul, (a, b), "matmul", rest[0] if rest else out)
 
 

@@ -31,12 +31,13 @@ def errstate(*, linalg: str = "ignore") -> Iterator[None]:
         _config.linalg = before
 
 
-def _check(*arrays: Any, square: bool = False) -> None:
+def _check(*arrays: Any, square: bool = False, half: bool = False) -> None:
+    """half: whether float16 is taken; bfloat16 is, and computed in float64, like every type that CuPy does not know."""
     for a in arrays:
         if not isinstance(a, ndarray):
             raise np.linalg.LinAlgError("cupy.linalg only supports cupy.ndarray")
-        if a.dtype == np.float16 or a.dtype == api.BFLOAT16:
-            raise TypeError(f"array type {a.dtype} is unsupported in linalg")
+        if a.dtype == np.float16 and not half:
+            raise TypeError("float16 is unsupported in linalg")
         if a.ndim < 2:
             raise np.linalg.LinAlgError(
                 f"{a.ndim}-dimensional array given. Array must be at least two-dimensional"
@@ -85,15 +86,30 @@ def _each(fn, info: list, arrays: tuple):
         return type(first)(*outs) if hasattr(first, "_fields") else tuple(outs) if many else outs[0]
 
 
+def _kinds(name: str, result: Any, given: np.dtype) -> Any:
+    """The result of NumPy's function of that name in the types of CuPy."""
+    if isinstance(result, tuple):
+        made = [_kinds(name, r, given) for r in result]
+        return type(result)(*made) if hasattr(result, "_fields") else tuple(made)
+    if name in ("eig", "eigvals"):
+        return result.astype(np.result_type(result, np.complex64))
+    return result.astype(given) if given == np.float16 else result
+
+
 def _solver(name: str, n_arrays: int = 1, square: bool = True):
-    fn = getattr(np.linalg, name)
+    numpy_fn, half = getattr(np.linalg, name), name in ("eigh", "eigvalsh")
+
+    def fn(a, *rest, **kwargs):
+        given = a.dtype
+        a = a.astype(np.float32) if given == np.float16 else a
+        return _kinds(name, numpy_fn(a, *rest, **kwargs), given)
 
     def call(*args, **kwargs):
         signature = api.FUNCTIONS["linalg." + name]
         assert signature is not None
         signature.bind(*args, **kwargs)
         arrays, rest = args[:n_arrays], args[n_arrays:]
-        _check(*arrays[:1], square=square)
+        _check(*arrays[:1], square=square, half=half)
         refuse_library("cusolver")
 
         def run(info, *hosts):
@@ -143,13 +159,20 @@ def lstsq(a, b, rcond=None):
 def norm(x, ord=None, axis=None, keepdims=False):
     if not isinstance(x, ndarray):
         raise np.linalg.LinAlgError("cupy.linalg only supports cupy.ndarray")
-    return compute(lambda h: np.asarray(np.linalg.norm(h, ord, axis, keepdims)), (x,), label="norm")
+    kind = np.float64 if x.dtype == api.BFLOAT16 else x.dtype
+    return compute(
+        lambda h: np.asarray(np.linalg.norm(h.astype(kind), ord, axis, keepdims)),
+        (x,),
+        label="norm",
+    )
 
 
 def matrix_power(M, n):
-    _check(M, square=True)
+    _check(M, square=True, half=True)
     refuse_library("cublas")
-    return compute(lambda h: np.linalg.matrix_power(h, n), (M,), label="matrix_power")
+    return compute(
+        lambda h: np.linalg.matrix_power(h, n).astype(h.dtype), (M,), label="matrix_power"
+    )
 
 
 def cross(x1, x2, /, *, axis=-1):

@@ -204,6 +204,8 @@ def conj(self):
 def clip(self, min=None, max=None, out=None):
     if min is None and max is None:
         raise ValueError("array_clip: must set either max or min")
+    if (min is None or max is None) and self.dtype.kind not in "fiu":
+        raise TypeError(f"Unsupported type {type(None)}")
     if max is None:
         return UFUNCS["maximum"](self, min, out=out)
     if min is None:
@@ -261,7 +263,8 @@ def searchsorted(self, v, side="left", sorter=None):
 
 
 def round_(self, decimals=0, out=None):
-    return compute(lambda h: np.round(h, decimals), (self,), out=out, label="round")
+    kind = np.dtype(np.float32) if self.dtype.kind == "V" else self.dtype  # no loop for bfloat16
+    return compute(lambda h: np.round(h.astype(kind), decimals), (self,), out=out, label="round")
 
 
 def trace(self, offset=0, axis1=0, axis2=1, dtype=None, out=None):

@@ -100,6 +100,8 @@ def _scan(name: str):
 
     def method(self, axis=None, dtype=None, out=None):
         kind = _result_type(_check(self), dtype)
+        if kind.kind == "V":
+            raise RuntimeError(f"the kernels of cupy.{name} do not compile for bfloat16")
         inner = wide(kind)
 
         def run(h):
