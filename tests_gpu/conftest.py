@@ -44,6 +44,8 @@ def pytest_collection_modifyitems(config, items):
     elif is_on_cpu(config):
         slow = [i for i in mine if i.get_closest_marker("slow")]
         dropped = {i for k, i in enumerate(slow) if k % EVERY}
+        ops = [i for i in mine if i.path.name == "test_ops.py" and i not in dropped]
+        dropped |= {i for k, i in enumerate(ops) if k % config.getoption("--sample")}
         if is_simulated(config):
             dropped |= {i for i in mine if i.function.__module__.startswith("tests.simulated")}
         config.hook.pytest_deselected(items=[i for i in items if i in dropped])

@@ -45,6 +45,13 @@ def widened(function: Callable) -> Callable:
     return call
 
 
+def as_bits(function: Callable, array: Any, *args: Any) -> Any:
+    """A function that copies elements or leaves zeros, for an array of any dtype."""
+    if not is_bfloat16(array):
+        return function(array, *args)
+    return function(array.view(np.uint16), *args).view(array.dtype)
+
+
 def chosen(xp: Any, condition: Any, x: Any, y: Any) -> Any:
     """``where(condition, x, y)`` of bfloat16, by copying bits.
 
@@ -58,15 +65,12 @@ def chosen(xp: Any, condition: Any, x: Any, y: Any) -> Any:
 
 
 def bits(operand: Any, dtype: np.dtype) -> Any:
-    """An operand of `where` rounded to a dtype of two bytes, as integers; None if that dtype is too narrow for it."""
-    if isinstance(operand, (int, np.generic)):
-        operand = np.asarray(operand, dtype if isinstance(operand, int) else None)
-    elif isinstance(operand, (float, complex)):
+    """An operand of `where` in a dtype of two bytes, as integers; None if that dtype is too narrow for it."""
+    if isinstance(operand, int):
+        operand = dtype.type(operand)
+    elif not hasattr(operand, "dtype") or np.promote_types(operand.dtype, dtype) != dtype:
         return None
-    if np.promote_types(operand.dtype, dtype) != dtype:
-        return None
-    result = operand.astype(dtype, copy=False).view(np.uint16)
-    return result[()] if isinstance(result, np.ndarray) else result  # numbers are arguments of the kernel
+    return operand.astype(dtype, copy=False).view(np.uint16)
 
 
 class Linalg:

@@ -21,6 +21,7 @@ from ._gaps import (
     Linalg,
     Ufunc,
     add_at,
+    as_bits,
     chosen,
     is_bfloat16,
     rounded,
@@ -224,16 +225,12 @@ class CupyBackend:
         return self.xp.where(condition, x, y)
 
     def tril(self, array, k=0):
-        """NumPy's tril; half types as they lie in memory."""
-        return self.xp.tril(array.view("u2"), k).view(array.dtype) if is_bfloat16(array) else (
-            self.xp.tril(array, k)
-        )  # fmt: skip
+        """NumPy's tril."""
+        return as_bits(self.xp.tril, array, k)
 
     def triu(self, array, k=0):
         """NumPy's triu."""
-        return self.xp.triu(array.view("u2"), k).view(array.dtype) if is_bfloat16(array) else (
-            self.xp.triu(array, k)
-        )  # fmt: skip
+        return as_bits(self.xp.triu, array, k)
 
     def clip(self, array, low=None, high=None, out=None):
         """NumPy's clip, which lets `low` and `high` be None."""

@@ -17,7 +17,15 @@ from . import (  # noqa: F401
     linalg_lu,
 )
 from .expose import PUBLIC, need_tensor, write_out
-from .linalg_base import c_name, check_matrix, check_square, exact_out, eye_like, linalg
+from .linalg_base import (
+    c_name,
+    check_matrix,
+    check_square,
+    exact_out,
+    eye_like,
+    full_precision,
+    linalg,
+)
 from .linalg_decompose import svdvals
 from .linalg_solve import inv, inv_ex, solve
 from .norm import vector_norm
@@ -161,7 +169,7 @@ def cond(A, p=None, *, out=None):
         return write_out(out, large / small if p != -2 else small / large)
     if p not in ("fro", "nuc", 1, -1, math.inf, -math.inf):
         raise RuntimeError(f"linalg.cond got an invalid norm type: {p}")
-    check_square(f"linalg.cond(ord={p})", A)
+    check_square(f"linalg.cond(ord={p})", A, half=True)
     if not A.numel():
         return write_out(out, A.abs().sum((-2, -1)))
     inverse, info = inv_ex(A)
@@ -252,7 +260,8 @@ def _frechet(F, A, E):
 
 
 matrix_exp_op = declare(
-    "linalg_matrix_exp", _matrix_exp, complex=True, node="LinalgMatrixExpBackward0",
+    "linalg_matrix_exp", full_precision("linalg_matrix_exp", _matrix_exp), complex=True,
+    node="LinalgMatrixExpBackward0",
     self=lambda F, g, self: _frechet(F, F.mH(self), g), jvp=lambda F, self, self_t: _frechet(F, self, self_t),
     samples=lambda t: [(t(3, 3),), (t(2, 2, 2),), (t(0, 0),)],
 )  # fmt: skip
@@ -352,9 +361,10 @@ def diagonal(A, *, offset=0, dim1=-2, dim2=-1):
 @linalg("vander")
 def vander(x, N=None):
     """Rows of powers 0, 1, ..., N - 1 of the elements of x."""
-    if x.dtype is dtypes.bool_:
+    if x.dtype in (dtypes.bool_, dtypes.float16, dtypes.bfloat16):
         raise RuntimeError(
-            "linalg.vander supports floating point, complex, and integer tensors, but got Bool"
+            "linalg.vander supports floating point, complex, and integer tensors, but got "
+            f"{x.dtype.tensor_type.removesuffix('Tensor')}"
         )
     x = x.reshape((1,)) if not x.ndim else x
     n = x.shape[-1] if N is None else N

@@ -15,6 +15,7 @@ from ..core.formulas import formula_function
 from ..core.modes import AUTOCAST, state
 from ..core.op import declare
 from ..core.tensor import Tensor
+from ._blocks import is_half, kind_name
 from .expose import PUBLIC, method, need_tensor, write_out
 from .matmul import c_name
 
@@ -71,7 +72,7 @@ def full_precision(kernel: str, forward: Callable) -> Callable:
 
     @functools.wraps(forward)
     def run(xp, first, *args, **attrs):
-        if first.dtype.itemsize == 2 and first.dtype in dtypes.DIFFERENTIABLE:
+        if is_half(first):
             raise NotImplementedError(f"\"{kernel}\" not implemented for '{kind_name(first)}'")
         return forward(xp, first, *args, **attrs)
 
@@ -89,7 +90,7 @@ def check_kernel(kernel: str, A: Tensor) -> None:
 # -- checks ------------------------------------------------------------------------------------------------------
 
 
-def is_half(A: Tensor) -> bool:
+def computes_in_half(A: Tensor) -> bool:
     """Whether A has a half type in which an operation is to compute: autocast gives some of them float32."""
     return A.dtype in (dtypes.float16, dtypes.bfloat16) and not state.bits & AUTOCAST
 
@@ -103,7 +104,7 @@ def check_matrix(name: str, A: Tensor, argument: str = "A", half: bool = False) 
         raise need_tensor(function_name(name), A, argument)
     if A._array.ndim < 2:
         raise RuntimeError(f"{name}: The input tensor {argument} must have at least 2 dimensions.")
-    if not half and is_half(A):
+    if not half and computes_in_half(A):
         raise RuntimeError(
             f"{name}: Low precision dtypes not supported. Got {A.dtype.tensor_type.removesuffix('Tensor')}"
         )

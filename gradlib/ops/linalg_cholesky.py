@@ -15,6 +15,7 @@ from .linalg_base import (
     check_system,
     exact_out,
     flat_batch,
+    full_precision,
     linalg,
     renamed,
 )
@@ -70,7 +71,7 @@ def _cholesky_jvp(F, self_t, result):
 
 
 cholesky_op = declare(
-    "linalg_cholesky", _cholesky, complex=True, self=_cholesky_self, jvp=_cholesky_jvp,
+    "linalg_cholesky", full_precision("cholesky_cpu", _cholesky), complex=True, self=_cholesky_self, jvp=_cholesky_jvp,
     node="LinalgCholeskyExBackward0",
     # one triangle is read but both get a gradient, which a difference quotient of larger samples would not see
     samples=lambda t: [] if t.dtype.is_complex else [(t(1, 1, low=0.5),), (t(2, 1, 1, low=0.5),)],
@@ -83,7 +84,7 @@ def cholesky(A, *, upper=False, out=None):
 
     Only the lower triangle of A is read; the gradient is Hermitian. Raises LinAlgError if A is not positive-definite.
     """
-    check_square("linalg.cholesky", A, kernel="cholesky_cpu")
+    check_square("linalg.cholesky", A, half=True)
     L = cholesky_op.call(A)
     return exact_out(out, L.mH if upper else L)
 
@@ -103,7 +104,7 @@ def cholesky_ex(A, *, upper=False, check_errors=False, out=None):
 @function("cholesky", method=True)
 def _cholesky_function(input, upper=False, *, out=None):
     """See ``linalg.cholesky``."""
-    check_square("cholesky", input, kernel="cholesky_cpu")
+    check_square("cholesky", input, half=True)
     with renamed("linalg.cholesky", "cholesky"):
         return cholesky(input, upper=upper, out=out)
 
@@ -141,8 +142,13 @@ def _cholesky_solve_jvp(F, input2, self_t, input2_t, result, upper):
     return F.cholesky_solve(right, input2, upper)
 
 
+def _cholesky_inverse(xp, self, *, upper):
+    return _cholesky_solve(xp, xp.eye(self.shape[-1], dtype=self.dtype), self, upper=upper)
+
+
 cholesky_solve_op = declare(
-    "cholesky_solve", _cholesky_solve, promote="none", complex=True, jvp=_cholesky_solve_jvp,
+    "cholesky_solve", full_precision("cholesky_solve_cpu", _cholesky_solve), promote="none", complex=True,
+    jvp=_cholesky_solve_jvp,
     self=lambda F, g, input2, upper: F.cholesky_solve(g, input2, upper),
     input2=lambda F, g, input2, result, upper: _factor_gradient(
         F, F.matmul(F.cholesky_solve(g, input2, upper), F.mH(result)), input2, upper
@@ -150,9 +156,7 @@ cholesky_solve_op = declare(
     samples=lambda t: [(t(1, 2), t(1, 1, low=1.0), False), (t(2, 1, 2), t(2, 1, 1, low=1.0), True)],
 )  # fmt: skip
 cholesky_inverse_op = declare(
-    "cholesky_inverse",
-    lambda xp, self, *, upper: _cholesky_solve(xp, xp.eye(self.shape[-1], dtype=self.dtype), self, upper=upper),
-    complex=True,
+    "cholesky_inverse", full_precision("cholesky_inverse_out_cpu", _cholesky_inverse), complex=True,
     self=lambda F, g, self, result, upper: _factor_gradient(F, F.matmul(result, F.matmul(g, result)), self, upper),
     jvp=lambda F, self, self_t, result, upper: -F.matmul(
         result, F.matmul(_factor_tangent(F, self, self_t, upper), result)

@@ -16,6 +16,7 @@ from .linalg_base import (
     check_matrix,
     check_square,
     exact_out,
+    full_precision,
     linalg,
     safe_out,
 )
@@ -75,7 +76,7 @@ def _qr_self(F, gs, self, result0, result1, mode):
 
 
 qr_op = declare(
-    "linalg_qr", _qr, n_out=2, complex=True, self=_qr_self,
+    "linalg_qr", full_precision("geqrf_cpu", _qr), n_out=2, complex=True, self=_qr_self,
     samples=lambda t: [(t(4, 3), "reduced"), (t(3, 4), "reduced"), (t(2, 3, 3), "complete")],
 )  # fmt: skip
 
@@ -86,7 +87,7 @@ def qr(A, mode="reduced", *, out=None):
 
     mode: "reduced", "complete" (square Q; no derivative for tall A) or "r" (Q is empty).
     """
-    check_matrix("linalg.qr", A, kernel="geqrf_cpu")
+    check_matrix("linalg.qr", A, half=True)
     if mode not in ("reduced", "complete", "r"):
         raise RuntimeError(
             f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'"
@@ -161,13 +162,13 @@ def _eigh_self(F, gs, result0, result1):
 # Samples: eigh reads one triangle but both get a gradient, and eigenvectors of eig (and of complex matrices) have a
 # free phase, so a difference quotient cannot check larger ones; the tests do, through functions without that freedom.
 eigh_op = declare(
-    "linalg_eigh", _eigh, n_out=2, complex=True, self=_eigh_self, jvp=_eigh_jvp,
+    "linalg_eigh", full_precision("linalg_eigh_cpu", _eigh), n_out=2, complex=True, self=_eigh_self, jvp=_eigh_jvp,
     samples=lambda t: [] if t.dtype.is_complex else [(t(1, 1), "L"), (t(2, 1, 1), "U")],
 )  # fmt: skip
 
 
 def _checked_eigh(A, UPLO):
-    check_square("linalg.eigh", A)
+    check_square("linalg.eigh", A, half=True)
     if UPLO.upper() not in ("L", "U"):
         raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
     return eigh_op.call(A, UPLO.upper())
@@ -219,7 +220,7 @@ def _eig_self(F, gs, self, result0, result1):
 
 
 eig_op = declare(
-    "linalg_eig", _eig, n_out=2, complex=True, self=_eig_self,
+    "linalg_eig", full_precision("linalg_eig_out_cpu", _eig), n_out=2, complex=True, self=_eig_self,
     samples=lambda t: [] if t.dtype.is_complex else [(t(1, 1),), (t(2, 1, 1),)],
 )  # fmt: skip
 
@@ -227,14 +228,14 @@ eig_op = declare(
 @linalg("eig")
 def eig(A, *, out=None):
     """(eigenvalues, eigenvectors as columns of norm 1) of square matrices, complex, in no order."""
-    check_square("linalg.eig", A)
+    check_square("linalg.eig", A, half=True)
     return write_out(out, return_types.linalg_eig(*eig_op.call(A)))
 
 
 @linalg("eigvals")
 def eigvals(A, *, out=None):
     """The eigenvalues of square matrices, complex, in no order."""
-    check_square("linalg.eig", A)
+    check_square("linalg.eig", A, half=True)
     return safe_out("torch.linalg.eigvals", out, eig_op.call(A)[0], "eigenvalues")
 
 
@@ -304,13 +305,13 @@ def svd_gradient(F, gU, gS, gVh, U, S, Vh):
 
 
 svd_op = declare(
-    "linalg_svd", _svd, n_out=3, complex=True, self=_svd_self,
+    "linalg_svd", full_precision("linalg_svd_cpu", _svd), n_out=3, complex=True, self=_svd_self,
     samples=lambda t: [] if t.dtype.is_complex else [(t(3, 2), False), (t(2, 2, 3), False), (t(2, 2), True)],
 )  # fmt: skip
 
 
-def _check_svd(name: str, A, driver) -> None:
-    check_matrix(name, A, kernel="linalg_svd_cpu")
+def _check_svd(A, driver) -> None:
+    check_matrix("linalg.svd", A, half=True)
     if driver is not None and not A.is_cuda:
         raise RuntimeError(
             "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend."
@@ -323,14 +324,14 @@ def svd(A, full_matrices=True, *, driver=None, out=None):
 
     The gradient through U and Vh is finite only if the singular values differ from each other (and from 0).
     """
-    _check_svd("linalg.svd", A, driver)
+    _check_svd(A, driver)
     return exact_out(out, return_types.linalg_svd(*svd_op.call(A, bool(full_matrices))))
 
 
 @linalg("svdvals")
 def svdvals(A, *, driver=None, out=None):
     """The singular values, descending; differentiable also where they coincide."""
-    _check_svd("linalg.svdvals", A, driver)
+    _check_svd(A, driver)
     return exact_out(out, svd_op.call(A, False)[1])
 
 

@@ -6,7 +6,7 @@ from .. import return_types
 from ..core.op import declare
 from ..core.tensor import Tensor
 from .expose import function, write_out
-from .linalg_base import check_kernel, eye_like, linalg, without_derivative
+from .linalg_base import check_kernel, eye_like, full_precision, linalg, without_derivative
 
 # -- Householder reflections -------------------------------------------------------------------------------------
 
@@ -118,7 +118,7 @@ def _geqrf(xp, self):
 
 
 geqrf_op = declare(
-    "geqrf", _geqrf, n_out=2, nondifferentiable="not in PyTorch either: use linalg.qr",
+    "geqrf", full_precision("geqrf_cpu", _geqrf), n_out=2, nondifferentiable="not in PyTorch either: use linalg.qr",
     samples=lambda t: [(t(4, 3),), (t(3, 3),)],
 )  # fmt: skip
 

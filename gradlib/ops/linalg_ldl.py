@@ -18,6 +18,7 @@ from .linalg_base import (
     check_square,
     check_system,
     flat_batch,
+    full_precision,
     linalg,
     without_derivative,
 )
@@ -110,13 +111,14 @@ def _ldl_factor(xp, self, *, hermitian):
 
 
 ldl_factor_op = declare(
-    "linalg_ldl_factor", _ldl_factor, n_out=3, nondifferentiable="not in PyTorch either",
+    "linalg_ldl_factor", full_precision("ldl_factor_kernel_cpu", _ldl_factor), n_out=3,
+    nondifferentiable="not in PyTorch either",
     samples=lambda t: [(t(3, 3), False), (t(2, 4, 4), True), (t(0, 0), False)],
 )  # fmt: skip
 
 
 def _factored(name: str, A: Tensor, hermitian: bool):
-    check_square(name, A)
+    check_square(name, A, half=True)
     LD, pivots, info = ldl_factor_op.call(A.detach(), bool(hermitian))
     return without_derivative("linalg_ldl_factor_ex", LD, A), pivots, info
 
@@ -193,7 +195,8 @@ def _ldl_solve(xp, LD, pivots, B, *, hermitian):
 
 
 ldl_solve_op = declare(
-    "linalg_ldl_solve", _ldl_solve, promote="free", nondifferentiable="not in PyTorch either",
+    "linalg_ldl_solve", full_precision("ldl_solve_kernel_cpu", _ldl_solve), promote="free",
+    nondifferentiable="not in PyTorch either",
     samples=lambda t: [(t(2, 2, low=1.0), t(2, low=2, high=2, dtype=dtypes.int32), t(2, 3), False)],
 )  # fmt: skip
 
@@ -202,7 +205,7 @@ ldl_solve_op = declare(
 def ldl_solve(LD, pivots, B, *, hermitian=False, out=None):
     """X with ``A @ X = B``, A given by ``ldl_factor``: (..., n, n), (..., n) and (..., n, k), batches broadcast."""
     name = "torch.linalg.ldl_solve"
-    check_square(name, LD, "LD")
+    check_square(name, LD, "LD", half=True)
     if B.ndim < 2:
         raise IndexError(f"{name}: B must have at least 2 dimensions, but it has {B.ndim}")
     check_system(LD, B, name)

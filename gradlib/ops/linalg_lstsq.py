@@ -8,7 +8,14 @@ from ..core.errors import broadcast, size
 from ..core.op import declare
 from ..core.tensor import Tensor
 from .expose import PUBLIC, write_out
-from .linalg_base import check_matrix, check_square, linalg, safe_out
+from .linalg_base import (
+    check_matrix,
+    check_square,
+    computes_in_half,
+    full_precision,
+    linalg,
+    safe_out,
+)
 from .linalg_decompose import eigvalsh, svdvals
 from .linalg_solve import is_vector
 
@@ -48,7 +55,7 @@ def _pinv_self(F, g, self, result):
 
 
 pinv_op = declare(
-    "linalg_pinv", _pinv, complex=True, self=_pinv_self, node="LinalgPinvBackward0",
+    "linalg_pinv", full_precision("linalg_svd_cpu", _pinv), complex=True, self=_pinv_self, node="LinalgPinvBackward0",
     samples=lambda t: [(t(4, 3), 1e-10, 0.0, False), (t(2, 3, 4), 1e-10, 0.0, False)],
 )  # fmt: skip
 
@@ -83,12 +90,11 @@ def _check_tolerance(name: str, argument: str, tolerance) -> None:
 @linalg("pinv", also="pinverse", methods="pinverse")
 def pinv(A, rcond=None, *, atol=None, rtol=None, hermitian=False, out=None):
     """The Moore-Penrose pseudo-inverse; singular values up to max(atol, rtol * largest) count as 0."""
-    if A.ndim < 2 or A.dtype.category < dtypes.FLOATING:
+    if A.ndim < 2 or A.dtype.category < dtypes.FLOATING or computes_in_half(A):
         raise RuntimeError(
             f"linalg.pinv({A.dtype.tensor_type.removesuffix('Tensor')}{{{size(A._array.shape)}}}): expected a tensor "
             "with 2 or more dimensions of float, double, cfloat or cdouble types"
         )
-    check_matrix("linalg.pinv", A, kernel="linalg_svd_cpu")
     if hermitian:
         check_square("linalg.eigh", A)
     _check_tolerance("torch.linalg.pinv", "atol", atol)
@@ -99,6 +105,11 @@ def pinv(A, rcond=None, *, atol=None, rtol=None, hermitian=False, out=None):
 
 
 _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
+
+
+def _check_known(A: Tensor) -> None:
+    if A._array.dtype not in dtypes.DIFFERENTIABLE or computes_in_half(A):
+        raise RuntimeError("This function doesn't handle types other than float and double")
 
 
 def _check_lstsq(A: Tensor, B: Tensor, driver) -> bool:
@@ -114,8 +125,7 @@ def _check_lstsq(A: Tensor, B: Tensor, driver) -> bool:
             f"{A.dtype.tensor_type.removesuffix('Tensor')} and other's dtype "
             f"{B.dtype.tensor_type.removesuffix('Tensor')}"
         )
-    if A._array.dtype not in dtypes.DIFFERENTIABLE or A._array.dtype.itemsize == 2:
-        raise RuntimeError("This function doesn't handle types other than float and double")
+    _check_known(A)
     if not 0 <= A.ndim - B.ndim <= 1:
         raise RuntimeError(
             f"{name}: input.dim() must be greater or equal to other.dim() and (input.dim() - other.dim()) <= 1"
@@ -184,7 +194,8 @@ def _count_above(S: Tensor, rtol, atol) -> Tensor:
 def matrix_rank(A, tol=None, *, atol=None, rtol=None, hermitian=False, out=None):
     """The number (int64) of singular values above max(atol, rtol * the largest)."""
     name = "torch.linalg.matrix_rank"
-    check_matrix(name, A, "input", kernel="linalg_svd_cpu")
+    check_matrix(name, A, "input", half=True)
+    _check_known(A)
     if hermitian:
         check_square("linalg.eigh", A)
     _check_tolerance(name, "atol", atol)

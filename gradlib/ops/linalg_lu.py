@@ -18,6 +18,7 @@ from .linalg_base import (
     exact_out,
     eye_like,
     flat_batch,
+    full_precision,
     linalg,
 )
 from .linalg_solve import solve_triangular, solve_triangular_op
@@ -159,8 +160,9 @@ permutation_matrix = declare(
     samples=lambda t: [(t(3, low=3, high=4, dtype=dtypes.int32), t(3, 3))],
 )  # fmt: skip
 lu_factor_op = declare(
-    "linalg_lu_factor", _lu_factor, n_out=2, complex=True, self=_lu_self, nondifferentiable=(1,),
-    node="LinalgLuFactorExBackward0", samples=lambda t: [(t(3, 3), True), (t(2, 4, 3), True), (t(3, 4), True)],
+    "linalg_lu_factor", full_precision("lu_cpu", _lu_factor), n_out=2, complex=True, self=_lu_self,
+    nondifferentiable=(1,), node="LinalgLuFactorExBackward0",
+    samples=lambda t: [(t(3, 3), True), (t(2, 4, 3), True), (t(3, 4), True)],
 )  # fmt: skip
 
 
@@ -256,8 +258,8 @@ def lu(A, *, pivot=True, out=None):
 
 
 def _check_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, left: bool) -> None:
-    check_square("torch.linalg.lu_solve", LU)
-    check_matrix("linalg.lu_solve", B, "B")
+    check_square("torch.linalg.lu_solve", LU, half=True)
+    check_matrix("linalg.lu_solve", B, "B", half=True)
     check_types("linalg.lu_solve", LU, B, "LU", "B")
     if pivots.dtype is not dtypes.int32:
         raise RuntimeError("linalg.lu_solve: pivots should be a Tensor of scalar type torch.int32")
@@ -278,6 +280,7 @@ def _check_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, left: bool) -> None:
 def lu_solve(LU, pivots, B, *, left=True, adjoint=False, out=None):
     """X with ``A @ X = B`` (``X @ A = B`` if not `left`, A^H if `adjoint`), A given by ``lu_factor``."""
     _check_lu_solve(LU, pivots, B, left)
+    check_kernel("linalg.lu_solve_cpu", LU)
     return exact_out(out, _lu_solve(LU, pivots, B, left, adjoint))
 
 

@@ -23,6 +23,7 @@ from .linalg_base import (
     exact_out,
     fill_diagonal,
     flat_batch,
+    full_precision,
     linalg,
     renamed,
 )
@@ -69,11 +70,11 @@ def _cofactor_self(F, g, self):
 
 
 cofactor_op = declare(
-    "cofactor", _cofactor, complex=True, self=_cofactor_self, node="LinalgDetBackward0",
+    "cofactor", full_precision("lu_cpu", _cofactor), complex=True, self=_cofactor_self, node="LinalgDetBackward0",
     samples=lambda t: [(t(3, 3),), (t(2, 2, 2),)],
 )  # fmt: skip
 det_op = declare(
-    "linalg_det", _det, complex=True, node="LinalgDetBackward0",
+    "linalg_det", full_precision("lu_cpu", _det), complex=True, node="LinalgDetBackward0",
     self=lambda F, g, self: F.unsqueeze(F.unsqueeze(g, g.ndim), g.ndim + 1) * F.cofactor(self).conjugate(),
     samples=lambda t: [(t(3, 3),), (t(2, 3, 3),), (t(1, 1),), (t(0, 3, 3),)],
 )  # fmt: skip
@@ -106,15 +107,15 @@ def inverse_or_nan(F, A):
 
 
 slogdet_op = declare(
-    "linalg_slogdet", _slogdet, n_out=2, complex=True, self=_slogdet_self, samples=lambda t: [(t(3, 3),),
-    (t(2, 3, 3),)],
+    "linalg_slogdet", full_precision("lu_cpu", _slogdet), n_out=2, complex=True, self=_slogdet_self,
+    samples=lambda t: [(t(3, 3),), (t(2, 3, 3),)],
 )  # fmt: skip
 
 
 @linalg("det", also="det", methods="det")
 def det(A, *, out=None):
     """The determinant of square matrices (..., n, n): (...). The gradient exists for singular matrices too."""
-    check_square("linalg.det", A)
+    check_square("linalg.det", A, half=True)
     return exact_out(out, det_op.call(A))
 
 
@@ -134,6 +135,7 @@ function("slogdet", method=True)(_slogdet_pair(return_types.slogdet))
 @function("logdet", method=True)
 def logdet(input):
     """The logarithm of the determinant: nan where it is negative, -inf where it is 0."""
+    check_square("logdet", input)
     sign, log = slogdet(input)
     if input.is_complex():
         return log + sign.log()
@@ -179,7 +181,7 @@ def _inv(xp, self):
 
 
 inv_op = declare(
-    "linalg_inv", _inv, complex=True, node="LinalgInvExBackward0",
+    "linalg_inv", full_precision("lu_cpu", _inv), complex=True, node="LinalgInvExBackward0",
     self=lambda F, g, result: -F.matmul(F.matmul(F.mH(result), g), F.mH(result)),
     jvp=lambda F, self_t, result: -F.matmul(F.matmul(result, self_t), result),
     samples=lambda t: [(t(3, 3),), (t(2, 3, 3),), (t(0, 0),)],
@@ -220,7 +222,7 @@ def with_info(fn, where, check_errors: bool, A: Tensor, *others: Tensor):
 @linalg("inv_ex")
 def inv_ex(A, *, check_errors=False, out=None):
     """(inverse, info): as ``inv``, but a singular matrix gives nan and the number of its zero pivot in info."""
-    check_square("linalg.inv_ex", A)
+    check_square("linalg.inv", A)
     with renamed("linalg.inv", "linalg.inv_ex"):
         found = with_info(inv, _pivot_or_zero, check_errors, A)
     return exact_out(out, return_types.linalg_inv_ex(*found))
@@ -259,7 +261,8 @@ def _solve_jvp(F, A, B, A_t, B_t, result):
 
 
 solve_op = declare(
-    "linalg_solve", _solve, promote="none", complex=True, node="LinalgSolveExBackward0", jvp=_solve_jvp,
+    "linalg_solve", full_precision("lu_cpu", _solve), promote="none", complex=True, jvp=_solve_jvp,
+    node="LinalgSolveExBackward0",
     A=lambda F, g, A, result, A_shape: F.times_h(-F.linalg_solve(F.mH(A), g), result, A_shape),
     B=lambda F, g, A, B_shape: F.sum_to_size(F.linalg_solve(F.mH(A), g), B_shape),
     samples=lambda t: [(t(3, 3), t(3, 2)), (t(2, 3, 3), t(3, 2)), (t(3, 3), t(2, 3, 2)), (t(0, 0), t(0, 2))],
@@ -277,10 +280,10 @@ def solve(A, B, *, left=True, out=None):
 
     A is (..., n, n); B is (..., n, k) or (..., k, n), or (n) or (*batch of A, n) for vectors. LinAlgError if singular.
     """
-    check_square("linalg.solve", A, kernel="lu_cpu")
+    check_square("linalg.solve", A, half=True)
     check_types("linalg.solve", A, B)
     if not B.ndim:
-        check_matrix("linalg.solve", B, "B")
+        check_matrix("linalg.solve", B, "B", half=True)
     vector = is_vector(A, B)
     rows = B.unsqueeze(-1) if vector else B
     n, m = A.shape[-1], rows.shape[-2 if left else -1]
@@ -362,7 +365,8 @@ def _triangular_self(F, g, self, result, self_shape, upper, unitriangular):
 
 
 solve_triangular_op = declare(
-    "linalg_solve_triangular", _solve_triangular, promote="none", complex=True, self=_triangular_self,
+    "linalg_solve_triangular", full_precision("triangular_solve_cpu", _solve_triangular), promote="none", complex=True,
+    self=_triangular_self,
     B=lambda F, g, self, B_shape, upper, unitriangular: F.sum_to_size(
         F.linalg_solve_triangular(F.mH(self), g, not upper, unitriangular), B_shape
     ),
@@ -424,8 +428,8 @@ def _triangular_solve_jvp(F, A, self_t, A_t, result0, upper, transpose, unitrian
 
 # a difference quotient of larger samples would see that one triangle of A is not read
 triangular_solve_op = declare(
-    "triangular_solve", _triangular_solve, n_out=2, promote="none", complex=True, vjp=_triangular_solve_vjp,
-    jvp=_triangular_solve_jvp,
+    "triangular_solve", full_precision("triangular_solve_cpu", _triangular_solve), n_out=2, promote="none",
+    complex=True, vjp=_triangular_solve_vjp, jvp=_triangular_solve_jvp,
     samples=lambda t: [(t(1, 2), t(1, 1, low=1.0), True, False, False), (t(2, 1, 2), t(2, 1, 1, low=1.0), False, True,
     False)],
 )  # fmt: skip

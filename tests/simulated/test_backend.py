@@ -149,7 +149,9 @@ def test_the_tests_for_a_gpu_pass_on_the_simulated_device():
     assert done.returncode == 0 and "skipped" not in done.stdout, done.stdout
 
 
-def test_numbers_that_come_again_are_kept_for_their_stream(xp):
+def test_numbers_that_come_again_are_kept_for_their_stream(xp, monkeypatch):
+    monkeypatch.setattr(xp, "numbers", {})
+    monkeypatch.setattr(xp, "seen", set())
     kind = np.dtype("f4")
     first, *again = [xp.number(2.5, kind) for _ in range(4)]
     assert again[0] is again[1] is again[2] and first is not again[0]

@@ -31,6 +31,13 @@ def pytest_addoption(parser) -> None:
             "default: and make it the default device of every test; "
             "other: make its second device the default one, while the first stays current",
         )
+        parser.addoption(
+            "--sample",
+            type=int,
+            default=1,
+            metavar="N",
+            help="run every Nth of the tests of single ops in tests_gpu",
+        )
 
 
 def pytest_configure(config) -> None:

@@ -143,9 +143,7 @@ def through_method(name: str, method: str | None = None):
 
 # -- written out ---------------------------------------------------------------------------------------------------
 
-_WHERE = ufunc(
-    "where", "cupy_where", [f"?{c}{c}->{c}" for c in "?bBhHiIlLqQefdFD"]
-)
+_WHERE = ufunc("where", "cupy_where", [f"?{c}{c}->{c}" for c in "?bBhHiIlLqQefdFD"])
 
 
 def where(condition, x=None, y=None):
@@ -198,9 +196,7 @@ def _triangle(fn, a, k):
 def nanmean(a, axis=None, dtype=None, out=None, keepdims=False):
     if a.dtype == api.BFLOAT16:
         raise RuntimeError("cupy_nanmean does not compile for bfloat16")
-    return compute(
-        np.nanmean, (a,), {"axis": axis, "dtype": dtype, "keepdims": keepdims}, out=out
-    )
+    return compute(np.nanmean, (a,), {"axis": axis, "dtype": dtype, "keepdims": keepdims}, out=out)
 
 
 def reshape(a, newshape, order="C", *, copy=None):
