@@ -62,6 +62,7 @@ def get_backend():
             raise RuntimeError(reason)
         _backend = CupyBackend()
         shared.cuda = Streams(_backend.xp.cuda)
+        shared.cuda.array = _backend.xp.ndarray
         from ..cuda import random
 
         random.register()

@@ -50,6 +50,7 @@ class Streams:
 
     def __init__(self, cuda: Any):
         self.cuda = cuda
+        self.array: Any = None  # the class of the library's arrays; set by the backend
         self._lanes: Any = weakref.WeakValueDictionary()  # (device, stream pointer) -> Lane
         self._retired: deque[tuple[Any, Any]] = deque()  # (values, event after their last use)
         self._sweep_at = SWEEP

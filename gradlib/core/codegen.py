@@ -142,7 +142,7 @@ def _names(op, made_class: type) -> dict:
 
     xp = formulas.numpy_backend()
     return {
-        "__name__": "gradlib.generated", "op": op, "general": dispatch.general,
+        "__name__": "gradlib.generated", "op": op, "general": dispatch.elsewhere,
         "state": state, "shared": shared, "ndarray": np.ndarray,
         "asarray": np.asarray, "new": object.__new__, "Tensor": Tensor, "node_class": made_class, "edge": edge,
         "unrecorded_edge": unrecorded_edge,
@@ -157,11 +157,67 @@ def _names(op, made_class: type) -> dict:
     }  # fmt: skip
 
 
-class _Writer:
-    """Writes the call of one op for one choice of which arguments are tensors and which are Python numbers."""
+def build_on_device(op):
+    """Write the code of `op` for arrays of a device that is current; what it leaves out goes the general way."""
+    with _building:
+        if op.on_device is None:
+            names = _device_names(op)
+            made = _call(op, names, device=True)
+            op.on_device_number_first = names.get("number_first")
+            op.on_device = made
+        return op.on_device
 
-    def __init__(self, op, numbers: tuple = ()):
-        self.op, self.numbers = op, numbers
+
+def forget_device_code() -> None:
+    """Another CUDA backend is in use from now on: code for devices is written anew."""
+    from .op import REGISTRY
+
+    for op in REGISTRY.values():
+        op.on_device = op.on_device_number_first = op.built_for_device = None
+
+
+def _device_names(op) -> dict:
+    from ..backends import backend_for
+    from . import dispatch
+
+    xp = backend_for("cuda")
+    return _names(op, op.device_node_class) | {
+        "general": dispatch.general, "ndarray": xp.xp.ndarray, "asarray": xp.asarray, "xp": xp,
+        "as_number": xp.number, "kernel": _device_kernel(op, xp), "lane": shared.cuda.current,
+        "current_device": xp.xp.cuda.runtime.getDevice,
+    }  # fmt: skip
+
+
+def _device_kernel(op, xp):
+    """The kernel of `op` on a device: a fused one first, where there is one."""
+    plain = getattr(xp.xp, op.ufunc) if op.ufunc else op.forward
+    fused = xp.forward_overlay(op) if xp.fuses else None
+    if fused is None:
+        return plain
+    if op.ufunc:
+
+        def kernel(*arrays):
+            raw = fused(xp, *arrays)
+            return plain(*arrays) if raw is NotImplemented else raw
+
+        return kernel
+
+    def kernel_with_namespace(xp, *arrays, **attrs):
+        raw = fused(xp, *arrays, **attrs)
+        return plain(xp, *arrays, **attrs) if raw is NotImplemented else raw
+
+    return kernel_with_namespace
+
+
+class _Writer:
+    """Writes the call of one op for one choice of which arguments are tensors and which are Python numbers.
+
+    device: for arrays of a device; they must lie on the current one, and nodes remember its current stream.
+    """
+
+    def __init__(self, op, numbers: tuple = (), device: bool = False):
+        self.op, self.numbers, self.device = op, numbers, device
+        self.place = [*_PLACE, "node_.stream = lane()"] if device else _PLACE
         self.tensors = [t for t in op.tensors if t not in numbers]
         self.required = [t for t in self.tensors if t not in op.optional]
         self.diff = [t for t in self.tensors if op.vjp is not None or t in op.formulas]
@@ -209,15 +265,24 @@ class _Writer:
             others = [t for t in others if t not in op.fixed]
             tests += [f"a_{t}.dtype is not a_{first}.dtype" for t in others]
             tests += [f"{t} is not None and a_{t}.dtype is not a_{first}.dtype" for t in given]
-        lines += [f"if {' or '.join(tests)}: {self.general}", *_mode(self.general)]
-        for t in self.numbers:  # takes part as a 0-dim array of the tensor's dtype
+        lines.append(f"if {' or '.join(tests)}: {self.general}")
+        if self.device:
+            away = [f"a_{t}.data.device_id != here_" for t in self.required]
+            away += [f"{t} is not None and a_{t}.data.device_id != here_" for t in given]
+            lines += ["here_ = current_device()", f"if {' or '.join(away)}: {self.general}"]
+        lines += _mode(self.general)
+        for t in self.numbers if self.device else ():
+            lines.append(f"a_{t} = as_number({t}, d_)")
+        for t in () if self.device else self.numbers:  # takes part as a 0-dim array of the tensor's dtype
             kept = f"(numbers4 if d_ is f4 else numbers8).get({t}) if {t} and (d_ is f4 or d_ is f8) else None"
             lines += [f"k_ = {kept}", f"{t} = as_number({t}, d_) if k_ is None else k_"]
         return lines
 
     def kernel(self) -> list[str]:
         op = self.op
-        arrays = ", ".join(f"a_{t}" if t in self.tensors else t for t in op.tensors)
+        arrays = ", ".join(
+            f"a_{t}" if t in self.tensors or self.device else t for t in op.tensors
+        )
         attrs = "".join(f", {a}={a}" for a in op.attrs)
         target = ("r_" if op.n_out == 1 else "rs_") + "".join(f", h_{h}" for h in op.hidden)
         if op.n_out != 1 and op.hidden:
@@ -241,7 +306,7 @@ class _Writer:
         test = " or ".join(self.requires(t) for t in self.diff) or "False"
         if op.integer_results:
             test = f"r_.dtype in differentiable and ({test})"
-        record = [*self.node(), *self.save_result(), *_PLACE, "out_._rg = True"]
+        record = [*self.node(), *self.save_result(), *self.place, "out_._rg = True"]
         record += [view + "node_)"] if op.view else ["out_._fn = node_"]
         return [
             *lines,
@@ -270,7 +335,7 @@ class _Writer:
         lines = ["outs_ = []", "node_ = None"]
         if op.differentiable:
             test = " or ".join(self.requires(t) for t in self.diff) or "False"
-            record = [*self.node(), *_PLACE]
+            record = [*self.node(), *self.place]
             if op.n_out is None:
                 record.append("node_.n_out = len(rs_)")
             lines += [f"if record_ and ({test}):", *_deeper(record)]
@@ -376,7 +441,7 @@ def _mode(general: str) -> list[str]:
     ]
 
 
-def _call(op, names: dict):
+def _call(op, names: dict, device: bool = False):
     parameters = ", ".join((*op.tensors, *op.attrs))
     if op.optional and not op.attrs:
         parameters = ", ".join(f"{t}=None" if t in op.optional else t for t in op.tensors)
@@ -385,15 +450,15 @@ def _call(op, names: dict):
         for name, number in zip(
             ("number_second", "number_first"), reversed(op.tensors), strict=True
         ):
-            text += f"def {name}({parameters}):\n{_Writer(op, (number,)).body()}\n\n"
+            text += f"def {name}({parameters}):\n{_Writer(op, (number,), device).body()}\n\n"
     start = ""
     if op.elementwise and not op.attrs and op.tensors[0] == "self":
         # public as it is: PyTorch calls the first argument `input`, and takes out=
         rest = ", ".join(op.tensors[1:])
         parameters = ", ".join(("input", *op.tensors[1:], "*", "out=None"))
         start = f"    self = input\n    if out is not None: return write_out(out, op.call(input, {rest}))\n"
-    text += f"def {op.name}({parameters}):\n{start}{_Writer(op).body()}\n"
-    return compile_code(op, "forward", text, names)[op.name]
+    text += f"def {op.name}({parameters}):\n{start}{_Writer(op, (), device).body()}\n"
+    return compile_code(op, "device forward" if device else "forward", text, names)[op.name]
 
 
 def _call_general(op, names: dict):

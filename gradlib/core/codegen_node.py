@@ -55,6 +55,35 @@ def node_class(op) -> type[Node]:
     return type(op.node_name, (base,), {"__slots__": tuple(slots), **body})
 
 
+def device_node_class(op) -> type[Node]:
+    """The node class for arrays of a device: `run` tries the fused kernel of the gradient, where the op has one."""
+    from ..backends import backend_for
+    from .op import parameters
+
+    base, backend = op.node_class, backend_for("cuda")
+    fused = backend.vjp_overlay(op) if op.differentiable and backend.fuses else None
+    body: dict = {"__slots__": ()}
+    if fused is not None:
+        plain = op.n_out == 1 and not op.variadic
+        body["run"] = _run_fused(op, fused, parameters(fused), base.run) if plain else Node.run
+    return type(base.__name__, (base,), body)
+
+
+def _run_fused(op, fused, wants, otherwise):
+    """A fused kernel gives the gradients of all arguments; where it declines, the formulas do."""
+    lines = [_fetch(op, want) for want in wants]
+    lines += [f"rs_ = fused({', '.join(wants)})", "if rs_ is NotImplemented: return otherwise(node, g, inbox)"]
+    summed = op.elementwise and len(op.tensors) > 1
+    for i in range(len(op.tensors)):
+        lines += [f"e_ = node.e{i}", "if e_ is not None:", f"    r_ = rs_[{i}]", "    if r_ is not None:"]
+        if summed:
+            lines.append(f"        if node.b{i} is not None: r_ = sum_to(r_, node.b{i})")
+        lines += [indent(line, "    ") for line in _put(i, "r_")]
+    text = "def run(node, g, inbox):\n" + indent("\n".join(line for line in lines if line), "    ")
+    names = {**_NAMES, "fused": fused, "otherwise": otherwise}
+    return compile_code(op, "device backward", text, names)["run"]
+
+
 def _edges(op, n: int) -> dict:
     pairs = "".join(f"(self.e{i}, self.i{i} if self.e{i} is not None else 0), " for i in range(n))
     nodes = "".join(f"self.e{i}, " for i in range(n))

@@ -56,20 +56,44 @@ def general(op, args: tuple, attrs: tuple) -> Any:
     return execute(op, prepare(op, args), attrs)
 
 
+def elsewhere(op, args: tuple, attrs: tuple) -> Any:
+    """Where the code that `codegen` writes for NumPy arrays ends: its counterpart for a device, or `general`."""
+    cuda = shared.cuda
+    if cuda is not None and not op.variadic and not op.leaves_device:
+        first = getattr(args[0], "_array", None)
+        if first.__class__ is cuda.array:
+            return (op.on_device or build_on_device(op))(*args, *attrs)
+        if first is None and len(args) == 2 and op.number_first is not None:
+            if getattr(args[1], "_array", None).__class__ is cuda.array and (
+                args[0].__class__ is float or args[0].__class__ is int
+            ):
+                if op.on_device is None:
+                    build_on_device(op)
+                return op.on_device_number_first(*args, *attrs)
+    return general(op, args, attrs)
+
+
+def build_on_device(op):
+    """Write the code of `op` for a device."""
+    from . import codegen
+
+    return codegen.build_on_device(op)
+
+
 def operate(op, args: tuple, attrs: tuple, name: str) -> Any:
     """`general` for Python's operators: NotImplemented for an operand that is no tensor, array or number."""
     if not isinstance(args[0], Tensor):
         raise TypeError(
             f"descriptor '{name}' for 'Tensor' objects doesn't apply to a '{type(args[0]).__name__}' object"
         )
-    return general(op, args, attrs) if isinstance(args[-1], OPERANDS) else NotImplemented
+    return elsewhere(op, args, attrs) if isinstance(args[-1], OPERANDS) else NotImplemented
 
 
 def operate_reflected(op, args: tuple, attrs: tuple) -> Any:
     """The same for an operator called on its second operand."""
     if not isinstance(args[1], Tensor) or not isinstance(args[0], OPERANDS):
         return NotImplemented
-    return general(op, args, attrs)
+    return elsewhere(op, args, attrs)
 
 
 OPERANDS = (Tensor, int, float, complex, np.number, np.bool_, ndarray)

@@ -140,6 +140,9 @@ class Op:
         self.built: type | None = None  # the node class, once the op's code is written
         self.built_for_device: type | None = None
         self.number_first: Callable | None = None
+        # `call` for arrays of a device that is current, and its form for a number as first argument; see `codegen`
+        self.on_device: Callable | None = None
+        self.on_device_number_first: Callable | None = None
         self.operators: list = []  # the functions behind Python's operators
         self.exact_out = False  # a tensor given as out= must have the dtype of the result
         self.bool_out = ""  # it must be a bool tensor: the name to say so under
@@ -224,12 +227,11 @@ class Op:
 
     @property
     def device_node_class(self) -> type:
-        """The same for arrays of a device: its `run` looks for a fused kernel before it runs the formulas."""
+        """The same for arrays of a device: its `run` tries a fused kernel before it runs the formulas."""
         if self.built_for_device is None:
-            from .node import Node
+            from .codegen_node import device_node_class
 
-            base = self.node_class
-            self.built_for_device = type(base.__name__, (base,), {"__slots__": (), "run": Node.run})
+            self.built_for_device = device_node_class(self)
         return self.built_for_device
 
 
