@@ -22,6 +22,7 @@ import threading
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import ml_dtypes
 import numpy as np
 
 from . import precision
@@ -43,21 +44,22 @@ class Kind(NamedTuple):
 
 
 KINDS = {
-    "float16": Kind(2, 68, "f4"),
-    "bfloat16": Kind(14, 68, "f4"),
-    "float32": Kind(0, 68, "f4"),
-    "float64": Kind(1, 70, "f8"),
-    "complex64": Kind(4, 68, "c8"),
-    "complex128": Kind(5, 70, "c16"),
+    np.dtype(np.float16): Kind(2, 68, "f4"),
+    np.dtype(ml_dtypes.bfloat16): Kind(14, 68, "f4"),
+    np.dtype(np.float32): Kind(0, 68, "f4"),
+    np.dtype(np.float64): Kind(1, 70, "f8"),
+    np.dtype(np.complex64): Kind(4, 68, "c8"),
+    np.dtype(np.complex128): Kind(5, 70, "c16"),
 }
+_SINGLE = (np.dtype(np.float32), np.dtype(np.complex64))
 _FAST = {"highest": 68, "high": 77, "medium": 75}  # 32F, 32F_FAST_TF32, 32F_FAST_16BF
 
 
 def compute_type(dtype: np.dtype) -> int:
     """The cublasComputeType_t for a dtype: float32 sums for half types; float32 as the precision setting says."""
-    return _FAST[precision.get_float32_matmul_precision()] if dtype.name in ("float32", "complex64") else (
-        KINDS[dtype.name].compute
-    )  # fmt: skip
+    if dtype in _SINGLE:
+        return _FAST[precision.get_float32_matmul_precision()]
+    return KINDS[dtype].compute
 
 
 # -- the library -----------------------------------------------------------------------------------------------------
@@ -151,10 +153,10 @@ def _layout(shape: tuple, strides: tuple, itemsize: int) -> tuple[int, int] | No
     return None
 
 
-def _step(array: Any, itemsize: int) -> int | None:
+def _step(shape: tuple, strides: tuple, itemsize: int) -> int | None:
     """The distance of the matrices of a stack [..., n, m] in elements; None if there is no single one."""
     step = expected = None
-    for n, s in zip(reversed(array.shape[:-2]), reversed(array.strides[:-2]), strict=True):
+    for n, s in zip(reversed(shape[:-2]), reversed(strides[:-2]), strict=True):
         if n == 1:
             continue
         if step is None:
@@ -168,13 +170,17 @@ def _step(array: Any, itemsize: int) -> int | None:
 
 def plan(a: Any, b: Any) -> Plan | None:
     """How to multiply stacks of matrices a [..., n, k] and b [..., k, m] of the same batch shape; None: copy first."""
-    size = a.dtype.itemsize
-    first, second = (_layout(x.shape[-2:], x.strides[-2:], size) for x in (a, b))
-    steps = _step(a, size), _step(b, size)
+    return _plan(a.shape, a.strides, b.shape, b.strides, a.dtype.itemsize)
+
+
+@functools.lru_cache(4096)
+def _plan(a: tuple, a_strides: tuple, b: tuple, b_strides: tuple, size: int) -> Plan | None:
+    first, second = _layout(a[-2:], a_strides[-2:], size), _layout(b[-2:], b_strides[-2:], size)
+    steps = _step(a, a_strides, size), _step(b, b_strides, size)
     if first is None or second is None or None in steps:
         return None
-    n, k, m = a.shape[-2], a.shape[-1], b.shape[-1]
-    batch = math.prod(a.shape[:-2])
+    n, k, m = a[-2], a[-1], b[-1]
+    batch = math.prod(a[:-2])
     return Plan(
         second[0], first[0], m, n, k, second[1], first[1], m, steps[1] or 0, steps[0] or 0, n * m, batch
     )  # fmt: skip
@@ -200,7 +206,7 @@ class Gemm:
 
     def takes(self, a: Any, b: Any) -> bool:
         """Whether this can multiply the two arrays: the library is there and knows their dtype."""
-        return self.lib is not None and a.dtype == b.dtype and a.dtype.name in KINDS
+        return self.lib is not None and a.dtype == b.dtype and a.dtype in KINDS
 
     def handle(self) -> Any:
         """This thread's handle for the current device, set to its current stream."""
@@ -282,7 +288,7 @@ class Gemm:
         return out
 
     def run(self, how: Plan, first: Any, second: Any, out: Any) -> None:
-        kind = KINDS[out.dtype.name]
+        kind = KINDS[out.dtype]
         one, zero = self.ones_and_zeros(kind.scalar)
         t, size = kind.data, (how.m, how.n, how.k)
         compute = compute_type(out.dtype)
@@ -305,6 +311,9 @@ class Gemm:
 def _dense(xp: Any, array: Any) -> Any:
     """`array`, copied row-major unless cuBLAS can read it as it is."""
     size = array.dtype.itemsize
-    if _layout(array.shape[-2:], array.strides[-2:], size) and _step(array, size) is not None:
+    if (
+        _layout(array.shape[-2:], array.strides[-2:], size)
+        and _step(array.shape, array.strides, size) is not None
+    ):
         return array
     return xp.ascontiguousarray(array)

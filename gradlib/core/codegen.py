@@ -217,7 +217,7 @@ class _Writer:
 
     def __init__(self, op, numbers: tuple = (), device: bool = False):
         self.op, self.numbers, self.device = op, numbers, device
-        self.place = [*_PLACE, "node_.stream = lane()"] if device else _PLACE
+        self.place = [*_PLACE, "node_.stream = lane(here_)"] if device else _PLACE
         self.tensors = [t for t in op.tensors if t not in numbers]
         self.required = [t for t in self.tensors if t not in op.optional]
         self.diff = [t for t in self.tensors if op.vjp is not None or t in op.formulas]
@@ -273,16 +273,16 @@ class _Writer:
         lines += _mode(self.general)
         for t in self.numbers if self.device else ():
             lines.append(f"a_{t} = as_number({t}, d_)")
-        for t in () if self.device else self.numbers:  # takes part as a 0-dim array of the tensor's dtype
+        for t in (
+            () if self.device else self.numbers
+        ):  # takes part as a 0-dim array of the tensor's dtype
             kept = f"(numbers4 if d_ is f4 else numbers8).get({t}) if {t} and (d_ is f4 or d_ is f8) else None"
             lines += [f"k_ = {kept}", f"{t} = as_number({t}, d_) if k_ is None else k_"]
         return lines
 
     def kernel(self) -> list[str]:
         op = self.op
-        arrays = ", ".join(
-            f"a_{t}" if t in self.tensors or self.device else t for t in op.tensors
-        )
+        arrays = ", ".join(f"a_{t}" if t in self.tensors or self.device else t for t in op.tensors)
         attrs = "".join(f", {a}={a}" for a in op.attrs)
         target = ("r_" if op.n_out == 1 else "rs_") + "".join(f", h_{h}" for h in op.hidden)
         if op.n_out != 1 and op.hidden:

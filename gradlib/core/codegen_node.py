@@ -72,10 +72,18 @@ def device_node_class(op) -> type[Node]:
 def _run_fused(op, fused, wants, otherwise):
     """A fused kernel gives the gradients of all arguments; where it declines, the formulas do."""
     lines = [_fetch(op, want) for want in wants]
-    lines += [f"rs_ = fused({', '.join(wants)})", "if rs_ is NotImplemented: return otherwise(node, g, inbox)"]
+    lines += [
+        f"rs_ = fused({', '.join(wants)})",
+        "if rs_ is NotImplemented: return otherwise(node, g, inbox)",
+    ]
     summed = op.elementwise and len(op.tensors) > 1
     for i in range(len(op.tensors)):
-        lines += [f"e_ = node.e{i}", "if e_ is not None:", f"    r_ = rs_[{i}]", "    if r_ is not None:"]
+        lines += [
+            f"e_ = node.e{i}",
+            "if e_ is not None:",
+            f"    r_ = rs_[{i}]",
+            "    if r_ is not None:",
+        ]
         if summed:
             lines.append(f"        if node.b{i} is not None: r_ = sum_to(r_, node.b{i})")
         lines += [indent(line, "    ") for line in _put(i, "r_")]

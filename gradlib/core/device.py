@@ -80,6 +80,12 @@ default = CPU  # where tensors are made when nothing is said
 _outer: list[device] = []  # defaults to go back to
 
 
+@functools.cache
+def on_cuda(index: int) -> device:
+    """The device object of a CUDA device."""
+    return device("cuda", index)
+
+
 # -- the current device of CUDA ----------------------------------------------------------------------------------------
 
 HERE = nullcontext()

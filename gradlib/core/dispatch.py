@@ -63,13 +63,14 @@ def elsewhere(op, args: tuple, attrs: tuple) -> Any:
         first = getattr(args[0], "_array", None)
         if first.__class__ is cuda.array:
             return (op.on_device or build_on_device(op))(*args, *attrs)
-        if first is None and len(args) == 2 and op.number_first is not None:
-            if getattr(args[1], "_array", None).__class__ is cuda.array and (
-                args[0].__class__ is float or args[0].__class__ is int
-            ):
-                if op.on_device is None:
-                    build_on_device(op)
-                return op.on_device_number_first(*args, *attrs)
+        if (
+            op.number_first is not None
+            and (args[0].__class__ is float or args[0].__class__ is int)
+            and getattr(args[1], "_array", None).__class__ is cuda.array
+        ):
+            if op.on_device is None:
+                build_on_device(op)
+            return op.on_device_number_first(*args, *attrs)
     return general(op, args, attrs)
 
 

@@ -14,7 +14,7 @@ from numpy import ndarray
 
 from . import dtypes, errors
 from .declared import Declared
-from .device import CPU, device
+from .device import CPU, device, on_cuda
 from .geometry import Geometry
 from .interop import Interop
 from .interop import to_host as to_host
@@ -123,8 +123,11 @@ class Tensor(Interop, Geometry, Hooks, Declared):
 
     @property
     def device(self) -> device:
-        if self._array.__class__ is ndarray:
+        array, cuda = self._array, shared.cuda
+        if array.__class__ is ndarray:
             return CPU
+        if cuda is not None and array.__class__ is cuda.array:
+            return on_cuda(array.data.device_id)
         physical = getattr(self._array, "physical", None)
         if physical is not None:  # inside vmap
             return physical.device

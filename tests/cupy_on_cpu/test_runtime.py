@@ -54,7 +54,9 @@ def test_fresh_memory_has_no_zeros(cupy):
 
 def test_memory_of_another_device_is_refused(cupy):
     kernel = cupy.RawKernel(BEYOND, "put")
-    cupy.cuda.runtime.deviceDisablePeerAccess(1)  # CuPy enables it for the first copy between devices
+    cupy.cuda.runtime.deviceDisablePeerAccess(
+        1
+    )  # CuPy enables it for the first copy between devices
     with cupy.cuda.Device(1):
         there = cupy.zeros(8, "f4")
     with pytest.raises(cupy.cuda.driver.CUDADriverError, match="memory of device 1"):

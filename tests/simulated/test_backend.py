@@ -13,6 +13,7 @@ import pytest
 import gradlib
 from gradlib.backends import backend_for, numpy_backend
 from gradlib.core.device import device
+from gradlib.core.op import REGISTRY
 from tests.simulated_cuda import machine
 
 DTYPES = ["f4", "f8", "f2", ml_dtypes.bfloat16, "i8", "i4", "i2", "i1", "u1", "?", "c8"]
@@ -165,3 +166,21 @@ def test_numbers_that_come_again_are_kept_for_their_stream(xp, monkeypatch):
         y = x * 2.5
         y.add_(2.5)
     assert again[0].get() == 2.5 and y.tolist() == [5.0, 5.0]
+
+
+@pytest.mark.parametrize("kind", ["f4", "i8"])
+def test_ops_have_code_of_their_own_for_a_device(kind, cuda):
+    x = gradlib.ones(3, device="cuda").to(gradlib.from_numpy(np.ones(1, kind)).dtype)
+    plain = x * x, x * 2, 2 * x, x.exp()
+    assert all(REGISTRY[name].on_device is not None for name in ("mul", "exp"))
+    with cuda.cuda.Device(1):  # not the tensors' device: the general way
+        again = x * x, x * 2, 2 * x, x.exp()
+    for a, b in zip(plain, again, strict=True):
+        assert a.device == b.device == x.device and a.dtype is b.dtype
+        gradlib.testing.assert_close(a, b)
+    if kind == "f4":
+        w = gradlib.ones(3, device="cuda", requires_grad=True)
+        y = 2.5 * w
+        assert type(y.grad_fn).__name__ == "MulBackward0" and y.grad_fn.stream is not None
+        y.sum().backward()
+        assert w.grad.tolist() == [2.5] * 3

@@ -1,0 +1,77 @@
+"""What the host needs for an operation on CUDA: CuPy itself, its kernels launched but not run.
+
+    python -m tests.cupy_on_cpu.host_time
+
+prints microseconds an operation, beside CuPy's own call where there is one. The driver's part of a launch (1 to 3 us on
+a real machine) is not in them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from time import perf_counter
+
+from . import machine
+
+
+def best_of(action: Callable[[], object], runtime, calls: int, repetitions: int = 7) -> float:
+    """The shortest mean time of a call in microseconds."""
+    action()
+    action()
+    runtime.cuda_on_cpu_set_idle(1)
+    times = []
+    for _ in range(repetitions):
+        start = perf_counter()
+        for _ in range(calls):
+            action()
+        times.append((perf_counter() - start) / calls)
+    runtime.cuda_on_cpu_set_idle(0)
+    return min(times) * 1e6
+
+
+def actions(gl, cupy) -> dict[str, tuple[Callable, Callable | None, int]]:
+    """name -> (what gradlib does, what CuPy does, operations in it)."""
+    x, w = gl.ones(16, device="cuda"), gl.ones(16, device="cuda", requires_grad=True)
+    a, square = x._array, gl.ones(8, 8, device="cuda")
+    layer = gl.nn.Linear(8, 8).cuda()
+    optimizer = gl.optim.AdamW(layer.parameters())
+
+    def chain():
+        z = w
+        for _ in range(20):
+            z = (z * x).tanh()
+        z.sum().backward()
+
+    def step():
+        layer(square).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return {
+        "mul": (lambda: x * x, lambda: a * a, 1),
+        "mul by a number": (lambda: x * 2.5, lambda: a * 2.5, 1),
+        "tanh": (lambda: x.tanh(), lambda: cupy.tanh(a), 1),
+        "sum": (lambda: x.sum(), lambda: a.sum(), 1),
+        "matmul": (lambda: square @ square, lambda: square._array @ square._array, 1),
+        "view": (lambda: x.view(4, 4), lambda: a.reshape(4, 4), 1),
+        "mul, recorded": (lambda: w * x, None, 1),
+        "linear": (lambda: layer(square), None, 1),
+        "chain of mul and tanh, forward + backward": (chain, None, 41),
+        "step of a layer with AdamW": (step, None, 1),
+    }
+
+
+def main() -> None:
+    runtime = machine.install()
+    gl, cupy = importlib.import_module("gradlib"), importlib.import_module("cupy")
+    print(f"{'us an operation':45}{'gradlib':>9}{'cupy':>9}")
+    for name, (ours, theirs, operations) in actions(gl, cupy).items():
+        calls = max(2000 // (operations * (8 if "step" in name else 1)), 5)
+        mine = best_of(ours, runtime, calls) / operations
+        other = f"{best_of(theirs, runtime, calls) / operations:9.1f}" if theirs else ""
+        print(f"{name:45}{mine:9.1f}{other}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
