@@ -40,16 +40,16 @@ def _first_call(*args, **kwargs):
 
 def build(op) -> None:
     """Write the node class of `op` and the code of its `call`."""
-    with _building:
+    with BUILDING:
         if op.built is not None:
             return
-        names = _names(op, node_class(op))
+        names = names_for(op, node_class(op))
         taken = set(names) & {*op.tensors, *op.attrs}
         if taken:
             raise TypeError(
                 f"op {op.name}: generated code uses the names {sorted(taken)}; call these arguments otherwise"
             )
-        write = _call_general if op.leaves_device else _call_variadic if op.variadic else _call
+        write = _call_general if op.leaves_device else _call_variadic if op.variadic else write_call
         made = write(op, names)
         call = op.call
         call.__globals__.update(names)
@@ -99,7 +99,7 @@ def _become_operator(made: FunctionType, call) -> None:
     made.__code__ = call.__code__
 
 
-_building = threading.RLock()
+BUILDING = threading.RLock()
 _NUMBERS: dict = {dtypes.float32.np: {}, dtypes.float64.np: {}}
 
 
@@ -135,7 +135,8 @@ _PLACE = [
 _NEW = "out_ = new(Tensor); out_._array = r_; out_._nr = 0; out_._grad = None; out_._ver = 0; out_._view = None"
 
 
-def _names(op, made_class: type) -> dict:
+def names_for(op, made_class: type) -> dict:
+    """The globals of generated code."""
     from ..ops.expose import out_writer
     from . import dispatch, views
     from .tensor import Tensor
@@ -155,58 +156,6 @@ def _names(op, made_class: type) -> dict:
         "attach_outputs": dispatch.attach_outputs,
         "kernel": getattr(xp, op.ufunc) if op.ufunc else op.forward,
     }  # fmt: skip
-
-
-def build_on_device(op):
-    """Write the code of `op` for arrays of a device that is current; what it leaves out goes the general way."""
-    with _building:
-        if op.on_device is None:
-            names = _device_names(op)
-            made = _call(op, names, device=True)
-            op.on_device_number_first = names.get("number_first")
-            op.on_device = made
-        return op.on_device
-
-
-def forget_device_code() -> None:
-    """Another CUDA backend is in use from now on: code for devices is written anew."""
-    from .op import REGISTRY
-
-    for op in REGISTRY.values():
-        op.on_device = op.on_device_number_first = op.built_for_device = None
-
-
-def _device_names(op) -> dict:
-    from ..backends import backend_for
-    from . import dispatch
-
-    xp = backend_for("cuda")
-    return _names(op, op.device_node_class) | {
-        "general": dispatch.general, "ndarray": xp.xp.ndarray, "asarray": xp.asarray, "xp": xp,
-        "as_number": xp.number, "kernel": _device_kernel(op, xp), "lane": shared.cuda.current,
-        "current_device": xp.xp.cuda.runtime.getDevice,
-    }  # fmt: skip
-
-
-def _device_kernel(op, xp):
-    """The kernel of `op` on a device: a fused one first, where there is one."""
-    plain = getattr(xp.xp, op.ufunc) if op.ufunc else op.forward
-    fused = xp.forward_overlay(op) if xp.fuses else None
-    if fused is None:
-        return plain
-    if op.ufunc:
-
-        def kernel(*arrays):
-            raw = fused(xp, *arrays)
-            return plain(*arrays) if raw is NotImplemented else raw
-
-        return kernel
-
-    def kernel_with_namespace(xp, *arrays, **attrs):
-        raw = fused(xp, *arrays, **attrs)
-        return plain(xp, *arrays, **attrs) if raw is NotImplemented else raw
-
-    return kernel_with_namespace
 
 
 class _Writer:
@@ -441,7 +390,8 @@ def _mode(general: str) -> list[str]:
     ]
 
 
-def _call(op, names: dict, device: bool = False):
+def write_call(op, names: dict, device: bool = False):
+    """The function ``op(*tensors, *attrs)``."""
     parameters = ", ".join((*op.tensors, *op.attrs))
     if op.optional and not op.attrs:
         parameters = ", ".join(f"{t}=None" if t in op.optional else t for t in op.tensors)

@@ -76,9 +76,9 @@ def elsewhere(op, args: tuple, attrs: tuple) -> Any:
 
 def build_on_device(op):
     """Write the code of `op` for a device."""
-    from . import codegen
+    from . import codegen_device
 
-    return codegen.build_on_device(op)
+    return codegen_device.build_on_device(op)
 
 
 def operate(op, args: tuple, attrs: tuple, name: str) -> Any:

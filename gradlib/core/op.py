@@ -140,7 +140,7 @@ class Op:
         self.built: type | None = None  # the node class, once the op's code is written
         self.built_for_device: type | None = None
         self.number_first: Callable | None = None
-        # `call` for arrays of a device that is current, and its form for a number as first argument; see `codegen`
+        # `call` for arrays of a current device, and its form for a number as first argument; see `codegen_device`
         self.on_device: Callable | None = None
         self.on_device_number_first: Callable | None = None
         self.operators: list = []  # the functions behind Python's operators

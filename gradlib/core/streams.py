@@ -54,7 +54,8 @@ def several(nodes: list[Node]) -> bool:
     here = None
     for node in nodes:
         if node.__class__ is AccumulateGrad:  # a root; other leaves are not among the nodes
-            if beside(stored(node.variable._array)) is not HERE:
+            leaf: Any = node.variable
+            if beside(stored(leaf._array)) is not HERE:
                 return True
             continue
         lane = lane_of(node)

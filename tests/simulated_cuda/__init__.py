@@ -91,11 +91,11 @@ def _forget_backend(fuses: bool) -> None:
     from gradlib import backends, random
     from gradlib.backends import cupy as backend
     from gradlib.backends import gemm
-    from gradlib.core import codegen, generator
+    from gradlib.core import codegen_device, generator
     from gradlib.core.modes import shared
 
     backend._backend = shared.cuda = None
-    codegen.forget_device_code()
+    codegen_device.forget_device_code()
     for kind in [k for k in backends._BY_TYPE if k is not np.ndarray]:
         del backends._BY_TYPE[kind]
     _real_cublas.setdefault("library", gemm.library)
