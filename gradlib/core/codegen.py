@@ -271,6 +271,10 @@ class _Writer:
             return ["if r_.ndim > 1 and not r_.flags.c_contiguous: r_ = r_.copy()"]
         op = self.op
         pointwise = op.elementwise or (op.batch == "elementwise" and len(self.required) > 1)
+        if pointwise and self.device:  # CuPy's ufuncs keep other orders than NumPy's
+            dense = " and ".join(f"a_{t}.flags.c_contiguous" for t in self.required)
+            arrays = "".join(f"a_{t}, " for t in self.required)
+            return [f"if r_.ndim > 1 and not ({dense}): r_ = in_order(xp, r_, ({arrays}))"]
         if not pointwise or (op.ufunc and len(self.required) < 2):
             return []
         first = self.required[0]

@@ -65,6 +65,7 @@ def elsewhere(op, args: tuple, attrs: tuple) -> Any:
             return (op.on_device or build_on_device(op))(*args, *attrs)
         if (
             op.number_first is not None
+            and op.numbers in ("any", "one")
             and (args[0].__class__ is float or args[0].__class__ is int)
             and getattr(args[1], "_array", None).__class__ is cuda.array
         ):
