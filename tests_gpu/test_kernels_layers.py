@@ -11,6 +11,7 @@ from overlay_checks import DTYPES, KINDS, close, values
 import gradlib as gl
 from gradlib.backends import backend_for
 from gradlib.backends.kernels import CupyLauncher
+from gradlib.core.codegen_device import forget_device_code
 
 F = gl.nn.functional
 
@@ -31,7 +32,9 @@ def launched(request, monkeypatch):
         kernels = sys.modules["tests.simulated_cuda"].kernels
         monkeypatch.setattr(kernels, "resolvers", [*kernels.resolvers, resolve])
         monkeypatch.setattr(backend_for("cuda"), "fuses", True)
-    return found
+        forget_device_code()
+    yield found
+    forget_device_code()
 
 
 def compare(layer, arrays, kind: str, factor: float = 8) -> None:
