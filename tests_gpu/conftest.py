@@ -22,6 +22,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))  # shared.py
 sys.path.insert(0, str(HERE.parent / "tests" / "ops"))  # samples.py
 sys.path.insert(0, str(HERE.parent / "tests" / "kernels"))  # overlay_checks.py
+SAMPLED = ("test_ops.py", "test_kernels.py", "test_half_types.py")  # single ops: see --sample
 EVERY = 25  # of the slow tests, on the simulated device
 
 
@@ -44,7 +45,7 @@ def pytest_collection_modifyitems(config, items):
     elif is_on_cpu(config):
         slow = [i for i in mine if i.get_closest_marker("slow")]
         dropped = {i for k, i in enumerate(slow) if k % EVERY}
-        ops = [i for i in mine if i.path.name == "test_ops.py" and i not in dropped]
+        ops = [i for i in mine if i.path.name in SAMPLED and i not in dropped]
         dropped |= {i for k, i in enumerate(ops) if k % config.getoption("--sample")}
         if is_simulated(config):
             dropped |= {i for i in mine if i.function.__module__.startswith("tests.simulated")}
