@@ -1,4 +1,4 @@
-"""These tests need CuPy; where it is not installed they are not collected (ci/test has an environment with it)."""
+"""These tests need CuPy; where it is not installed they are not collected (.ci/run makes an environment with it)."""
 
 from __future__ import annotations
 
