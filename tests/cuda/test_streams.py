@@ -146,7 +146,8 @@ def test_memory_figures(cuda):
     assert 8 << 16 <= torch.cuda.max_memory_allocated() - before <= (8 << 16) + 1024
     assert torch.cuda.memory_reserved() >= 8 << 16
     torch.cuda.empty_cache()
-    assert torch.cuda.memory_reserved() == torch.cuda.memory_allocated()
+    unused = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
+    assert 0 <= unused < 1 << 18  # what lies in blocks that are used in part
     assert (
         torch.cuda.memory_stats()["allocated_bytes.all.peak"] == torch.cuda.max_memory_allocated()
     )
