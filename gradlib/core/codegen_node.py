@@ -101,8 +101,9 @@ def _edges(op, n: int) -> dict:
 
 
 def _release(op):
+    """Forget what was saved. Another thread may run the node meanwhile: the version tells first; see `_fetch`."""
     lines = [
-        f"node.s_{n} = None; node.v_{n} = {saved.FREED}"
+        f"node.v_{n} = {saved.FREED}; node.s_{n} = None"
         for n in (*op.saved_tensors, *op.saved_results)
     ]
     lines += [f"node.h_{n} = RELEASED" for n in op.saved_hidden]
@@ -112,7 +113,10 @@ def _release(op):
 
 
 def _fetch(op, want: str) -> str:
-    """Code that puts the raw value `want` of a node into a local variable of that name."""
+    """Code that puts the raw value `want` of a node into a local variable of that name.
+
+    The value is read before its version: if another thread frees the graph in between, the version says so.
+    """
     if want == "gs":
         return "gs = g" if op.n_out is not None else "gs = g if g.__class__ is list else [g]"
     if want == "F":
@@ -125,13 +129,15 @@ def _fetch(op, want: str) -> str:
         )
     if want in op.saved_tensors:
         return (
-            f"v_ = node.v_{want}\n{want} = node.s_{want}\n"
+            f"{want} = node.s_{want}\nv_ = node.v_{want}\n"
             f"if v_ >= 0 and {want}._ver == v_: {want} = {want}._array\n"
             f"elif v_ != {saved.DIRECT}: {want} = unpack(node, '{want}')"
         )
     if want in op.saved_results:
-        plain = f"node.s_{want} if k_.__class__ is not tuple and k_.version == node.v_{want}"
-        return f"k_ = node.k_{want}\n{want} = {plain} else unpack(node, '{want}')"
+        return (
+            f"{want} = node.s_{want}\nk_ = node.k_{want}\n"
+            f"if k_.__class__ is tuple or k_.version != node.v_{want}: {want} = unpack(node, '{want}')"
+        )
     if want in op.hidden:
         return f"{want} = node.h_{want}\nif {want} is RELEASED: freed(node)"
     if want in op.arrays:

@@ -71,7 +71,7 @@ def _fetch(op: Any, want: str) -> str:
         return f"needs = ({''.join(tests)})"
     if want in op.saved_tensors:
         return (
-            f"v_ = node.v_{want}\n{want} = node.s_{want}\n"
+            f"{want} = node.s_{want}\nv_ = node.v_{want}\n"
             f"if v_ < 0 or {want}._ver != v_: {want} = unpack_tensor(node, '{want}')"
         )
     if want in op.saved_results:

@@ -183,6 +183,7 @@ def unpack_tensor(node, name: str) -> Any:
     """The saved argument or output as Tensor (or number, or None), after the version check."""
     from .tensor import Tensor
 
+    # In this order: another thread may free the graph in between, and its `release` marks the version first.
     value, version = getattr(node, "s_" + name), getattr(node, "v_" + name)
     if version == DIRECT:
         return Tensor._make(value) if isinstance(value, ndarray) else value
