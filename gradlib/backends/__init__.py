@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.device import stored
 from . import _switches
 from .numpy import backend as numpy_backend
 
@@ -23,9 +24,7 @@ def backend_of(array):
     found = _BY_TYPE.get(array.__class__) or _find(array)
     if found is numpy_backend:
         return found
-    while (physical := getattr(array, "physical", None)) is not None:  # an entry of a batch
-        array = physical._array
-    return found.on(array.device.id)
+    return found.on(stored(array).device.id)
 
 
 def kernels_of(array):
@@ -34,11 +33,9 @@ def kernels_of(array):
 
 
 def _find(array):
-    physical = getattr(array, "physical", None)
-    if (
-        physical is not None
-    ):  # an entry of a batch has no values; what it is combined with lies where the batch does
-        return kernels_of(physical._array)
+    values = stored(array)
+    if values is not array:  # an entry of a batch: what it is combined with lies where the batch does
+        return kernels_of(values)
     if isinstance(array, (np.ndarray, np.generic, bool, int, float, complex)):
         return numpy_backend
     backend = backend_for("cuda")

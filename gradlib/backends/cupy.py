@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.device import on_cuda
 from ..core.modes import shared
 from . import gemm, overlays
 from ._gaps import (
@@ -100,6 +101,7 @@ class CupyBackend:
         self.tables: dict[tuple, Any] = {}
         self.numbers: dict[tuple, Any] = {}  # (device, stream, dtype, number) -> array
         self.seen: set[tuple] = set()  # keys of numbers that were made once
+        self.streams: dict[int, Any] = {}  # those of `numbers`, kept so that no other gets their pointer
         self.linalg = Linalg(self.xp)
         self.checked_linalg = CheckedLinalg(self.linalg, importlib.import_module("cupyx").errstate)
         self.gemm = gemm.Gemm(self.xp)
@@ -135,9 +137,7 @@ class CupyBackend:
         return fn(*args)
 
     def device_of(self, array):
-        from ..core.device import device
-
-        return device("cuda", int(array.device.id))
+        return on_cuda(array.device.id)
 
     def number(self, value, dtype):
         """A Python number as a 0-dim array; without a copy from the host, which a stream capture refuses.
@@ -157,8 +157,10 @@ class CupyBackend:
         if key not in self.seen:
             if len(self.seen) < TABLES:
                 self.seen.add(key)
-        elif not stream.is_capturing():  # what a capture makes belongs to the graph
+        elif not stream.is_capturing() and not isinstance(stream, self.xp.cuda.ExternalStream):
+            # what a capture makes belongs to the graph; an external stream may be destroyed by its owner
             self.numbers[key] = made
+            self.streams[stream.ptr] = stream
         return made
 
     def to_backend(self, array, device=None):

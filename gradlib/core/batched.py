@@ -102,13 +102,6 @@ def is_logical(value: Any) -> bool:
     return isinstance(value, Tensor) and value._array.__class__ is Logical
 
 
-def stored(array: Any) -> Any:
-    """The array that has the values of `array`: itself, or that of the physical tensor behind a logical one."""
-    while array.__class__ is Logical:
-        array = array.physical._array
-    return array
-
-
 def connected(values: Iterable[Any]) -> bool:
     """Whether any of the tensors depends on something outside the vmap that requires grad."""
     return any(is_logical(v) and _outer_grad(v._array.physical) for v in values)

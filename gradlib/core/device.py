@@ -91,12 +91,18 @@ def on_cuda(index: int) -> device:
 HERE = nullcontext()
 
 
+def stored(array: Any) -> Any:
+    """The array that has the values of `array`: itself, or for an entry of a vmap's batch that of the batch."""
+    while (physical := getattr(array, "physical", None)) is not None:
+        array = physical._array
+    return array
+
+
 def beside(array: Any) -> Any:
     """A context in which the device of a raw array is the current one: for code outside of ops that works on arrays."""
     if shared.cuda is None:
         return HERE
-    while (physical := getattr(array, "physical", None)) is not None:  # an entry of a vmap's batch
-        array = physical._array
+    array = stored(array)
     if isinstance(array, ndarray):
         return HERE
     return shared.cuda.elsewhere(array) or HERE

@@ -20,8 +20,7 @@ from typing import Any
 
 from numpy import ndarray
 
-from .batched import stored
-from .device import HERE, beside
+from .device import HERE, beside, stored
 from .modes import shared
 from .node import AccumulateGrad, Node
 
@@ -55,7 +54,7 @@ def several(nodes: list[Node]) -> bool:
     for node in nodes:
         if node.__class__ is AccumulateGrad:  # a root; other leaves are not among the nodes
             leaf: Any = node.variable
-            if beside(stored(leaf._array)) is not HERE:
+            if beside(leaf._array) is not HERE:
                 return True
             continue
         lane = lane_of(node)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
 import gradlib as torch
+from gradlib.backends import backend_for
 
 
 # rows: DEV-21
@@ -186,3 +189,28 @@ def test_out_of_memory_in_backward_leaves_the_gradients_alone(cuda):
         y.backward()
     torch.cuda.set_per_process_memory_fraction(1.0)
     assert w.grad.sum().item() == 5 << 16
+
+
+def test_a_stream_whose_numbers_are_kept_leaves_its_pointer_to_no_other(cuda):
+    x = torch.ones(3, device="cuda")
+    stream = torch.cuda.Stream()
+    pointer = stream.cuda_stream
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            y = x * 1.2345
+    stream.synchronize()
+    del stream, y
+    gc.collect()
+    others = [torch.cuda.Stream() for _ in range(8)]
+    assert pointer not in [other.cuda_stream for other in others]
+
+
+def test_numbers_of_external_streams_are_not_kept(cuda):
+    owner = torch.cuda.Stream()
+    numbers = backend_for("cuda").numbers
+    with torch.cuda.stream(torch.cuda.ExternalStream(owner.cuda_stream)):
+        before = len(numbers)
+        for _ in range(3):
+            y = torch.ones(3, device="cuda") * 5.4321
+        assert len(numbers) == before
+    assert y.tolist() == pytest.approx([5.4321] * 3)
