@@ -7,12 +7,7 @@ import threading
 import gradlib
 from gradlib.autograd import profiler
 from gradlib.core import recording
-
-
-def named(prof, name: str):
-    found = [e for e in prof.function_events if e.name == name]
-    assert len(found) == 1, [e.name for e in prof.function_events]
-    return found[0]
+from tests.autograd.profiles import backward_in_another_thread, named
 
 
 # rows: SEQ-07
@@ -86,19 +81,7 @@ def test_numbers_of_two_threads_are_told_apart():
 
 # rows: SEQ-08
 def test_the_thread_of_the_forward_pass():
-    x = gradlib.ones(1, requires_grad=True)
-
-    @gradlib.enable_grad()
-    def nested(depth):
-        if depth == 0:
-            return late.backward()
-        y = gradlib.ones(1, requires_grad=True) * 1
-        y.register_hook(lambda g: nested(depth - 1))
-        return y.backward()
-
-    with profiler.profile() as prof:
-        late = x.exp()
-        nested(60)  # so deep that the engine goes on in another thread
+    prof = backward_in_another_thread()
     node, forward = named(prof, "ExpBackward0"), named(prof, "exp")
     assert node.thread != forward.thread == node.fwd_thread
 

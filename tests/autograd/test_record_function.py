@@ -10,16 +10,7 @@ import pytest
 
 import gradlib
 from gradlib.autograd import profiler
-
-
-def counts(prof) -> dict[str, int]:
-    return {e.key: e.count for e in prof.key_averages()}
-
-
-def named(prof, name: str):
-    found = [e for e in prof.function_events if e.name == name]
-    assert len(found) == 1, [e.name for e in prof.function_events]
-    return found[0]
+from tests.autograd.profiles import counts, named
 
 
 # rows: PROF-28

@@ -21,12 +21,12 @@ import importlib.util
 import mmap
 import os
 import re
-import shutil
 import subprocess
-import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from tests.kernels.cxx import cache_folder, launchers, shared_object
 
 HERE = Path(__file__).parent
 KERNEL_HEADERS = HERE.parent / "kernels"
@@ -43,14 +43,8 @@ USERS = {
 }
 EMPTY = ("libcublasLt.so.12", "libnvJitLink.so.12", "libcufftw.so.11")
 """Libraries that others depend on, of which nothing is called."""
+CACHE = "cupy-on-cpu"
 FLAGS = ("-std=c++17", "-O1", "-fPIC", "-shared", "-w", "-ffp-contract=off", "-fno-strict-aliasing")
-
-
-def cache_folder() -> Path:
-    """Where compiled objects are kept between runs."""
-    folder = Path(tempfile.gettempdir()) / f"gradlib-cupy-on-cpu-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    return folder
 
 
 def package_folder(name: str) -> Path:
@@ -67,16 +61,15 @@ def site() -> Path:
 
 
 @cache
-def include_flags() -> tuple[str, ...]:
+def include_folders() -> tuple[Path, ...]:
     cupy, runtime = (
         site() / "cupy" / "_core" / "include",
         package_folder("nvidia.cuda_runtime") / "include",
     )
     cccl = cupy / "cupy" / "_cccl"
-    folders = (
+    return (
         HERE / "include", HERE, KERNEL_HEADERS, cupy, cccl / "libcudacxx", cccl / "thrust", cccl / "cub", runtime,
     )  # fmt: skip
-    return tuple(f"-I{folder}" for folder in folders)
 
 
 def extension(path: str) -> Path:
@@ -87,32 +80,8 @@ def extension(path: str) -> Path:
 
 def compiled(name: str, *texts: str, flags: tuple[str, ...] = ()) -> Path:
     """The shared object of some C++ texts; compiled once for each content."""
-    content = "\0".join((*texts, *flags, *FLAGS, headers_digest()))
-    key = hashlib.sha256(content.encode()).hexdigest()[:24]
-    target = cache_folder() / f"{name}-{key}.so"
-    if not target.exists():
-        with tempfile.TemporaryDirectory() as scratch:
-            made = Path(scratch, "made.so")
-            files = [Path(scratch, f"{name}_{i}.cpp") for i in range(len(texts))]
-            for file, text in zip(files, texts, strict=True):
-                file.write_text(text)
-            command = [
-                "g++",
-                *FLAGS,
-                *flags,
-                *include_flags(),
-                *map(str, files),
-                "-o",
-                str(made),
-                "-ldl",
-            ]
-            done = subprocess.run(command, capture_output=True, text=True)
-            if done.returncode:
-                raise RuntimeError(f"{name} does not compile:\n{done.stderr[:4000]}")
-            moved = target.with_suffix(f".{os.getpid()}")
-            shutil.copy(made, moved)
-            moved.replace(target)
-    return target
+    target = f"{CACHE}/{name}"
+    return shared_object(target, texts, (*FLAGS, *flags), include_folders(), headers_digest())
 
 
 @cache
@@ -241,18 +210,13 @@ def kernel_text(source: str, kernels: list[str], macros: tuple[str, ...] = ()) -
         source,
     )
     lines = [f"#define {m.replace('=', ' ')}" for m in macros] + [f'#include "{header}"', source]
-    for i, kernel in enumerate(kernels):
-        lines += [
-            f'extern "C" const char* launch_{i}(const unsigned* sizes, size_t shared, unsigned seed, void** args) {{',
-            f"  return cuda_on_cpu::launch({kernel}, sizes, shared, seed, args);",
-            "}",
-            f'extern "C" int parameters_{i}(cuda_on_cpu::Parameter* out) {{',
-            f"  return cuda_on_cpu::parameters({kernel}, out);",
-            "}",
-        ]
     tests = "".join(f'  if (!strcmp(name, "{k}")) return {i};\n' for i, k in enumerate(kernels))
     return "\n".join(
-        [*lines, f'extern "C" int cuda_on_cpu_number(const char* name) {{\n{tests}  return -1;\n}}']
+        [
+            *lines,
+            *launchers(kernels),
+            f'extern "C" int cuda_on_cpu_number(const char* name) {{\n{tests}  return -1;\n}}',
+        ]
     )
 
 
@@ -269,7 +233,7 @@ def compile_kernels(source: str, options=(), name_expressions=None) -> tuple[byt
 @cache
 def install() -> ctypes.CDLL:
     """Make CuPy importable and usable on this machine. Returns the runtime."""
-    os.environ.setdefault("CUPY_CACHE_DIR", str(cache_folder() / "cupy"))
+    os.environ.setdefault("CUPY_CACHE_DIR", str(cache_folder(CACHE) / "cupy"))
     os.environ["CUPY_ACCELERATORS"] = ""  # CUB's kernels are compiled for GPUs only
     runtime = load("libcuda.so.1", (HERE / "runtime.cpp").read_text())
     for soname in EMPTY:

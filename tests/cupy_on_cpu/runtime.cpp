@@ -410,7 +410,6 @@ EXPORT cudaError_t my_cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event
   } else if (s->capture && e->capture != s->capture) {
     spoil(*s->capture);
     return report(cudaErrorStreamCaptureIsolation, "a captured stream waits for an event from outside of the capture");
-  } else if (e->capture && !s->origin && s->capture == e->capture) {
   }
   return cudaSuccess;
 }

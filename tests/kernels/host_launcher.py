@@ -8,12 +8,7 @@ forgot to write shows, and lies between fences that are checked after every laun
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import math
-import os
-import shutil
-import subprocess
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +16,7 @@ import numpy as np
 
 from gradlib.backends.kernels import FAMILIES, Module
 from gradlib.backends.numpy import NumpyBackend
+from tests.kernels.cxx import launchers, shared_object
 
 HEADER = Path(__file__).parent / "cuda_on_cpu.h"
 FLAGS = (
@@ -40,54 +36,11 @@ class Parameter(ctypes.Structure):
     _fields_ = [("size", ctypes.c_int), ("pointee", ctypes.c_int), ("kind", ctypes.c_char)]
 
 
-def compiler() -> str:
-    """The C++ compiler: $CXX, g++, c++ or clang++."""
-    for name in (os.environ.get("CXX"), "g++", "c++", "clang++"):
-        found = shutil.which(name) if name else None
-        if found:
-            return found
-    raise RuntimeError("no C++ compiler found: install g++ (or set CXX) to run kernels on the CPU")
-
-
-def cache_folder() -> Path:
-    """Where compiled objects are kept between runs."""
-    folder = Path(tempfile.gettempdir()) / f"gradlib-kernels-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    return folder
-
-
-def translation_unit(code: str, kernels: tuple[str, ...]) -> str:
-    """CUDA C++ and its kernels as C++ with a C function for each kernel."""
-    lines = [f'#include "{HEADER.name}"', code]
-    for i, kernel in enumerate(kernels):
-        lines += [
-            f'extern "C" const char* launch_{i}(const unsigned* sizes, size_t shared, unsigned seed, void** args) {{',
-            f"  return cuda_on_cpu::launch({kernel}, sizes, shared, seed, args);",
-            "}",
-            f'extern "C" int parameters_{i}(cuda_on_cpu::Parameter* out) {{',
-            f"  return cuda_on_cpu::parameters({kernel}, out);",
-            "}",
-        ]
-    return "\n".join(lines)
-
-
 def build(code: str, kernels: tuple[str, ...]) -> ctypes.CDLL:
-    """The compiled translation unit; compiled once for each content."""
-    text = translation_unit(code, kernels)
-    content = "\0".join((compiler(), *FLAGS, HEADER.read_text(), text))
-    target = cache_folder() / f"{hashlib.sha256(content.encode()).hexdigest()[:32]}.so"
-    if not target.exists():
-        with tempfile.TemporaryDirectory() as scratch:
-            file, made = Path(scratch, "kernels.cpp"), Path(scratch, "kernels.so")
-            file.write_text(text)
-            command = [compiler(), *FLAGS, f"-I{HEADER.parent}", str(file), "-o", str(made)]
-            done = subprocess.run(command, capture_output=True, text=True)
-            if done.returncode:
-                raise RuntimeError(f"kernels do not compile:\n{done.stderr[:8000]}")
-            moved = target.with_suffix(f".{os.getpid()}")
-            shutil.copy(made, moved)
-            moved.replace(target)  # other test processes see all of it or nothing
-    return ctypes.CDLL(str(target))
+    """CUDA C++ and its kernels, compiled as C++."""
+    text = "\n".join([f'#include "{HEADER.name}"', code, *launchers(kernels)])
+    path = shared_object("kernels/kernels", [text], FLAGS, [HEADER.parent], HEADER.read_text())
+    return ctypes.CDLL(str(path))
 
 
 class HostLauncher:

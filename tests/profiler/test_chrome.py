@@ -13,6 +13,7 @@ from gradlib import nn
 from gradlib.autograd import profiler
 from gradlib.nn import functional as F
 from gradlib.profiler import profile, schedule
+from tests.autograd.profiles import backward_in_another_thread
 from tests.profiler.viewer import Viewer, assert_backward_is_linked, is_node, nanoseconds
 
 
@@ -126,20 +127,7 @@ def test_what_was_recorded_outside_has_no_arrow(tmp_path):
 
 # rows: PROF-26
 def test_threads_have_tracks_of_their_own(tmp_path):
-    x = gradlib.ones(1, requires_grad=True)
-
-    @gradlib.enable_grad()
-    def nested(depth):
-        if depth == 0:
-            return late.backward()
-        y = gradlib.ones(1, requires_grad=True) * 1
-        y.register_hook(lambda g: nested(depth - 1))
-        return y.backward()
-
-    with profiler.profile() as prof:
-        late = x.exp()
-        nested(60)  # so deep that the engine goes on in another thread
-    viewer = view(prof, tmp_path)
+    viewer = view(backward_in_another_thread(), tmp_path)
     assert_backward_is_linked(viewer)
     (start, end) = next((a, b) for a, b, _ in viewer.arrows if b["name"] == "ExpBackward0")
     assert start["tid"] != end["tid"]
