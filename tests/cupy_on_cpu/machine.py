@@ -86,7 +86,8 @@ def compiled(name: str, *texts: str, flags: tuple[str, ...] = ()) -> Path:
 
 @cache
 def headers_digest() -> str:
-    files = [KERNEL_HEADERS / "cuda_on_cpu.h", *sorted(HERE.rglob("*.h"))]
+    cupy = site() / "cupy" / "_version.py"  # for the headers of CuPy
+    files = [KERNEL_HEADERS / "cuda_on_cpu.h", *sorted(HERE.rglob("*.h")), cupy]
     return hashlib.sha256(b"\0".join(f.read_bytes() for f in files)).hexdigest()
 
 
