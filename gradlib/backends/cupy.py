@@ -101,7 +101,9 @@ class CupyBackend:
         self.tables: dict[tuple, Any] = {}
         self.numbers: dict[tuple, Any] = {}  # (device, stream, dtype, number) -> array
         self.seen: set[tuple] = set()  # keys of numbers that were made once
-        self.streams: dict[int, Any] = {}  # those of `numbers`, kept so that no other gets their pointer
+        self.streams: dict[
+            int, Any
+        ] = {}  # those of `numbers`, kept so that no other gets their pointer
         self.linalg = Linalg(self.xp)
         self.checked_linalg = CheckedLinalg(self.linalg, importlib.import_module("cupyx").errstate)
         self.gemm = gemm.Gemm(self.xp)

@@ -220,11 +220,14 @@ class _Writer:
             away += [f"{t} is not None and a_{t}.data.device_id != here_" for t in given]
             lines += ["here_ = current_device()", f"if {' or '.join(away)}: {self.general}"]
         lines += _mode(self.general)
-        for t in self.numbers if self.device else ():
-            lines.append(f"a_{t} = as_number({t}, d_)")
-        for t in (
-            () if self.device else self.numbers
-        ):  # takes part as a 0-dim array of the tensor's dtype
+        return lines + self.number_arrays()
+
+    def number_arrays(self) -> list[str]:
+        """A Python number takes part as a 0-dim array of the tensor's dtype."""
+        if self.device:
+            return [f"a_{t} = as_number({t}, d_)" for t in self.numbers]
+        lines = []
+        for t in self.numbers:
             kept = f"(numbers4 if d_ is f4 else numbers8).get({t}) if {t} and (d_ is f4 or d_ is f8) else None"
             lines += [f"k_ = {kept}", f"{t} = as_number({t}, d_) if k_ is None else k_"]
         return lines

@@ -8,10 +8,8 @@ from ..kernels import FLOATS, dense, family, instance, instances, launcher_of, l
 from ..overlays import forward, vjp
 
 FLAGS = (False, True)
-LONG, FEW = (
-    1024,
-    4096,
-)  # elements, lines: a thread for each of few long lines would take longer than the formula
+# A thread for each of fewer lines than FEW of LONG elements or more would take longer than the formula.
+LONG, FEW = 1024, 4096
 MODULE = family(
     "softmax", instances("softmax", FLOATS, FLAGS, FLAGS), instances("softmax_grad", FLOATS, FLAGS, FLAGS)
 )  # fmt: skip
