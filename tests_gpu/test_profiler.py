@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 import gradlib
 from gradlib.autograd import profiler
+from gradlib.backends import backend_for, kernels
 
 
 # rows: PROF-06 PROF-10
@@ -54,3 +57,44 @@ def test_timing_a_small_op_costs_little(on_real_device):
     with profiler.profile(use_device="cuda"):
         timed = best(chain)
     assert (timed - plain) / 500 < 20e-6  # the aim is 4 us
+
+
+LAYERS = {
+    "batch_norm": lambda: (gradlib.nn.BatchNorm2d(3), (4, 3, 5, 5)),
+    "conv": lambda: (gradlib.nn.Conv2d(3, 2, 3), (2, 3, 6, 6)),
+    "gelu": lambda: (gradlib.nn.GELU(), (4, 5)),
+    "layer_norm": lambda: (gradlib.nn.LayerNorm(6), (4, 6)),
+    "lstm": lambda: (gradlib.nn.LSTMCell(4, 3), (2, 4)),
+    "max_pool": lambda: (gradlib.nn.MaxPool2d(2), (2, 3, 6, 6)),
+    "softmax": lambda: (gradlib.nn.Softmax(-1), (3, 6)),
+}
+
+
+# rows: PROF-01
+@pytest.mark.parametrize("layer", LAYERS)
+def test_a_profile_shows_the_kernels_that_run_without_it(layer, monkeypatch):
+    module, shape = LAYERS[layer]()
+    module.cuda()
+    launched: list[str] = []
+    kind = type(kernels.launcher_of(backend_for("cuda")))
+    plain = kind.launch
+
+    def launch(self, module, kernel, *args, **kwargs):
+        launched.append(kernel)
+        return plain(self, module, kernel, *args, **kwargs)
+
+    monkeypatch.setattr(kind, "launch", launch)
+
+    def step():
+        x = gradlib.ones(shape, device="cuda", requires_grad=True)
+        out = module(x)
+        (out[0] if isinstance(out, tuple) else out).sum().backward()
+        found, launched[:] = list(launched), []
+        return found
+
+    step()  # what is made once
+    without = step()
+    with profiler.profile():
+        profiled = step()
+    assert profiled == without
+    assert bool(without) == backend_for("cuda").fuses

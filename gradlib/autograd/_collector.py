@@ -59,6 +59,9 @@ class Collector:
                 seq = node.seq  # somebody else took the number that was foreseen
         records.extend((name, seq, scope, details, start, end, get_ident()))
 
+    def abandon(self, token: tuple) -> None:
+        """Forget a range: what is not exited is not recorded."""
+
     def finish(self) -> None:
         """The profile is over; a label that ends later is not part of it."""
         self.room = 0

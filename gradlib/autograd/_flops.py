@@ -50,6 +50,16 @@ def _weight_gradient(attrs: dict, x: tuple, grad: tuple, *rest: Any) -> int:
     return 2 * grad[0] * prod(grad[2:]) * weight
 
 
+def _convolution_whole(attrs: dict, grad: tuple, *rest: Any) -> int:
+    """Each gradient of a convolution takes as much as the convolution did."""
+    return sum(attrs["needs"][:2]) * _convolution_back(attrs, grad, attrs["weight_shape"])
+
+
+def _transposed_whole(attrs: dict, *rest: Any) -> int:
+    each = _convolution_back(attrs, attrs["input_shape"], attrs["weight_shape"])
+    return sum(attrs["needs"][:2]) * each
+
+
 def _einsum(attrs: dict, a: tuple, b: tuple, *rest: Any) -> int:
     """The sum of two factors over some indices: a product for each combination of all indices."""
     return 2 * prod({**dict(zip(attrs["a"], a)), **dict(zip(attrs["b"], b))}.values())
@@ -63,6 +73,11 @@ def _at(attrs: dict, name: str, i: int, default: int) -> Any:
 def _attention(_: Any, query: tuple, key: tuple, value: tuple, *rest: Any) -> int:
     """Scores, and their product with the values."""
     return 2 * prod(query) * key[-2] + 2 * prod(query[:-1]) * key[-2] * value[-1]
+
+
+def _attention_back(_: Any, grad: tuple, query: tuple, key: tuple, value: tuple, *rest: Any) -> int:
+    """Five products in the place of two: the scores once more, and the gradients of four factors."""
+    return 5 * _attention(_, query, key, value) // 2
 
 
 _FORMULAS: dict[str, Callable[..., int]] = {
@@ -82,8 +97,11 @@ _FORMULAS: dict[str, Callable[..., int]] = {
     "conv_grad_input": _convolution_back,
     "conv_grad_weight": _weight_gradient,
     "conv_transpose": _convolution_back,
+    "convolution_backward": _convolution_whole,
+    "conv_transpose_backward": _transposed_whole,
     "einsum": _einsum,
     "scaled_dot_product_attention_op": _attention,
+    "scaled_dot_product_attention_op_backward": _attention_back,
 }
 
 

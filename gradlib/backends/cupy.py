@@ -159,11 +159,18 @@ class CupyBackend:
         if key not in self.seen:
             if len(self.seen) < TABLES:
                 self.seen.add(key)
-        elif not stream.is_capturing() and not isinstance(stream, self.xp.cuda.ExternalStream):
-            # what a capture makes belongs to the graph; an external stream may be destroyed by its owner
+        elif not stream.is_capturing() and not self._is_foreign(stream):
+            # what a capture makes belongs to the graph; a foreign stream may be destroyed by its owner
             self.numbers[key] = made
             self.streams[stream.ptr] = stream
         return made
+
+    def _is_foreign(self, stream) -> bool:
+        """Whether another library made the stream (`Stream.from_external`, or the older ExternalStream)."""
+        return (
+            isinstance(stream, self.xp.cuda.ExternalStream)
+            or getattr(stream, "_foreign_stream_ref", None) is not None
+        )
 
     def to_backend(self, array, device=None):
         """A raw array of any backend on the device of that index, or on the current one."""

@@ -96,7 +96,10 @@ def held_by_line(device: int) -> list[tuple[str, int, int]]:
             found.setdefault(data.mem.ptr, (line, int(data.mem.size)))
 
     for thing in gc.get_objects():
-        if isinstance(thing, Tensor):
+        kind = type(
+            thing
+        )  # isinstance would ask foreign objects for their __class__, and run code of theirs
+        if issubclass(kind, Tensor):
             node = thing._fn
             if node is not None:
                 add(thing._array, _line(node))
@@ -105,7 +108,7 @@ def held_by_line(device: int) -> list[tuple[str, int, int]]:
                 add(thing._array, f"leaves and constants of shape {shape or '()'}")
                 if thing._grad is not None:
                     add(thing._grad._array, "gradients in .grad")
-        elif isinstance(thing, Node) and thing.op is not None:
+        elif issubclass(kind, Node) and thing.op is not None:
             for array in kept(thing):
                 add(array, f"saved for backward at {_line(thing)}")
     total: Counter[str] = Counter()

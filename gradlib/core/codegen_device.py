@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from . import formulas
 from .codegen import BUILDING, names_for, write_call
 from .modes import shared
 
@@ -39,27 +40,6 @@ def _names(op) -> dict:
     xp: Any = backend_for("cuda")
     return names_for(op, op.device_node_class) | {
         "general": dispatch.general, "ndarray": xp.xp.ndarray, "asarray": xp.asarray, "xp": xp,
-        "as_number": xp.number, "kernel": _kernel(op, xp), "lane": shared.cuda.current,
+        "as_number": xp.number, "kernel": formulas.kernel_of(op, xp), "lane": shared.cuda.current,
         "current_device": xp.xp.cuda.runtime.getDevice,
     }  # fmt: skip
-
-
-def _kernel(op, xp):
-    """The kernel of `op` on a device: a fused one first, where there is one."""
-    plain = getattr(xp.xp, op.ufunc) if op.ufunc else op.forward
-    fused = xp.forward_overlay(op) if xp.fuses else None
-    if fused is None:
-        return plain
-    if op.ufunc:
-
-        def kernel(*arrays):
-            raw = fused(xp, *arrays)
-            return plain(*arrays) if raw is NotImplemented else raw
-
-        return kernel
-
-    def kernel_with_namespace(xp, *arrays, **attrs):
-        raw = fused(xp, *arrays, **attrs)
-        return plain(xp, *arrays, **attrs) if raw is NotImplemented else raw
-
-    return kernel_with_namespace

@@ -66,7 +66,15 @@ def device_node_class(op) -> type[Node]:
     if fused is not None:
         plain = op.n_out == 1 and not op.variadic
         body["run"] = _run_fused(op, fused, parameters(fused), base.run) if plain else Node.run
+        body["gradients"] = _gradients_on_device
     return type(base.__name__, (base,), body)
+
+
+def _gradients_on_device(node, grads, traced):
+    """The formulas, which `codegen_traced` may have written out for the base; for a watcher what runs without him."""
+    if traced and formulas.watched():
+        return formulas.gradients(node, grads, traced)
+    return node.op.node_class.gradients(node, grads, traced)
 
 
 def _run_fused(op, fused, wants, otherwise):

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from . import saved
-from .modes import state
+from . import recording, saved
+from .modes import FORWARD_AD, NO_GRAD, PROFILE, VMAP, state
 
 _raw: dict[type, Namespace] = {}  # type of a raw array -> its namespace
 _ops: dict[str, Any] = {}
@@ -61,15 +61,40 @@ def _raw_for(array) -> Namespace:
     return found
 
 
+def kernel_of(op, backend):
+    """The kernel of `op`: of arrays, if it is a ufunc, else of the backend, arrays and attributes by name.
+
+    On a device a fused kernel is tried first, where the op has one.
+    """
+    plain = getattr(backend.xp if backend.fuses else backend, op.ufunc) if op.ufunc else op.forward
+    fused = backend.forward_overlay(op) if backend.fuses else None
+    if fused is None:
+        return plain
+    if op.ufunc:
+
+        def kernel(*arrays):
+            raw = fused(backend, *arrays)
+            return plain(*arrays) if raw is NotImplemented else raw
+
+        return kernel
+
+    def kernel_with_namespace(xp, *arrays, **attrs):
+        raw = fused(xp, *arrays, **attrs)
+        return plain(xp, *arrays, **attrs) if raw is NotImplemented else raw
+
+    return kernel_with_namespace
+
+
 def _kernel(op, backend):
     """The kernel of `op` with the backend filled in: tensors and attributes by position, hidden values dropped."""
+    kernel = kernel_of(op, backend)
     if op.ufunc:
-        return getattr(backend, op.ufunc)
+        return kernel
     tensors = [f"{t}=None" if t in op.optional else t for t in op.tensors]
     parameters = ", ".join((*(op.tensors if op.attrs else tensors), *op.attrs))
     given = ", ".join((*op.tensors, *(f"{a}={a}" for a in op.attrs)))
     first = "[0]" if op.n_out == 1 and op.hidden else ""
-    names = {"forward_": op.forward, "backend_": backend}  # attributes may have any other name
+    names = {"forward_": kernel, "backend_": backend}  # attributes may have any other name
     exec(f"def kernel({parameters}):\n    return forward_(backend_, {given}){first}", names)
     return names["kernel"]
 
@@ -152,7 +177,7 @@ class Values:
     def hidden(self, name: str):
         """Kept by forward; on the way to a second derivative computed again, as a function of the inputs."""
         recompute = self.op.hidden[name]
-        if not self.traced or recompute is None:
+        if not self.traced or recompute is None or watched():
             value = saved.unpack_array(self.node, "h_" + name)
             if not self.traced or not hasattr(value, "dtype"):
                 return value
@@ -185,6 +210,10 @@ def gradients(node, grads: tuple, traced: bool) -> tuple:
     values = Values(node, grads, needs, traced)
     if not op.differentiable:
         raise RuntimeError(f"derivative for {op.name} is not implemented")
+    if traced and watched():
+        outs = whole_gradients(node, grads, needs)
+        if outs is not NotImplemented:
+            return outs
     if not traced and (backend := values.known["F"].backend).fuses:
         outs = fused_gradients(node, backend, values, needs)
         if outs is not None:
@@ -204,6 +233,51 @@ def gradients(node, grads: tuple, traced: bool) -> tuple:
             grad = traced_ops.sum_to_size(grad, shape) if traced else sum_to(grad, shape)
         result.append(grad)
     return depend_all(node, result) if traced and op.dependent else tuple(result)
+
+
+def watched() -> bool:
+    """Whether gradients are traced only because somebody watches the ops: they will not be differentiated again."""
+    return state.bits & (PROFILE | NO_GRAD | FORWARD_AD | VMAP) == PROFILE | NO_GRAD
+
+
+def whole_gradients(node, grads: tuple, needs: tuple) -> Any:
+    """The gradients as Tensors, from the code that computes them in one piece when nobody watches.
+
+    That is a fused kernel, or a formula with a way of its own for arrays. NotImplemented where there is none, or the
+    kernel declines: then the formula's ops are what runs without a watcher, too.
+    """
+    from .op import parameters
+    from .tensor import Tensor
+
+    op = node.op
+    values = Values(node, tuple([None if g is None else g._array for g in grads]), needs, False)
+    backend = values.known["F"].backend
+    fused = backend.vjp_overlay(op) if backend.fuses else None
+    if fused is not None:
+        wants = parameters(fused)
+    elif op.vjp is not None and "traced" in op.vjp.wants:
+        wants = op.vjp.wants
+    else:
+        return NotImplemented
+
+    def compute():
+        if fused is not None:
+            outs = fused_gradients(node, backend, values, needs)
+            if outs is None:
+                return NotImplemented
+        else:
+            outs = op.vjp.fn(*(values.get(w) for w in wants))
+        return tuple([None if g is None else Tensor._make(g) for g in outs])
+
+    args, attrs = [g for g in grads if g is not None], {"needs": needs}
+    for want in wants:
+        if want not in values.known:
+            value = values.get(want)
+            if hasattr(value, "strides"):
+                args.append(Tensor._make(value))
+            else:
+                attrs[want] = value
+    return recording.run_whole(op, tuple(args), attrs, compute)
 
 
 def depend_all(node, gradients) -> tuple:

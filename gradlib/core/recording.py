@@ -16,14 +16,15 @@ A recorder has two methods, called in properly nested pairs (also when an op rai
     - scope LABEL: a block of the user's (`record_function`); `op` is None and `seq` -1.
 - ``exit(token, result)``: the result is that of the op (a Tensor or a tuple), and None if it raised or is no op.
 
-A recorder may have ``created(tensor)``, too: it is called for a new tensor that no op made (zeros, randn...).
+A recorder may have ``created(tensor)``, too: it is called for a new tensor that no op made (zeros, randn...). And it
+may have ``abandon(token)``, called in the place of `exit` for a range to be forgotten: something else runs instead.
 
 Several recorders nest: the first one added is outermost. They follow a backward pass into the threads that it starts.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from .modes import INFERENCE, NO_GRAD, PROFILE, set_flag, state
 from .node import peek_seq
@@ -53,6 +54,17 @@ class Group:
     def exit(self, tokens: list, result: Any) -> None:
         for recorder, token in zip(self.inside_out, reversed(tokens), strict=True):
             recorder.exit(token, result)
+
+    def abandon(self, tokens: list) -> None:
+        for recorder, token in zip(self.inside_out, reversed(tokens), strict=True):
+            _abandon(recorder, token)
+
+
+def _abandon(recorder: Any, token: Any) -> None:
+    if hasattr(recorder, "abandon"):
+        recorder.abandon(token)
+    else:
+        recorder.exit(token, None)
 
 
 def recorders() -> tuple:
@@ -137,6 +149,35 @@ def run_node(node: Any, args: tuple, action: Any, *given: Any) -> Any:
         return action(*given)
     finally:
         recorder.exit(token, None)
+
+
+class WholeGradient(NamedTuple):
+    """What recorders get as op for the gradient of an op that is computed in one piece, not by other ops."""
+
+    name: str
+    capturable: bool
+    attrs: tuple  # names
+    view: Any = None
+    variadic: bool = False
+
+
+def run_whole(op: Any, args: tuple, attrs: dict[str, Any], action: Any) -> Any:
+    """``action()``, the gradients of `op` as Tensors in one piece, as a range; none if that gives NotImplemented.
+
+    args, attrs: what it computes them from, as of an op.
+    """
+    recorder, outs = state.recorder, None
+    stands = WholeGradient(op.name + "_backward", op.capturable, tuple(attrs))
+    name = public_names[op.name] + "_backward"
+    token = recorder.enter(name, stands, args, tuple(attrs.values()), -1, OP)
+    try:
+        outs = action()
+        return outs
+    finally:
+        if outs is NotImplemented:
+            _abandon(recorder, token)
+        else:
+            recorder.exit(token, outs)
 
 
 def run_root(action: Any, *given: Any) -> Any:

@@ -500,3 +500,26 @@ def test_counts_of_a_training_step():
     assert found["linear"] == 2 and found["tanh"] == 1 and found["AddmmBackward0"] == 2
     assert found["torch::autograd::AccumulateGrad"] == 4
     assert found["Optimizer.step#SGD.step"] == 1
+
+
+# rows: PROF-01
+def test_a_gradient_that_is_computed_in_one_piece_is_one_range():
+    layer, x = gradlib.nn.LayerNorm(4), gradlib.rand(2, 4, requires_grad=True)
+    y = layer(x).sum()
+    with profiler.profile(record_shapes=True) as prof:
+        y.backward()
+    node = named(prof, "NativeLayerNormBackward0")
+    (inner,) = node.cpu_children
+    assert inner.name == "native_layer_norm_backward"
+    assert inner.input_shapes[:3] == [[2, 4], [2, 4], [4]]
+    assert not inner.cpu_children and node.self_cpu_time_total < node.cpu_time_total
+
+
+# rows: PROF-01
+def test_a_gradient_to_be_differentiated_again_is_made_of_ops():
+    layer, x = gradlib.nn.LayerNorm(4), gradlib.rand(2, 4, requires_grad=True)
+    y = layer(x).sum()
+    with profiler.profile() as prof:
+        gradlib.autograd.grad(y, x, create_graph=True)
+    names = {e.name for e in named(prof, "NativeLayerNormBackward0").cpu_children}
+    assert "mul" in names and "native_layer_norm_backward" not in names
