@@ -14,6 +14,7 @@ from textwrap import indent
 from . import formulas, saved
 from .node import Node, VariadicNode, deliver
 from .source import GENERATED
+from .storage import Storage
 
 SHOW = os.environ.get("GRADLIB_SHOW_CODE", "").split(",")
 
@@ -120,6 +121,11 @@ def _release(op):
     return compile_code(op, "release", text, {"RELEASED": saved.RELEASED})["release"]
 
 
+def is_current(name: str) -> str:
+    """Code that tells whether the Tensor in the variable `name` still has the version `v_`."""
+    return f"((k_ := {name}._ver) == v_ or k_.__class__ is Storage and k_.version == v_)"
+
+
 def _fetch(op, want: str) -> str:
     """Code that puts the raw value `want` of a node into a local variable of that name.
 
@@ -138,7 +144,7 @@ def _fetch(op, want: str) -> str:
     if want in op.saved_tensors:
         return (
             f"{want} = node.s_{want}\nv_ = node.v_{want}\n"
-            f"if v_ >= 0 and {want}._ver == v_: {want} = {want}._array\n"
+            f"if v_ >= 0 and {is_current(want)}: {want} = {want}._array\n"
             f"elif v_ != {saved.DIRECT}: {want} = unpack(node, '{want}')"
         )
     if want in op.saved_results:
@@ -157,7 +163,7 @@ def _fetch(op, want: str) -> str:
 
 _NAMES = {
     "unpack": saved.unpack, "deliver": deliver, "raw_ops": formulas.raw_ops, "sum_to": formulas.sum_to,
-    "RELEASED": saved.RELEASED, "freed": saved.freed,
+    "RELEASED": saved.RELEASED, "freed": saved.freed, "Storage": Storage,
 }  # fmt: skip
 
 

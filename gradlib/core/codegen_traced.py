@@ -11,13 +11,15 @@ from textwrap import indent
 from typing import Any
 
 from . import formulas, saved
-from .codegen_node import compile_code
+from .codegen_node import compile_code, is_current
 from .dependence import depend
 from .modes import state
+from .storage import Storage
 
 _NAMES = {
     "state": state, "traced_ops": formulas.traced_ops, "unpack_tensor": saved.unpack_tensor,
     "sum_to_size": formulas.traced_ops.sum_to_size, "general": formulas.gradients, "depend": depend, "UNSET": object(),
+    "Storage": Storage,
 }  # fmt: skip
 _FREE = {"g", "gs", "F", "traced"}  # known without asking the node
 
@@ -72,7 +74,7 @@ def _fetch(op: Any, want: str) -> str:
     if want in op.saved_tensors:
         return (
             f"{want} = node.s_{want}\nv_ = node.v_{want}\n"
-            f"if v_ < 0 or {want}._ver != v_: {want} = unpack_tensor(node, '{want}')"
+            f"if v_ < 0 or not {is_current(want)}: {want} = unpack_tensor(node, '{want}')"
         )
     if want in op.saved_results:
         return f"{want} = unpack_tensor(node, '{want}')"
