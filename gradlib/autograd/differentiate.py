@@ -154,6 +154,26 @@ def grad(
     return tuple(found)
 
 
+class Rows:
+    """The gradients of `out` for one vector after another: what they have in common is worked out once.
+
+    The graph is kept; gradients of inputs that `out` does not depend on are None.
+    """
+
+    def __init__(self, out: Tensor, inputs: Sequence[Tensor], create_graph: bool):
+        self.out, self.create_graph = out, create_graph
+        self.root, self.targets = _input_edge(out), [_input_edge(t) for t in inputs]
+        self.plan: list = []
+
+    def __call__(self, vector: Tensor) -> tuple:
+        grad = _gradient(self.out, vector, 0, self.create_graph)
+        return tuple(
+            engine.run_backward(
+                [self.root], [grad], True, self.create_graph, self.targets, plan=self.plan
+            )
+        )
+
+
 def _zeros(tensor):
     from ..ops.create import zeros_like
 

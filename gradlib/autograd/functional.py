@@ -15,7 +15,7 @@ from ..core.device import beside
 from ..core.modes import NO_GRAD
 from ..core.tensor import Tensor
 from ..ops.shape import alias_op as alias
-from .differentiate import grad
+from .differentiate import Rows, grad
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
@@ -330,9 +330,9 @@ def _rows(
                 is_grads_batched=True,
             )
         else:
+            row = Rows(out, inputs, create_graph)
             for k in range(n):
-                found = _grad((out,), inputs, (vectors[k],), create_graph, retain=True)
-                for j, g in enumerate(found):
+                for j, g in enumerate(row(vectors[k])):
                     columns[j].append(_strict_entry(g, i, j, create_graph) if strict else g)
     result = []
     for t, column in zip(inputs, columns, strict=True):

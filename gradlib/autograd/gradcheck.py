@@ -35,7 +35,7 @@ from ._jacobians import (
     unit_vector,
     units_of,
 )
-from .differentiate import grad
+from .differentiate import Rows, grad
 from .function import Function
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
@@ -312,8 +312,9 @@ def _compare_fast(
             vector = unit_vector(draw, out)
             want = float(np.vdot(vector, slope).real)
             given = Tensor._make(to_device(vector.astype(out._array.dtype), array))
+            row = Rows(out, [tensor], False)
             have = [
-                float(np.vdot(direction, backward_column(out, [tensor], given, options)[0]).real)
+                float(np.vdot(direction, backward_column(row, [tensor], given, options)[0]).real)
                 for _ in range(2)
             ]
             if abs(have[0] - have[1]) > options.nondet_tol:

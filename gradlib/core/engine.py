@@ -70,10 +70,13 @@ def run_backward(
     create_graph: bool,
     inputs: list[tuple[Node, int]] | None = None,
     accumulate: bool = False,
+    plan: list | None = None,
 ) -> list[Tensor | None]:
     """Propagate `grads` from the edges `roots`; returns the gradients at the edges `inputs`.
 
     accumulate: add into the ``.grad`` of leaves (of those in `inputs` only, if given).
+    plan: an empty list at the first of several passes with the same `roots` and `inputs`; it keeps the order of nodes,
+        which does not change (edges never do), for the others.
     """
     task = GraphTask(keep_graph, create_graph, accumulate)
     for k, key in enumerate(inputs or ()):
@@ -85,10 +88,15 @@ def run_backward(
         elif node not in task.inbox:
             task.inbox[node] = None
     task.roots = [node for node, _ in roots]
-    if state.bits & PROFILE:
+    if plan:
+        order, ready_leaves, partial, task.needed = plan
+        order = order.copy()  # `run` uses it up
+    elif state.bits & PROFILE:
         order, ready_leaves, partial = recording.run_root(schedule, task.roots, task)
     else:
         order, ready_leaves, partial = schedule(task.roots, task)
+        if plan is not None:
+            plan += order.copy(), ready_leaves, partial, task.needed
     bits, outer = state.bits, (state.current_task, state.needed)
     state.current_task, state.needed = task, task.needed
     modes.set_bits(bits & ~(NO_GRAD | INFERENCE) if create_graph else bits & ~INFERENCE | NO_GRAD)

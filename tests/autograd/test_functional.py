@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 import gradlib as gl
 from gradlib.autograd import Function
+from gradlib.autograd.differentiate import Rows
 from gradlib.autograd.functional import hessian, hvp, jacobian, jvp, vhp, vjp
 
 A = np.array([[0.1, 0.2, 0.3], [0.4, 0.5, 0.6]], np.float32)
@@ -310,3 +313,28 @@ def test_strict_products(pair):  # rows: FUNC-23
         RuntimeError, match="The jacobian of the user-provided function is independent of input 0"
     ):
         vjp(lambda x: x * 2, pair[0].requires_grad_(), v, create_graph=True, strict=True)
+
+
+def test_rows_share_one_order_of_nodes_and_hooks_run_in_each():
+    x = gl.ones(3, requires_grad=True)
+    seen = []
+
+    def f(x):
+        y = x.exp()
+        y.register_hook(lambda g: seen.append(g.tolist()))
+        return y * gl.tensor([1.0, 2.0, 3.0])
+
+    found = jacobian(f, x)
+    e = math.exp(1.0)
+    assert gl.allclose(found, gl.diag(gl.tensor([e, 2 * e, 3 * e])))
+    assert seen == [[1.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 3.0]]
+
+
+def test_rows_of_an_output_whose_graph_was_freed():
+    x = gl.ones(2, requires_grad=True)
+    y = x.exp()
+    y.sum().backward()
+    row = Rows(y, [x], False)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="Specify retain_graph=True"):
+            row(gl.ones(2))
