@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtypes
-from ..core.modes import AUTOCAST, NO_GRAD, set_flag, state
+from ..core.modes import AUTOCAST, NO_GRAD, Interposer, set_flag, state
 from ..core.storage import version_of
 from ..core.tensor import Tensor
 from ..ops.cast import cast_op
@@ -54,7 +54,7 @@ class _Local(threading.local):
 _local = _Local()
 
 
-class Casting:
+class Casting(Interposer):
     """The interposer. on: device type -> dtype of products, for the types where autocast is enabled."""
 
     for_recomputation = True  # a checkpointed block is computed again as it was the first time

@@ -115,9 +115,7 @@ class BatchLevel(Level):
     """One running vmap whose function runs once."""
 
     around: Any = None  # the vmap around this one, if that runs once, too
-
-    def call(self, op, args: tuple, attrs: tuple, proceed: Callable) -> Any:
-        return proceed()
+    passes = True  # ops are noticed by their arguments, in `dispatch.execute`
 
     def call_inplace(self, op, tensor, others: tuple, attrs: tuple, proceed: Callable) -> Any:
         if any(is_logical(o) for o in others) and not is_logical(tensor):

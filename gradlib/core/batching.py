@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from . import modes
-from .modes import VMAP, shared, state
+from .modes import VMAP, Interposer, shared, state
 from .pytree import flatten, spread, unflatten
 from .tensor import Tensor
 
@@ -154,7 +154,7 @@ class _Abandoned(BaseException):
     """Ends the thread of an entry that will not be continued."""
 
 
-class Level:
+class Level(Interposer):
     """One running vmap: the interposer that sees the ops of its function."""
 
     def __init__(self, size: int, randomness: str):

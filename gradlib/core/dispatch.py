@@ -39,13 +39,15 @@ def general(op, args: tuple, attrs: tuple) -> Any:
         finally:
             state.bits = bits
             recorder.exit(token, result)
-    if state.interposers:
-        outer = state.interposers
-        state.interposers = outer[:-1]
+    outer = state.interposers
+    while outer and outer[-1].passes:
+        outer = outer[:-1]
+    if outer:
+        before, state.interposers = state.interposers, outer[:-1]
         try:
             return outer[-1].call(op, args, attrs, lambda a=args, b=attrs: general(op, a, b))
         finally:
-            state.interposers = outer
+            state.interposers = before
     if op.variadic:
         args = tuple(args[0])
     if bits & FORWARD_AD:
@@ -101,8 +103,25 @@ def operate_reflected(op, args: tuple, attrs: tuple) -> Any:
 OPERANDS = (Tensor, int, float, complex, np.number, np.bool_, ndarray)
 
 
+def ready(op, args: tuple) -> bool:
+    """Whether `args` need no preparation: all are tensors of one floating dtype, on the CPU."""
+    first: Any = getattr(args[0], "_array", None)
+    kind = first.__class__
+    if kind is not ndarray and (kind is not batched.Logical or shared.cuda is not None):
+        return False
+    dtype = first.dtype
+    for a in args:
+        array: Any = getattr(a, "_array", None)
+        if array.__class__ is not kind or array.dtype is not dtype:
+            return False
+    known = dtype in dtypes.NP_FLOATING and op.check is None
+    return known and (op.complex is not False or dtype.kind != "c")
+
+
 def prepare(op, args: tuple) -> tuple:
     """Arguments on one device and, where the op asks for it, of one dtype."""
+    if args and ready(op, args):
+        return args
     tensors = []
     for i, a in enumerate(args):
         if isinstance(a, Tensor):
@@ -242,13 +261,13 @@ class Number:
 
 def execute(op, args: tuple, attrs: tuple) -> Any:
     """Kernel, wrapping and recording for prepared arguments."""
-    from ..backends import kernels_of
-
     if shared.batches and (level := batched.level_of(args)) is not None:
         other = batched.replacement(op)
         if other is not None:
             return other(*args, *attrs)
         return record(op, args, attrs, *run_batched(level, op, args, attrs), inside=True)
+    from ..backends import kernels_of
+
     first = next(a for a in args if isinstance(a, Tensor))
     if shared.cuda is not None and first._array.__class__ is not ndarray:
         there = shared.cuda.elsewhere(first._array)

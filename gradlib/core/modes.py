@@ -48,13 +48,20 @@ class ThreadState(threading.local):
     recorder: Any = None  # told of every op and node while PROFILE is set; see core.recording
     modules: Any = None  # class names of the modules being called, while somebody asks
     batch: Any = None  # the innermost vmap that runs on all entries at once; see core.batched
-    interposers: tuple = ()  # objects with call(op, args, attrs, proceed): vmap, autocast...; outermost last
+    interposers: tuple = ()  # Interposers: vmap, autocast...; the one that is asked first is last
     current_node: Any = None  # the node that backward is running, parent of nodes made meanwhile
     saved_observer: Any = None  # told before a tensor is changed in place, while OBSERVE is set
     multithreading = True
     current_task: Any = None  # the backward pass that this thread is in
     needed: Any = None  # the nodes whose gradients are wanted, None for all
     depth = 0  # backward passes inside each other
+
+
+class Interposer:
+    """What stands in `state.interposers`: ``call(op, args, attrs, proceed)`` gives the result of an op in its place."""
+
+    passes = False  # whether there is no `call`: ops go by
+    for_recomputation = False  # whether it is there again when a checkpointed block runs again
 
 
 shared = Shared()

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..backends import cupy as _backend
 from ..backends.memory import Allocator
-from ..core.modes import OBSERVE, set_flag, shared, state
+from ..core.modes import OBSERVE, Interposer, set_flag, shared, state
 from ..core.tensor import Tensor
 from .devices import library, synchronize
 from .graphed import make_graphed_callables
@@ -58,7 +58,7 @@ def is_current_stream_capturing() -> bool:
     return shared.cuda is not None and bool(library().get_current_stream().is_capturing())
 
 
-class _Keeper:
+class _Keeper(Interposer):
     """While a graph is captured: notes the memory from outside that its operations read, and the leaves."""
 
     def __init__(self, pool: PrivatePool, kept: dict[int, Any], leaves: dict[int, Tensor]):

@@ -132,14 +132,12 @@ class _Surroundings:
             self.cpu = get_rng_state()
             self.devices, self.states = get_device_states(*args)
         self.autocast = state.bits & AUTOCAST
-        self.interposers = tuple(
-            i for i in state.interposers if getattr(i, "for_recomputation", False)
-        )
+        self.interposers = tuple(i for i in state.interposers if i.for_recomputation)
 
     @contextlib.contextmanager
     def again(self) -> Iterator[None]:
         bits, interposers = state.bits, state.interposers
-        others = tuple(i for i in interposers if not getattr(i, "for_recomputation", False))
+        others = tuple(i for i in interposers if not i.for_recomputation)
         state.interposers = (*self.interposers, *others)
         set_bits(bits & ~AUTOCAST | self.autocast)
         try:
