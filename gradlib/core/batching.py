@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextvars
 import itertools
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -164,7 +165,7 @@ class Level(Interposer):
         self.workers: list[_Worker] = []
         self.body: Callable = lambda k: None
         self.first_states: dict = {}  # randomness "same": the generators' states when entry 0 first drew
-        self.positions: list[dict] = [{} for _ in range(size)]  # where each entry has got to
+        self.positions: Any = defaultdict(dict)  # entry -> where it has got to
         self.thread_state: Any = None
         self.written: dict[int, tuple[int, Any]] = {}  # what was written to first by which entry
 

@@ -82,6 +82,10 @@ def flatten(value: Any) -> tuple[list, TreeSpec]:
     leaves: list = []
     children = []
     for entry in entries:
+        if not isinstance(entry, (tuple, list, dict)):  # most are leaves
+            leaves.append(entry)
+            children.append(LEAF)
+            continue
         inner, spec = flatten(entry)
         leaves += inner
         children.append(spec)
@@ -97,7 +101,9 @@ def unflatten(leaves: list | tuple, spec: TreeSpec) -> Any:
 def _build(rest, spec: TreeSpec) -> Any:
     if spec.kind is None:
         return next(rest)
-    entries = [_build(rest, c) for c in spec.children]
+    entries = [next(rest) if c is LEAF else _build(rest, c) for c in spec.children]
+    if spec.kind is tuple:
+        return tuple(entries)
     if issubclass(spec.kind, dict):
         pairs = zip(_keys(spec.context), entries, strict=True)
         if spec.kind is defaultdict:
@@ -108,6 +114,8 @@ def _build(rest, spec: TreeSpec) -> Any:
 
 def tree_map(fn: Callable, value: Any) -> Any:
     """`value` with `fn` applied to each leaf."""
+    if _open(value) is None:
+        return fn(value)
     leaves, spec = flatten(value)
     return unflatten([fn(leaf) for leaf in leaves], spec)
 

@@ -61,7 +61,6 @@ def vmap(
     @functools.wraps(func, updated=())
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         size, dims, leaves, spec = batch_of(func, in_dims, args)
-        level = Level(size, randomness)
         if not size:
             return _empty(func, dims, leaves, spec, out_dims, randomness, kwargs)
         if chunk_size is None or chunk_size >= size:
@@ -69,6 +68,7 @@ def vmap(
                 return _at_once(size, randomness, func, dims, leaves, spec, out_dims, kwargs)
             except Unbatchable:
                 pass  # then entry by entry
+        level = Level(size, randomness)
         columns = [level.split(leaf, d) for leaf, d in zip(leaves, dims, strict=True)]
         step = chunk_size or size
         pieces = []
