@@ -12,5 +12,7 @@ if len(sys.argv) < 2:
     sys.exit(f"usage: {__doc__}")
 machine.install()
 sys.argv = sys.argv[1:]
-sys.path.insert(0, str(Path(sys.argv[0]).resolve().parent))
+program = Path(sys.argv[0]).resolve()
+if not program.is_dir():  # as Python does; for a folder runpy does it
+    sys.path.insert(0, str(program.parent))
 runpy.run_path(sys.argv[0], run_name="__main__")
