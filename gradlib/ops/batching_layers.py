@@ -162,6 +162,17 @@ def nll_loss_grad(level, op, args, attrs):
     return out.reshape(level.size, *shape)
 
 
+@rule("scaled_dot_product_attention_op")
+def attention(level, op, args, attrs):
+    """The batch is one more leading dimension."""
+    query, mask = args[0], args[3]
+    if mask is not None:
+        (mask, batched), rank = level.part(mask), mask.ndim
+        for _ in range(query.ndim - rank if batched else 0):
+            mask = mask.unsqueeze(1)
+    return op.call(*(level.full(a) for a in args[:3]), mask, *attrs)
+
+
 @rule("embedding_op")
 def embedding(level, op, args, attrs):
     weight, batched = level.part(args[0])
