@@ -10,49 +10,16 @@ import numpy as np
 import pytest
 
 import gradlib as gl
-from gradlib.autograd import Function, NestedIOFunction, gradcheck, gradgradcheck
+from gradlib.autograd import Function, NestedIOFunction
 from gradlib.autograd import function as function_module
-from gradlib.autograd.function import BackwardCFunction, InplaceFunction, once_differentiable
+from gradlib.autograd.function import BackwardCFunction, InplaceFunction
 from gradlib.autograd.graph import Node, saved_tensors_hooks
-
-
-class Exp(Function):
-    @staticmethod
-    def forward(ctx, i):
-        result = i.exp()
-        ctx.save_for_backward(result)
-        return result
-
-    @staticmethod
-    def backward(ctx, grad_output):
-        (result,) = ctx.saved_tensors
-        return grad_output * result
-
-
-def make(forward, backward=None, **more):
-    """A Function class named G."""
-    body = {"forward": staticmethod(forward)}
-    if backward is not None:
-        body["backward"] = staticmethod(backward)
-    body |= {k: staticmethod(v) if callable(v) else v for k, v in more.items()}
-    return type("G", (Function,), body)
-
-
-def double(ctx, x):
-    return x * 2
+from tests.autograd.functions import Exp, double, gradient, make
 
 
 @pytest.fixture
 def x():
     return gl.tensor([1.0, 2.0, 3.0], requires_grad=True)
-
-
-def gradient(cls, *args):
-    """x.grad after a backward through the Function."""
-    x = gl.ones(3, requires_grad=True)
-    out = cls.apply(x, *args)
-    (out[0] if isinstance(out, tuple) else out).sum().backward()
-    return x.grad
 
 
 # -- calling -----------------------------------------------------------------------------------------------------------
@@ -310,125 +277,6 @@ def test_no_reference_cycle(x):  # rows: FN-22 HOOK-20
         gc.enable()
 
 
-# -- in place ----------------------------------------------------------------------------------------------------------
-
-
-def writer(before: bool = False, returns: bool = True):
-    """x += 1 in place, which the version counter does not see."""
-
-    def forward(ctx, a):
-        if before:
-            ctx.mark_dirty(a)
-        a.data.add_(1)
-        if not before:
-            ctx.mark_dirty(a)
-        return a if returns else a * 2
-
-    return make(forward, once_differentiable(lambda ctx, g: g))
-
-
-@pytest.mark.parametrize("before", [True, False])
-def test_mark_dirty(x, before):  # rows: FN-23 FN-24 FN-27
-    a = x * 1
-    b = a * a
-    version = a._version
-    out = writer(before).apply(a)
-    assert out is a
-    assert a._version == version + 1
-    assert a.grad_fn.name() == "GBackward"
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-        b.sum().backward()
-    (a * 3).sum().backward()
-    assert x.grad.tolist() == [3.0] * 3
-
-
-def test_mark_dirty_errors(x):  # rows: FN-24 FN-25 FN-26
-    with pytest.raises(
-        RuntimeError,
-        match="Some elements marked as dirty during the forward method were not returned",
-    ):
-        writer(returns=False).apply(x * 1)
-    with pytest.raises(
-        RuntimeError,
-        match="a leaf Variable that requires grad has been used in an in-place operation",
-    ):
-        writer().apply(gl.ones(3, requires_grad=True))
-
-    def forward(ctx, a):
-        out = a * 2
-        ctx.mark_dirty(out)
-        return out
-
-    with pytest.warns(
-        UserWarning, match=r"ctx.mark_dirty\(\) received a tensor that was not an input"
-    ):
-        make(forward).apply(x)
-
-
-def test_dirty_view_rewrites_the_base(x):  # rows: FN-23
-    base = x * 2
-    view = base[:2]
-    G = make(lambda ctx, k, a: (a.mul_(3), ctx.mark_dirty(a), a)[2], lambda ctx, g: (None, g * 3))
-    assert G.apply(5, view) is view
-    assert base.grad_fn.name().endswith("CopySlices")
-    (g,) = gl.autograd.grad(base.sum(), x)
-    assert g.tolist() == [6.0, 6.0, 2.0]
-    two = make(lambda ctx, a: (a.mul_(3), ctx.mark_dirty(a), (a, a * 2))[2])
-    with pytest.raises(RuntimeError, match="cannot return more than one Tensor"):
-        two.apply((x * 2)[:2])
-
-
-def test_dirty_view_that_is_not_the_first_argument(x):
-    G = make(
-        lambda ctx, w, a: (a.mul_(w), ctx.mark_dirty(a), ctx.save_for_backward(w), a)[3],
-        lambda ctx, g: (g * 7, g * ctx.saved_tensors[0]),
-    )
-    w, base = gl.tensor([10.0, 100.0], requires_grad=True), x * 2
-    G.apply(w, base[:2])
-    gw, gx = gl.autograd.grad(base.sum(), (w, x))
-    assert gw.tolist() == [7.0, 7.0]
-    assert gx.tolist() == [20.0, 200.0, 2.0]
-
-
-def test_returned_views(x):  # rows: VIEW-06
-    V = make(lambda ctx, a: a.view(3, 1), lambda ctx, g: g.view(3))
-    y = V.apply(x * 2)
-    assert y._is_view()
-    assert y.grad_fn.name() == "GBackward"
-    with pytest.raises(
-        RuntimeError,
-        match=r"Output 0 of G is a view and is being modified inplace. This view was cre",
-    ):
-        y.add_(1)
-    base = x * 2
-    y = V.apply(base)
-    base.add_(1)
-    with pytest.raises(
-        RuntimeError, match="and its base or another view of its base has been modified inplace"
-    ):
-        y.sum().backward()
-    two = make(lambda ctx, a: (a.view(3, 1), a * 2))
-    with pytest.raises(RuntimeError, match="output of a function that returns multiple views"):
-        two.apply(x * 2)[0].add_(1)
-
-
-def test_returned_inputs(x):  # rows: VIEW-07
-    same = make(lambda ctx, a: a, lambda ctx, g: g * 3)
-    y = same.apply(x)
-    assert y is not x
-    assert y._is_view()
-    assert y._base is x
-    assert y.grad_fn.name() == "GBackward"
-    with pytest.raises(RuntimeError, match="an input was returned as-is"):
-        y.add_(1)
-    same.apply(x).sum().backward()
-    assert x.grad.tolist() == [3.0] * 3
-    with gl.no_grad():
-        y = same.apply(x)
-    assert y is not x
-    assert not y.requires_grad
-
-
 # -- which gradients ---------------------------------------------------------------------------------------------------
 
 
@@ -480,51 +328,6 @@ def test_only_what_is_needed_flows_on(x):
     y = make(lambda ctx, a, b: a * b, lambda ctx, g: (g, g)).apply(x, w)
     assert gl.autograd.grad(y.sum(), x)[0].tolist() == [1.0] * 3
     assert not fired
-
-
-# -- second derivatives ------------------------------------------------------------------------------------------------
-
-
-def test_double_backward():  # rows: FN-36 GC-16
-    x = gl.rand(3, dtype=gl.float64, requires_grad=True)
-    assert gradcheck(Exp.apply, (x,))
-    assert gradgradcheck(Exp.apply, (x,))
-
-
-def test_once_differentiable(x):  # rows: FN-35
-    G = make(
-        lambda ctx, a: (ctx.save_for_backward(a), a * a)[1],
-        once_differentiable(lambda ctx, g: 2 * g * ctx.saved_tensors[0]),
-    )
-    (g,) = gl.autograd.grad((G.apply(x) ** 2).sum(), x, create_graph=True)
-    assert g.grad_fn.name() == "torch::autograd::Error"
-    text = "trying to differentiate twice a function that was marked with @once_differentiable"
-    with pytest.raises(RuntimeError, match=text):
-        g.sum().backward(retain_graph=True)
-    with pytest.raises(RuntimeError, match=text):
-        gl.autograd.grad(g.sum(), x)
-    G.apply(x).sum().backward()
-
-
-def test_saved_intermediates_are_constants_to_double_backward(x):  # rows: FN-37
-    def broken(ctx, a):
-        e = a.exp()
-        ctx.save_for_backward(e)
-        return e + 1
-
-    def repaired(ctx, a):
-        e = a.exp()
-        ctx.save_for_backward(e)
-        return e + 1, e
-
-    first = make(broken, lambda ctx, g: g * ctx.saved_tensors[0])
-    second = make(repaired, lambda ctx, g, h: (g + h) * ctx.saved_tensors[0])
-    (g,) = gl.autograd.grad(
-        first.apply(x).sum(), x, gl.ones((), requires_grad=True), create_graph=True
-    )
-    assert gl.autograd.grad(g.sum(), x, allow_unused=True) == (None,)
-    (g,) = gl.autograd.grad(second.apply(x)[0].sum(), x, create_graph=True)
-    np.testing.assert_allclose(gl.autograd.grad(g.sum(), x)[0], np.exp([1, 2, 3]), rtol=1e-6)
 
 
 # -- the Node and old names --------------------------------------------------------------------------------------------
