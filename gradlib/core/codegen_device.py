@@ -29,6 +29,7 @@ def forget_device_code() -> None:
     """Another CUDA backend is in use from now on: code for devices is written anew."""
     from .op import REGISTRY
 
+    formulas.forget_kernels()
     for op in REGISTRY.values():
         op.on_device = op.on_device_number_first = op.built_for_device = None
 

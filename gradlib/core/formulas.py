@@ -61,6 +61,11 @@ def _raw_for(array) -> Namespace:
     return found
 
 
+def forget_kernels() -> None:
+    """Another backend is in use from now on: namespaces are made anew."""
+    _raw.clear()
+
+
 def kernel_of(op, backend):
     """The kernel of `op`: of arrays, if it is a ufunc, else of the backend, arrays and attributes by name.
 
