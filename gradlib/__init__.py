@@ -90,8 +90,10 @@ from .random import get_rng_state, initial_seed, manual_seed, seed, set_rng_stat
 
 if TYPE_CHECKING:
     from . import (
+        accelerator,
         amp,
         backends,
+        compiler,
         cuda,
         fft,
         func,
@@ -105,7 +107,10 @@ if TYPE_CHECKING:
         special,
         testing,
         utils,
+        version,
     )
+    from .backends.memory import OutOfMemoryError
+    from .compiler import compile
 
 globals().update(_PUBLIC)
 globals().update(_ALIASES)  # half, float, double, int, long...
@@ -116,8 +121,8 @@ __version__ = "0.1.0"
 
 _SUBPACKAGES = frozenset(
     (
-        "amp backends cuda fft func linalg nn optim profiler random return_types safetensors serialization signal "
-        "special testing utils"
+        "accelerator amp backends compiler cuda fft func linalg nn optim profiler random return_types safetensors "
+        "serialization signal special testing utils version"
     ).split()
 )
 _AUTOCAST = (
@@ -127,6 +132,8 @@ _AUTOCAST = (
     "set_autocast_enabled set_autocast_gpu_dtype"
 )
 _LAZY = {  # names that are imported when they are first asked for: name -> module
+    "OutOfMemoryError": "backends.memory",
+    "compile": "compiler",
     "load": "serialization",
     "save": "serialization",
     "vmap": "func",

@@ -13,10 +13,12 @@ from .core.sizes import Size as Size
 from .core.tensor import Tensor as Tensor
 
 from .core.declared import _aminmax, _cummax, _cummin, _frexp, _geqrf, _histogram, _histogramdd, _kthvalue, _lu_unpack, _max, _median, _min, _mode, _nanmedian, _qr, _slogdet, _sort, _svd, _topk, _triangular_solve
+from . import accelerator as accelerator
 from . import amp as amp
 from . import autograd as autograd
 from . import backends as backends
 from . import collect_env as collect_env
+from . import compiler as compiler
 from . import core as core
 from . import cuda as cuda
 from . import fft as fft
@@ -34,6 +36,7 @@ from . import signal as signal
 from . import special as special
 from . import testing as testing
 from . import utils as utils
+from . import version as version
 BFloat16Tensor: type[Tensor]
 BoolTensor: type[Tensor]
 ByteTensor: type[Tensor]
@@ -43,6 +46,7 @@ FloatTensor: type[Tensor]
 HalfTensor: type[Tensor]
 IntTensor: type[Tensor]
 LongTensor: type[Tensor]
+from .backends.memory import OutOfMemoryError as OutOfMemoryError
 ShortTensor: type[Tensor]
 from .core.settings import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
 from .amp.autocast_mode import autocast as autocast
@@ -57,6 +61,7 @@ cfloat: _dtype
 channels_last: _memory_format
 channels_last_3d: _memory_format
 from .amp.autocast_mode import clear_autocast_cache as clear_autocast_cache
+from .compiler import compile as compile
 complex128: _dtype
 complex64: _dtype
 contiguous_format: _memory_format

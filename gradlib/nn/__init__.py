@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradlib.nn import functional, grad, init, utils
+from gradlib.nn import attention, functional, grad, init, utils
 from gradlib.nn import modules as modules
 from gradlib.nn import parameter as parameter
 from gradlib.nn.modules import (

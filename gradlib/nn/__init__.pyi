@@ -12,6 +12,7 @@ from ..core.layout import memory_format as _memory_format
 from ..core.sizes import Size as Size
 from ..core.tensor import Tensor as Tensor
 
+from . import attention as attention
 from . import functional as functional
 from . import grad as grad
 from . import init as init
