@@ -10,6 +10,7 @@ import math
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 
 import numpy as np
@@ -483,6 +484,9 @@ def import_time(torch, device):
     """A fresh interpreter that imports the library: what every short program waits for."""
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     environment = {**os.environ, "PYTHONPATH": root}
+    # Compiled once, as pip does it for what it installs.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    environment["PYTHONPYCACHEPREFIX"] = os.path.join(tempfile.gettempdir(), "bench-bytecode")
     command = [sys.executable, "-c", f"import {torch.__name__}"]
 
     def step():
