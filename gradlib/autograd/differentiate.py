@@ -6,10 +6,13 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from ..core import engine, errors
+import numpy as np
+from numpy import ndarray
+
+from ..core import engine
 from ..core.accumulation import keep_gradient
 from ..core.batched import BatchLevel, Unbatchable
-from ..core.modes import state
+from ..core.modes import FORWARD_AD, state
 from ..core.node import AccumulateGrad, Node, edge
 from ..core.tensor import Tensor
 
@@ -297,6 +300,8 @@ def _gradient(out: Tensor, g, i: int, create_graph: bool) -> Tensor:
             raise RuntimeError(
                 f"grad can be implicitly created only for real scalar outputs but got {out.dtype}"
             )
+        if array.__class__ is ndarray and not array.ndim:
+            return Tensor._make(np.array(1, array.dtype))
         from ..backends import backend_on
 
         xp = backend_on(out.device)
@@ -315,8 +320,5 @@ def _gradient(out: Tensor, g, i: int, create_graph: bool) -> Tensor:
     if g._array.dtype != array.dtype:
         g = g.to(out.dtype)
     if g.device != out.device:
-        raise RuntimeError(
-            errors.size(())
-            and f"grad_output[{i}] is on {g.device} and output[{i}] is on {out.device}"
-        )
-    return g if create_graph or state.bits & 8 else g.detach() if g._rg else g
+        raise RuntimeError(f"grad_output[{i}] is on {g.device} and output[{i}] is on {out.device}")
+    return g if create_graph or state.bits & FORWARD_AD else g.detach() if g._rg else g

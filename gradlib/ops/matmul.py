@@ -86,11 +86,19 @@ def mH(F, x):
     return F.mT(x.conjugate())
 
 
+@formula_function()
+def column(F, x):
+    """`x` with a last dimension of size 1."""
+    return F.unsqueeze(x, x.ndim) if hasattr(x, "_array") else x[..., None]
+
+
 def _matmul_self(F, g, other, self_shape):
     if other.ndim == 1:
-        return (F.unsqueeze(g, g.ndim) if len(self_shape) > 1 else g) * other.conjugate()
+        return (F.column(g) if len(self_shape) > 1 else g) * other.conjugate()
     if len(self_shape) == 1:
-        stack = F.matmul(other.conjugate(), F.unsqueeze(g, g.ndim))
+        if other.ndim == 2:
+            return F.mv(other.conjugate(), g)
+        stack = F.matmul(other.conjugate(), F.column(g))
         return F.sum_to_size(F.squeeze(stack, (stack.ndim - 1,)), self_shape)
     return F.sum_to_size(F.matmul(g, F.mH(other)), self_shape)
 
@@ -99,11 +107,11 @@ def _matmul_other(F, g, self, other_shape):
     if len(other_shape) == 1:
         if self.ndim == 1:
             return g * self.conjugate()
-        return F.squeeze(F.rows_product(self.conjugate(), F.unsqueeze(g, g.ndim)), (1,))
+        return F.squeeze(F.rows_product(self.conjugate(), F.column(g)), (1,))
     if self.ndim == 1:
-        return F.sum_to_size(
-            F.unsqueeze(self.conjugate(), 1) * F.unsqueeze(g, g.ndim - 1), other_shape
-        )
+        if g.ndim == 1:
+            return F.column(self.conjugate()) * g
+        return F.sum_to_size(F.column(self.conjugate()) * F.unsqueeze(g, g.ndim - 1), other_shape)
     if len(other_shape) == 2:
         return F.rows_product(self.conjugate(), g)
     return F.sum_to_size(F.matmul(F.mH(self), g), other_shape)
@@ -138,7 +146,7 @@ bmm_op = declare(
 )  # fmt: skip
 mv_op = declare(
     "mv", lambda xp, self, vec: product(xp, self, vec), promote="none", jvp="multilinear", complex=True,
-    self=lambda F, g, vec: F.unsqueeze(g, 1) * vec.conjugate(),
+    self=lambda F, g, vec: F.column(g) * vec.conjugate(),
     vec=lambda F, g, self: F.mv(self.T.conjugate(), g),
     samples=lambda t: [(t(3, 4), t(4)), (t(3, 0), t(0))],
 )  # fmt: skip
