@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..core.device import CPU
-from . import accumulate
+from . import accumulate, select
 
 _NDARRAY = np.ndarray
 _FLOAT = np.dtype(np.float32)
@@ -25,6 +25,7 @@ class NumpyBackend:
     )
     xp = np
     checked_linalg = np.linalg
+    where = staticmethod(select.where)
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(np, name)
