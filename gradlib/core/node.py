@@ -13,6 +13,7 @@ from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy import ndarray
 
 from .hooks import RemovableHandle
 
@@ -219,6 +220,7 @@ def _references() -> int:
 
 
 OURS_ALONE = _references()
+LARGE = 4096  # elements of a sum that is worth to be made in place
 
 
 def deliver(inbox: Any, node: Node, nr: int, grad) -> None:
@@ -230,23 +232,27 @@ def deliver(inbox: Any, node: Node, nr: int, grad) -> None:
         if slots is None:
             slots = inbox[node] = [None] * node.n_out
         have = slots[nr - 1]
-        if have is not None:
-            grad = added(have, grad) if getrefcount(have) <= OURS_ALONE else have + grad
-        slots[nr - 1] = grad
+        if have is None:
+            slots[nr - 1] = grad
+        elif have.__class__ is ndarray and have.size > LARGE and getrefcount(have) <= OURS_ALONE:
+            slots[nr - 1] = added(have, grad)
+        else:
+            slots[nr - 1] = have + grad
     else:
         have = inbox.get(node)
-        if have is not None:
-            grad = added(have, grad) if getrefcount(have) <= OURS_ALONE else have + grad
-        inbox[node] = grad
+        if have is None:
+            inbox[node] = grad
+        elif have.__class__ is ndarray and have.size > LARGE and getrefcount(have) <= OURS_ALONE:
+            inbox[node] = added(have, grad)
+        else:
+            inbox[node] = have + grad
 
 
-def added(have, grad):
-    """``have + grad``, in the memory of `have` (which is ours alone) where it is a large array."""
+def added(have: ndarray, grad):
+    """``have + grad``, in the memory of `have`, which is ours alone, where that has room for it."""
     if (
-        have.__class__ is np.ndarray
-        and have.size > 4096
-        and have.base is None
-        and grad.__class__ is np.ndarray
+        have.base is None
+        and grad.__class__ is ndarray
         and grad.dtype is have.dtype
         and grad.shape == have.shape
     ):
