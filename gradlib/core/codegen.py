@@ -100,6 +100,7 @@ def _become_operator(made: FunctionType, call) -> None:
 
 
 BUILDING = threading.RLock()
+WHOLE = 1 << 62
 _NUMBERS: dict = {dtypes.float32.np: {}, dtypes.float64.np: {}}
 
 
@@ -150,9 +151,10 @@ def names_for(op, made_class: type) -> dict:
         "share": share, "version_of": version_of, "next_seq": next_seq, "getframe": sys._getframe,
         "LIBRARY": LIBRARY, "user_frame": user_frame, "learn": learn, "xp": xp, "attach": views.attach,
         "write_out": out_writer(op), "in_order": in_order,
-        "kernel_error": dispatch.kernel_error, "floating": dtypes.NP_FLOATING, "differentiable": dtypes.DIFFERENTIABLE,
+        "kernel_error": dispatch.kernel_error, "floating": dtypes.NP_FLOATING | {dtypes.bfloat16.np},
+        "differentiable": dtypes.DIFFERENTIABLE,
         "numbers4": _NUMBERS[dtypes.float32.np], "numbers8": _NUMBERS[dtypes.float64.np], "as_number": as_number,
-        "f4": dtypes.float32.np, "f8": dtypes.float64.np, "complexes": dtypes.COMPLEXES, "save_outputs": save_outputs,
+        "f4": dtypes.float32.np, "f8": dtypes.float64.np, "i8": dtypes.int64.np, "complexes": dtypes.COMPLEXES, "save_outputs": save_outputs,
         "attach_outputs": dispatch.attach_outputs,
         "kernel": getattr(xp, op.ufunc) if op.ufunc else op.forward,
     }  # fmt: skip
@@ -206,7 +208,9 @@ class _Writer:
         tests += [f"{t} is not None and a_{t}.__class__ is not ndarray" for t in given]
         if self.numbers or op.promote in ("float", "number"):
             lines.append(f"d_ = a_{first}.dtype")
-            tests.append("d_ is not f4 and d_ is not f8 and d_ not in floating")
+            tests.append(
+                "d_ is not f4 and d_ is not f8 and d_ not in floating" + self.unless_whole()
+            )
         if op.complex is False:
             lines.append(f"d_ = a_{first}.dtype")
             tests.append("d_ is not f4 and d_ in complexes")
@@ -221,6 +225,16 @@ class _Writer:
             lines += ["here_ = current_device()", f"if {' or '.join(away)}: {self.general}"]
         lines += _mode(self.general)
         return lines + self.number_arrays()
+
+    def unless_whole(self) -> str:
+        """Whole numbers beside int64 promote nothing either; those of 63 bits may not fit."""
+        op = self.op
+        if op.promote not in ("same", "number") or op.check is not None or self.device:
+            return ""
+        return "".join(
+            f" and (d_ is not i8 or {n}.__class__ is not int or not -{WHOLE} < {n} < {WHOLE})"
+            for n in self.numbers
+        )
 
     def number_arrays(self) -> list[str]:
         """A Python number takes part as a 0-dim array of the tensor's dtype."""

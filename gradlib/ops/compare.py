@@ -199,6 +199,15 @@ def is_complex(F, x):
     return x.dtype.kind == "c" if not hasattr(x, "_array") else x.is_complex()
 
 
+def _beside(value, other):
+    """A number as what it is beside a tensor of floats: a 0-dim tensor of its dtype."""
+    if value.__class__ is float or value.__class__ is int:
+        array = getattr(other, "_array", None)
+        if array.__class__ is np.ndarray and array.dtype in dtypes.NP_FLOATING:
+            return Tensor._make(np.asarray(value, array.dtype))
+    return value
+
+
 @function("where")
 def where(condition, input=None, other=None, *, out=None):
     """Elements of `input` where `condition`, else of `other`; with `condition` alone, ``nonzero(as_tuple=True)``."""
@@ -214,6 +223,7 @@ def where(condition, input=None, other=None, *, out=None):
         )
     if condition._array.dtype.kind != "b":
         condition = condition.bool()
+    input, other = _beside(input, other), _beside(other, input)
     return write_out(out, select.call(input, other, condition))
 
 
