@@ -154,7 +154,8 @@ def names_for(op, made_class: type) -> dict:
         "kernel_error": dispatch.kernel_error, "floating": dtypes.NP_FLOATING | {dtypes.bfloat16.np},
         "differentiable": dtypes.DIFFERENTIABLE,
         "numbers4": _NUMBERS[dtypes.float32.np], "numbers8": _NUMBERS[dtypes.float64.np], "as_number": as_number,
-        "f4": dtypes.float32.np, "f8": dtypes.float64.np, "i8": dtypes.int64.np, "complexes": dtypes.COMPLEXES, "save_outputs": save_outputs,
+        "f4": dtypes.float32.np, "f8": dtypes.float64.np, "i8": dtypes.int64.np,
+        "complexes": dtypes.COMPLEXES, "save_outputs": save_outputs,
         "attach_outputs": dispatch.attach_outputs,
         "kernel": getattr(xp, op.ufunc) if op.ufunc else op.forward,
     }  # fmt: skip

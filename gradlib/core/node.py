@@ -228,7 +228,7 @@ def deliver(inbox: Any, node: Node, nr: int, grad) -> None:
     if inbox.__class__ is not dict:
         inbox.deliver(node, nr, grad)  # between CUDA streams
     elif nr:
-        slots = inbox.get(node)
+        slots: Any = inbox.get(node)
         if slots is None:
             slots = inbox[node] = [None] * node.n_out
         have = slots[nr - 1]

@@ -202,7 +202,7 @@ def is_complex(F, x):
 def _beside(value, other):
     """A number as what it is beside a tensor of floats: a 0-dim tensor of its dtype."""
     if value.__class__ is float or value.__class__ is int:
-        array = getattr(other, "_array", None)
+        array: Any = getattr(other, "_array", None)
         if array.__class__ is np.ndarray and array.dtype in dtypes.NP_FLOATING:
             return Tensor._make(np.asarray(value, array.dtype))
     return value
