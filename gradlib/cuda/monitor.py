@@ -6,6 +6,7 @@ driver's last sample period (1/6 to 1 s), of all processes on the device.
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 from ..core.device import device as Device
@@ -21,7 +22,7 @@ __all__ = [
     "utilization",
 ]
 
-_started: set[int] = set()  # ids of the modules that were initialized
+_started: Any = weakref.WeakSet()  # the modules that were initialized
 
 
 def _library() -> Any:
@@ -31,7 +32,7 @@ def _library() -> Any:
         raise RuntimeError(
             "device facts need pynvml, which is not installed. Install it with pip install 'gradlib[profile]'."
         )
-    if id(library) not in _started:
+    if library not in _started:
         try:
             library.nvmlInit()
         except library.NVMLError as exc:
@@ -39,7 +40,7 @@ def _library() -> Any:
                 f"the NVIDIA driver's management library cannot be used ({exc}): device facts need a machine "
                 "with an NVIDIA driver"
             ) from None
-        _started.add(id(library))
+        _started.add(library)
     return library
 
 

@@ -2,6 +2,7 @@
 
 import sys
 import types
+import weakref
 
 import pytest
 
@@ -73,7 +74,7 @@ def test_what_is_missing_is_named(nvml, monkeypatch):
 
     with pytest.raises(ValueError, match="Expected a cuda device, but got: cpu"):
         gl.cuda.temperature("cpu")
-    monkeypatch.setattr(monitor, "_started", set())
+    monkeypatch.setattr(monitor, "_started", weakref.WeakSet())
     nvml.nvmlInit = no_driver
     with pytest.raises(RuntimeError, match=r"Library Not Found.*need a machine with an NVIDIA"):
         gl.cuda.power_draw()
