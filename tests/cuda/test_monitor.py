@@ -83,3 +83,19 @@ def test_what_is_missing_is_named(nvml, monkeypatch):
         gl.cuda.utilization()
     with pytest.raises(AttributeError, match="has no attribute 'fan_speed'"):
         _ = gl.cuda.fan_speed
+
+
+def test_each_module_is_initialized(monkeypatch):
+    """Also one that lies in the memory of another that is gone."""
+    monkeypatch.setattr(cupy_backend, "why_not", lambda: "CUDA is not available")
+    monkeypatch.setitem(sys.modules, "pynvml", None)  # put back in the end
+    for _ in range(20):
+        starts: list = []
+        module = types.ModuleType("pynvml")
+        module.nvmlInit = lambda starts=starts: starts.append(1)  # pyright: ignore
+        module.nvmlDeviceGetHandleByIndex = lambda index: index  # pyright: ignore
+        module.nvmlDeviceGetPowerUsage = lambda handle: 1  # pyright: ignore
+        sys.modules["pynvml"] = module
+        assert gl.cuda.power_draw() == 1
+        assert starts == [1]
+        del sys.modules["pynvml"], module
