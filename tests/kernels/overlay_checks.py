@@ -124,21 +124,34 @@ def check_forward(
 
 
 def check_vjp(
-    device, name: str, args: tuple, kind: str = "float64", factor: float = 1.0, needs=None
+    device,
+    name: str,
+    args: tuple,
+    kind: str = "float64",
+    factor: float = 1.0,
+    needs=None,
+    given: tuple = (True,),
 ) -> Any:
-    """The vjp overlay of op `name` against its formulas, run from what a recorded node keeps."""
+    """The vjp overlay of op `name` against its formulas, run from what a recorded node keeps.
+
+    given: which of the results have a gradient; those that are not named have none.
+    """
     op = REGISTRY[name]
     function = overlays.vjp_of(op)
     assert function is not None, f"{name} has no vjp overlay"
     out = op.call(*args)
     first = out[0] if isinstance(out, tuple) else out
-    g = values(first.shape, 99)
-    found = run_vjp(device, function, first.grad_fn, g, first.dtype, needs)
+    n_out = first.grad_fn.n_out
+    there = (*given, *[False] * (n_out - len(given)))
+    grads = tuple([values(first.shape, 99 + k) if yes else None for k, yes in enumerate(there)])
+    found = run_vjp(device, function, first.grad_fn, grads, first.dtype, needs)
     assert found is not NotImplemented, f"the vjp overlay of {name} refused {args}"
     wide = op.call(*in_double(args))
     wide = wide[0] if isinstance(wide, tuple) else wide
-    rounded = g.astype(first.dtype.np).astype(np.float64)
-    expected = formulas.gradients(wide.grad_fn, (rounded,), False)
+    rounded = tuple(
+        [g if g is None else g.astype(first.dtype.np).astype(np.float64) for g in grads]
+    )
+    expected = formulas.gradients(wide.grad_fn, rounded, False)
     assert len(found) == len(op.tensors)
     for i, (a, b) in enumerate(zip(found, expected, strict=True)):
         if b is None or (needs and not needs[i]):
@@ -155,11 +168,16 @@ def check_vjp(
     return found
 
 
-def run_vjp(device, function, node, g: np.ndarray, dtype, needs=None) -> Any:
-    """Call a vjp overlay with the values that `node` keeps, moved to the device."""
+def run_vjp(device, function, node, grads: Any, dtype, needs=None) -> Any:
+    """Call a vjp overlay with the values that `node` keeps, moved to the device.
+
+    grads: one for each result, some of them None; or that of the first, if the others have none.
+    """
     from gradlib.core.op import parameters
 
-    grads = (device.put(g.astype(dtype.np)),) + (None,) * (node.n_out - 1)
+    if not isinstance(grads, tuple):
+        grads = (grads,) + (None,) * (node.n_out - 1)
+    grads = tuple([g if g is None else device.put(g.astype(dtype.np)) for g in grads])
     needs = needs or tuple(target is not None for target, _ in node.edges())
     known = formulas.Values(node, grads, needs, False)
     known.known["F"] = formulas.Namespace(device)

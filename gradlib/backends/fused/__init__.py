@@ -7,7 +7,7 @@ from typing import Any
 
 MODULES = (
     "attention", "batch_norm", "conv", "cross_entropy", "dropout", "embedding", "im2col", "norm", "optim", "pointwise",
-    "pool", "random", "reduce", "scatter", "softmax",
+    "pool", "random", "recurrent", "reduce", "scatter", "softmax",
 )  # fmt: skip
 
 

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 import gradlib
+from gradlib.backends import kernels_of
+from gradlib.backends.kernels import FLOATS
 from gradlib.core.modes import AUTOCAST, VMAP, shared, state
 from gradlib.core.tensor import Tensor
 from gradlib.nn import functional as F
@@ -43,9 +45,12 @@ def relu(x: Tensor) -> Tensor:
 
 
 def _one_node(*values: Tensor) -> bool:
-    """Whether a step of `values` may run as one op: matrices of full precision in host memory."""
+    """Whether a step of `values` may run as one op: matrices in memory of one kind, of full precision on the host."""
     first = values[0]._array
-    if first.__class__ is not np.ndarray or first.dtype.kind != "f" or first.dtype.itemsize < 4:
+    if first.__class__ is np.ndarray:
+        if first.dtype.kind != "f" or first.dtype.itemsize < 4:
+            return False
+    elif not _has_kernel(first):
         return False
     if shared.active and state.bits & (AUTOCAST | VMAP):
         return False
@@ -56,6 +61,13 @@ def _one_node(*values: Tensor) -> bool:
         if array.shape[0] != first.shape[0]:
             return False
     return True
+
+
+def _has_kernel(array: Any) -> bool:
+    """Whether `array` is one of a device, with kernels for steps of its dtype."""
+    if shared.cuda is None or array.__class__ is not shared.cuda.array:
+        return False
+    return kernels_of(array).fuses and array.dtype in FLOATS
 
 
 class SimpleCell(Cell):
