@@ -29,6 +29,7 @@ from ._gaps import (
     widened,
 )
 from .memory import Allocator
+from .numpy import backend as numpy_backend
 from .streams import Streams
 
 TABLES = 4096  # constant arrays that are kept in device memory
@@ -154,8 +155,8 @@ class CupyBackend:
             return found
         try:
             made = self.xp.full((), value, dtype)
-        except OverflowError:  # an unsigned number of more than 63 bits
-            made = self.xp.full((), np.asarray(value, dtype)[()], dtype)
+        except OverflowError:  # an unsigned number of more than 63 bits, or one that does not fit
+            made = self.xp.full((), numpy_backend.number(value, dtype)[()], dtype)
         if key not in self.seen:
             if len(self.seen) < TABLES:
                 self.seen.add(key)
