@@ -10,6 +10,7 @@ from gradlib import nn
 from gradlib.autograd import Function
 from gradlib.autograd import functional as AF
 from gradlib.autograd.graph import save_on_cpu
+from tests.autograd.functions import Exp
 
 
 def test_cuda_copies_are_recorded():
@@ -104,19 +105,6 @@ def test_functional_on_the_device():
         here, there = run(x, v), run(x.cuda(), v.cuda())
         assert there.is_cuda
         np.testing.assert_allclose(there.cpu().numpy(), here.numpy(), rtol=1e-10)
-
-
-class Exp(Function):
-    @staticmethod
-    def forward(ctx, x):
-        result = x.exp()
-        ctx.save_for_backward(result)
-        return result
-
-    @staticmethod
-    def backward(ctx, g):
-        (result,) = ctx.saved_tensors
-        return g * result
 
 
 class Across(Function):

@@ -9,6 +9,7 @@ import pytest
 import gradlib
 from gradlib.autograd import profiler
 from gradlib.backends import backend_for, kernels
+from gradlib.nn import functional as F
 
 
 # rows: PROF-06 PROF-10
@@ -98,3 +99,36 @@ def test_a_profile_shows_the_kernels_that_run_without_it(layer, monkeypatch):
         profiled = step()
     assert profiled == without
     assert bool(without) == backend_for("cuda").fuses
+
+
+PRODUCTS = {
+    "convolution": lambda t: F.conv2d(t(2, 4, 9, 9), t(6, 2, 3, 3), stride=2, padding=1, groups=2),
+    "image only": lambda t: F.conv2d(t(2, 3, 8, 8), t(4, 3, 3, 3).detach()),
+    "transposed": lambda t: F.conv_transpose2d(t(2, 3, 8, 8), t(3, 4, 3, 3)),
+}
+
+
+# rows: PROF-09
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_flops_are_those_of_the_cpu(name):
+    def flops(device):
+        def ones(*shape):
+            return gradlib.ones(shape, device=device, requires_grad=True)
+
+        with profiler.profile(with_flops=True) as prof:
+            PRODUCTS[name](ones).sum().backward()
+        return prof.total_average().flops
+
+    assert flops("cuda") == flops("cpu") > 0
+
+
+# rows: PROF-09
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_flops_of_attention(device):
+    shapes = (2, 3, 5, 8), (2, 3, 7, 8), (2, 3, 7, 4)
+    q, k, v = (gradlib.ones(s, device=device, requires_grad=True) for s in shapes)
+    with profiler.profile(with_flops=True) as prof:
+        F.scaled_dot_product_attention(q, k, v).sum().backward()
+    name, forward = "scaled_dot_product_attention", 2 * 6 * 5 * 7 * (8 + 4)
+    found = {e.name: e.flops for e in prof.function_events if e.flops}
+    assert found == {name: forward, name + "_backward": 5 * forward // 2}

@@ -148,9 +148,7 @@ def _require_graph(tensors: Sequence[Tensor | None], kind: str, strict: bool) ->
             raise RuntimeError(NO_GRADIENT[kind].format(i))
 
 
-def _grad(
-    outputs: tuple, inputs: tuple, vectors: tuple | None, create_graph: bool, retain=None
-) -> tuple:
+def _grad(outputs: tuple, inputs: tuple, vectors: tuple | None, create_graph: bool) -> tuple:
     """autograd.grad that passes over outputs without graph; None for unused inputs."""
     vectors = vectors or (None,) * len(outputs)
     pairs = [
@@ -159,9 +157,7 @@ def _grad(
     if not pairs:
         return (None,) * len(inputs)
     outs, given = zip(*pairs, strict=True)
-    return grad(
-        outs, inputs, given, create_graph=create_graph, retain_graph=retain, allow_unused=True
-    )
+    return grad(outs, inputs, given, create_graph=create_graph, allow_unused=True)
 
 
 def _filled(grads: tuple, refs: tuple, strict: bool, create_graph: bool, stage: str) -> tuple:

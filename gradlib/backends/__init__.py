@@ -36,7 +36,7 @@ def _find(array):
     values = stored(array)
     if (
         values is not array
-    ):  # an entry of a batch: what it is combined with lies where the batch does
+    ):  # an entry of a batch; what it is combined with lies where the batch does
         return kernels_of(values)
     if isinstance(array, (np.ndarray, np.generic, bool, int, float, complex)):
         return numpy_backend

@@ -102,9 +102,8 @@ class CupyBackend:
         self.tables: dict[tuple, Any] = {}
         self.numbers: dict[tuple, Any] = {}  # (device, stream, dtype, number) -> array
         self.seen: set[tuple] = set()  # keys of numbers that were made once
-        self.streams: dict[
-            int, Any
-        ] = {}  # those of `numbers`, kept so that no other gets their pointer
+        # the streams of `numbers` by pointer, kept so that no other stream gets that pointer
+        self.number_streams: dict[int, Any] = {}
         self.linalg = Linalg(self.xp)
         self.checked_linalg = CheckedLinalg(self.linalg, importlib.import_module("cupyx").errstate)
         self.gemm = gemm.Gemm(self.xp)
@@ -163,7 +162,7 @@ class CupyBackend:
         elif not stream.is_capturing() and not self._is_foreign(stream):
             # what a capture makes belongs to the graph; a foreign stream may be destroyed by its owner
             self.numbers[key] = made
-            self.streams[stream.ptr] = stream
+            self.number_streams[stream.ptr] = stream
         return made
 
     def _is_foreign(self, stream) -> bool:

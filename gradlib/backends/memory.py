@@ -96,9 +96,7 @@ def held_by_line(device: int) -> list[tuple[str, int, int]]:
             found.setdefault(data.mem.ptr, (line, int(data.mem.size)))
 
     for thing in gc.get_objects():
-        kind = type(
-            thing
-        )  # isinstance would ask foreign objects for their __class__, and run code of theirs
+        kind = type(thing)  # isinstance would ask foreign objects for __class__, and run their code
         if issubclass(kind, Tensor):
             node = thing._fn
             if node is not None:

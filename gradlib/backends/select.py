@@ -38,26 +38,23 @@ def where(condition: Any, *operands: Any) -> Any:
         if np.result_type(like.dtype, number) != like.dtype:
             return np.where(condition, x, y)
         if _is_plain_zero(number):
-            mask = condition.astype(word)
-            if a is None:
-                np.subtract(mask, 1, out=mask)
-            else:
-                np.negative(mask, out=mask)
+            mask = _mask(condition, word, a is not None)
             return np.bitwise_and(mask, like.view(word), out=mask).view(like.dtype)
         other = np.asarray(number, like.dtype).view(word)
     else:
         other = b.view(word)
     if size < _FROM[word.itemsize]:
         return np.where(condition, x, y)
-    mask = condition.astype(word)
-    if a is None:  # the number where the condition holds
-        np.subtract(mask, 1, out=mask)
-        a = b
-    else:
-        np.negative(mask, out=mask)
-    out = np.bitwise_xor(a.view(word), other)
+    mask = _mask(condition, word, a is not None)
+    out = np.bitwise_xor(like.view(word), other)
     np.bitwise_and(out, mask, out=out)
     return np.bitwise_xor(out, other, out=out).view(like.dtype)
+
+
+def _mask(condition: Any, word: Any, where: bool) -> Any:
+    """All bits set where the condition is `where`, none elsewhere."""
+    mask = condition.astype(word)
+    return np.negative(mask, out=mask) if where else np.subtract(mask, 1, out=mask)
 
 
 def _array(value: Any) -> Any:

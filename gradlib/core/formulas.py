@@ -219,9 +219,9 @@ def gradients(node, grads: tuple, traced: bool) -> tuple:
         outs = whole_gradients(node, grads, needs)
         if outs is not NotImplemented:
             return outs
-    if not traced and (backend := values.known["F"].backend).fuses:
-        outs = fused_gradients(node, backend, values, needs)
-        if outs is not None:
+    if not traced and (fused := fused_vjp(op, values)) is not None:
+        outs = fused_gradients(node, fused, values, needs)
+        if outs is not NotImplemented:
             return outs
     if op.vjp is not None:
         outs = op.vjp.fn(*(values.get(w) for w in op.vjp.wants))
@@ -248,30 +248,26 @@ def watched() -> bool:
 def whole_gradients(node, grads: tuple, needs: tuple) -> Any:
     """The gradients as Tensors, from the code that computes them in one piece when nobody watches.
 
-    That is a fused kernel, or a formula with a way of its own for arrays. NotImplemented where there is none, or the
-    kernel declines: then the formula's ops are what runs without a watcher, too.
+    That is a fused kernel or, where there is none or it declines, a formula with a way of its own for arrays.
+    NotImplemented without either: then the formula's ops are what runs without a watcher, too.
     """
     from .op import parameters
     from .tensor import Tensor
 
     op = node.op
     values = Values(node, tuple([None if g is None else g._array for g in grads]), needs, False)
-    backend = values.known["F"].backend
-    fused = backend.vjp_overlay(op) if backend.fuses else None
-    if fused is not None:
-        wants = parameters(fused)
-    elif op.vjp is not None and "traced" in op.vjp.wants:
-        wants = op.vjp.wants
-    else:
+    fused = fused_vjp(op, values)
+    on_arrays: Any = op.vjp if op.vjp is not None and "traced" in op.vjp.wants else None
+    if fused is None and on_arrays is None:
         return NotImplemented
+    wants = on_arrays.wants if fused is None else parameters(fused)
 
     def compute():
-        if fused is not None:
-            outs = fused_gradients(node, backend, values, needs)
-            if outs is None:
-                return NotImplemented
-        else:
-            outs = op.vjp.fn(*(values.get(w) for w in wants))
+        outs = NotImplemented if fused is None else fused_gradients(node, fused, values, needs)
+        if outs is NotImplemented and on_arrays is not None:
+            outs = on_arrays.fn(*(values.get(w) for w in on_arrays.wants))
+        if outs is NotImplemented:
+            return outs
         return tuple([None if g is None else Tensor._make(g) for g in outs])
 
     args, attrs = [g for g in grads if g is not None], {"needs": needs}
@@ -291,16 +287,19 @@ def depend_all(node, gradients) -> tuple:
     return depend_all(node, gradients)
 
 
-def fused_gradients(node, backend, values: Values, needs: tuple) -> tuple | None:
-    """The gradients from a fused kernel; None if the op has none for these arrays."""
-    fused = backend.vjp_overlay(node.op)
-    if fused is None:
-        return None
+def fused_vjp(op, values: Values) -> Any:
+    """The kernel that computes the gradients of `op` where `values` are; None if there is none."""
+    backend = values.known["F"].backend
+    return backend.vjp_overlay(op) if backend.fuses else None
+
+
+def fused_gradients(node, fused, values: Values, needs: tuple) -> Any:
+    """The gradients from a fused kernel; NotImplemented if it declines these arrays."""
     from .op import parameters
 
     outs = fused(*(values.get(w) for w in parameters(fused)))
     if outs is NotImplemented:
-        return None
+        return outs
     if not node.op.elementwise or len(outs) == 1:
         return tuple(outs)
     shapes = [getattr(node, f"b{i}", None) for i in range(len(outs))]

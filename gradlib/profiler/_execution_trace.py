@@ -137,12 +137,16 @@ class ExecutionTraceObserver:
         """Note its end; those inside it come first in the file."""
         if not self._running:
             return
-        around = self._open[threading.get_ident()]
-        if token in around:  # not a label that was opened elsewhere
-            around.remove(token)
+        self.abandon(token)
         given = result if isinstance(result, tuple) else () if result is None else (result,)
         token["outputs"] = self._values(given)
         self._nodes.append(token)
+
+    def abandon(self, token: dict) -> None:
+        """Forget a range that is open."""
+        around = self._open[threading.get_ident()]
+        if token in around:  # not a label that was opened elsewhere
+            around.remove(token)
 
     def _node(self, name: str, around: int, scope: int, seq: int, thread: int = 0) -> dict:
         self._last += 1

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 import gradlib
+from gradlib.autograd import profiler
 from gradlib.core import formulas, modes, recording
 from gradlib.core.node import LEAF_SEQ, Node
+from gradlib.core.op import REGISTRY
+from gradlib.profiler import ExecutionTraceObserver
 
 
 class Log:
@@ -130,3 +135,26 @@ def test_traced_formulas_are_written_out_once_and_unpack_once():
     gx, gy = gradlib.autograd.grad(z.sum(), (x, y), create_graph=True)
     assert len(unpacked) == 2  # self and other, although both formulas need the latter
     assert gx.tolist() == [1.0, 0.5] and gy.tolist() == [-1.0, -0.5]
+
+
+def test_a_range_that_is_abandoned_is_forgotten(tmp_path):
+    """A fused kernel that declines leaves no range of its own, whoever listens."""
+    log, x = Log(), gradlib.ones(2)
+    trace = ExecutionTraceObserver().register_callback(str(tmp_path / "trace.json"))
+    with profiler.profile() as prof:
+        trace.start()
+        recording.add(log)  # has no `abandon`: it is told of the end
+        given = {"needs": (True,)}
+        kept = recording.run_whole(REGISTRY["exp"], (x,), given, lambda: (x,))
+        declined = recording.run_whole(REGISTRY["tanh"], (x,), given, lambda: NotImplemented)
+        recording.remove(log)
+        trace.stop()
+    assert kept == (x,) and declined is NotImplemented
+    assert [e.name for e in prof.function_events] == ["exp_backward"]
+    names = [node["name"] for node in json.loads((tmp_path / "trace.json").read_text())["nodes"]]
+    assert "exp_backward" in names and "tanh_backward" not in names
+    assert [name for name, *_ in log.entered] == ["exp_backward", "tanh_backward"]
+    assert log.results == [(x,), None] and not log.open
+    _, op, args, attrs, seq, scope = log.entered[0]
+    assert (op.name, op.attrs, op.view) == ("exp_backward", ("needs",), None)
+    assert args == (x,) and attrs == ((True,),) and (seq, scope) == (-1, recording.OP)

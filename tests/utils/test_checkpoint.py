@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import gradlib as gl
-from gradlib.autograd import Function
 from gradlib.utils import checkpoint as module
 from gradlib.utils.checkpoint import CheckpointError, checkpoint, checkpoint_sequential
+from tests.autograd.functions import Exp
 
 BOTH = pytest.mark.parametrize("reentrant", [True, False])
 
@@ -79,17 +79,6 @@ def test_retained_graph(reentrant):
 
 @BOTH
 def test_custom_functions_and_in_place_ops_inside(reentrant):
-    class Exp(Function):
-        @staticmethod
-        def forward(ctx, a):
-            result = a.exp()
-            ctx.save_for_backward(result)
-            return result
-
-        @staticmethod
-        def backward(ctx, g):
-            return g * ctx.saved_tensors[0]
-
     def part(a):
         b = a * 2
         b.add_(1)
