@@ -2,7 +2,7 @@
 
 import pytest
 
-from .found_programs import compare, programs
+from found_programs import compare, programs
 
 PROGRAMS = programs()
 
