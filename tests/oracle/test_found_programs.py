@@ -7,6 +7,6 @@ from found_programs import compare, programs
 PROGRAMS = programs()
 
 
-@pytest.mark.parametrize("title", PROGRAMS)
+@pytest.mark.parametrize("title", PROGRAMS, ids=lambda title: title[:50])
 def test_both_libraries_do_the_same(title):
     assert not compare(PROGRAMS[title])
