@@ -361,9 +361,23 @@ def _number(xp, number):
     if not isinstance(number, Number):
         return number
     value, dtype = number.value, number.dtype.np
-    if dtype.kind in "iu" and dtype.itemsize < 8:  # integers wrap around
-        value = int(np.asarray(value, np.int64).astype(dtype))
+    if dtype.kind in "iu":  # integers wrap around
+        value = _wrapped(value, dtype)
+    elif dtype.kind == "V" and value.__class__ is int:  # bfloat16 takes no integers of more than 64 bits
+        value = float(value)
     return xp.number(value, dtype)
+
+
+def _wrapped(value, dtype) -> int:
+    """A Python integer of up to 64 bits modulo the range of an integer type."""
+    value = int(value)
+    info = np.iinfo(dtype)
+    if info.min <= value <= info.max:
+        return value
+    if not -(2**63) <= value < 2**64:
+        raise OverflowError("int too big to convert")
+    value &= 2**info.bits - 1
+    return value - 2**info.bits if value > info.max else value
 
 
 def make_node(op, args: tuple, attrs: tuple, kwargs: dict, inside: bool = False):

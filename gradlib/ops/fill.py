@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 from typing import Any
 
@@ -18,45 +19,93 @@ from .write import InPlace, quiet, wrote
 # -- numbers -----------------------------------------------------------------------------------------------------
 
 
-_LIMITS = {
+_LIMITS: dict[dtypes.dtype, tuple[float, float]] = {
     d: (int(np.iinfo(d.np).min), int(np.iinfo(d.np).max))
-    for d in dtypes.ALL
     if d.category == dtypes.INTEGER
+    else (-math.inf, math.inf)
+    if d.category == dtypes.BOOL
+    else (dtypes.finfo(d).min, dtypes.finfo(d).max)
+    for d in dtypes.ALL
 }
 
 
 def plain_number(value, dtype: dtypes.dtype) -> Any:
     """A Python number as NumPy will store it in `dtype`; RuntimeError if it does not fit.
 
-    A fraction is cut off for integer types, as PyTorch does.
+    A fraction is cut off for integer types, and negative integers wrap around in unsigned ones, as in PyTorch.
+    OverflowError for integers of more than 64 bits.
     """
     if isinstance(value, Tensor):
         value = value.item()
-    if dtype.category == dtypes.INTEGER and not isinstance(value, complex):
-        low, high = _LIMITS[dtype]
-        if value != value or not (low - (0 if dtype.is_signed else high) <= value <= high):
-            raise RuntimeError(
-                f"value cannot be converted to type {_c_name(dtype)} without overflow"
-            )
-        return int(value) if value >= low else int(value) % (high + 1)
-    if isinstance(value, complex) and dtype.category != dtypes.COMPLEX:
+    low, high = _LIMITS[dtype]
+    if value.__class__ is float and dtype.category == dtypes.FLOATING and low <= value <= high:
+        return value
+    if isinstance(value, (complex, np.complexfloating)):
+        return _plain_complex(complex(value), dtype)
+    if isinstance(value, (int, np.integer)):
+        return _plain_integer(int(value), dtype)
+    if not low <= value <= high:
+        if dtype.category == dtypes.INTEGER:
+            raise _overflow(dtype)
+        if value == value and not math.isinf(value):  # nan and infinities have a place in floating types
+            raise _overflow(dtype)
+    if dtype.category == dtypes.INTEGER:
+        return int(value)
+    return bool(value) if dtype.category == dtypes.BOOL else value
+
+
+def _plain_integer(value: int, dtype: dtypes.dtype) -> Any:
+    low, high = _LIMITS[dtype]
+    if not -(2**63) <= value < 2**63:
+        if value >= 2**64:
+            raise OverflowError("int too big to convert")
+        if value < 0:
+            raise OverflowError("can't convert negative int to unsigned")
+    if dtype.category == dtypes.BOOL:
+        return bool(value)
+    if low <= value <= high:
+        return value if dtype.category == dtypes.INTEGER else float(value)
+    if dtype.category == dtypes.INTEGER and not dtype.is_signed and -high <= value < 0:
+        return value % (int(high) + 1)
+    raise _overflow(dtype)
+
+
+def _plain_complex(value: complex, dtype: dtypes.dtype) -> Any:
+    if dtype.category == dtypes.BOOL:
+        return value != 0
+    if dtype.category < dtypes.COMPLEX:
         if value.imag:
-            raise RuntimeError(
-                f"value cannot be converted to type {_c_name(dtype)} without overflow"
-            )
-        return value.real
+            raise _overflow(dtype)
+        return plain_number(value.real, dtype)
+    for part in (value.real, value.imag):
+        plain_number(part, dtype)
     return value
 
 
+def single_number(value, dtype: dtypes.dtype) -> Any:
+    """`plain_number` for a single element, where too large numbers are infinite in half types, as in PyTorch."""
+    half = dtype.itemsize == 2 and dtype.category == dtypes.FLOATING
+    return plain_number(value, dtypes.float64 if half else dtype)
+
+
+def check_fits(value: Tensor, dtype: dtypes.dtype) -> None:
+    """RuntimeError for a 0-dim tensor in host memory whose number does not fit in `dtype`."""
+    if value.dtype is not dtype and value._array.__class__ is np.ndarray:
+        plain_number(value, dtype)
+
+
+def _overflow(dtype: dtypes.dtype) -> RuntimeError:
+    return RuntimeError(f"value cannot be converted to type {_c_name(dtype)} without overflow")
+
+
+_C_NAMES = {
+    "int32": "int", "float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
+    "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
+}  # fmt: skip
+
+
 def _c_name(dtype: dtypes.dtype) -> str:
-    names = {
-        "float32": "float",
-        "float64": "double",
-        "float16": "at::Half",
-        "bfloat16": "at::BFloat16",
-        "bool": "bool",
-    }
-    return names.get(dtype.name, dtype.name + "_t")
+    return _C_NAMES.get(dtype.name, dtype.name + "_t")
 
 
 def is_number(value) -> bool:
@@ -96,7 +145,7 @@ zero_into = InPlace(zero_op, lambda xp, out: out.fill(0))
 def _fill_value(x: Tensor, value):
     """(number, None) or (None, 0-dim tensor of the dtype of `x`)."""
     if not isinstance(value, Tensor):
-        return plain_number(value, x.dtype), None
+        return (single_number if x._array.size == 1 else plain_number)(value, x.dtype), None
     if value._array.ndim:
         raise RuntimeError(
             f"fill_ only supports 0-dimension value tensor but got tensor with {value._array.ndim} dimensions."
@@ -257,8 +306,7 @@ def _fill_argument(x: Tensor, value):
                 f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value._array.ndim} "
                 "dimension(s)."
             )
-        if value.dtype.category > x.dtype.category and value.is_cpu:
-            plain_number(value, x.dtype)  # refuses what x cannot hold
+        check_fits(value, x.dtype)
         return value.to(x.device) if value.device != x.device else value
     return plain_number(value, x.dtype)
 
@@ -269,6 +317,9 @@ def masked_fill(input, mask, value):
     mask = _mask(mask)
     value = _fill_argument(input, value)
     if isinstance(value, Tensor):
+        if value._rg and input.dtype.category < dtypes.FLOATING:
+            kind = input.dtype.tensor_type.removesuffix("Tensor")
+            raise RuntimeError(f"Autograd not support dtype: {kind}")
         return masked_fill_tensor_op.call(input, mask, value)
     return masked_fill_op.call(input, mask, value)
 

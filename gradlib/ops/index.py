@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..backends import backend_of
-from ..core import batching, errors
+from ..core import batching, dtypes, errors
 from ..core.device import copied
 from ..core.modes import NO_GRAD, VMAP, shared, state
 from ..core.op import declare
@@ -22,7 +22,7 @@ from ..core.tensor import Tensor
 from .dims import unsqueeze_op
 from .expand import expand_to
 from .expose import function, method
-from .fill import copy_, fill_, is_number, plain_number
+from .fill import copy_, fill_, is_number, single_number
 from .shape import alias_op, reshape_to
 from .slicing import ALL, select_op, slice_op
 from .write import InPlace, quiet, wrote
@@ -349,6 +349,13 @@ def _raw_target(array, key):
         return None
 
 
+def _number(value, dtype: dtypes.dtype) -> Any:
+    """An assigned Python number as it is stored in `dtype`; integers must fit into int64 in any case."""
+    if value.__class__ is int and not -(2**63) <= value < 2**63:
+        raise ValueError("Overflow when unpacking long long")
+    return single_number(value, dtype)
+
+
 @method("__setitem__")
 def setitem(self, key, value):
     """``x[key] = value`` for every key that ``x[key]`` takes; `value` is a number or a tensor that broadcasts."""
@@ -357,7 +364,7 @@ def setitem(self, key, value):
         if not is_number(value):
             kind = ("torch.cuda." if self.is_cuda else "torch.") + self.dtype.tensor_type
             raise TypeError(f"can't assign a {type(value).__name__} to a {kind}")
-        value = plain_number(value, self.dtype)
+        value = _number(value, self.dtype)
     if quiet(self, value):
         target = _raw_target(self._array, key)
         if target is not None and (not tensor or _plainly_fits(target, value._array)):

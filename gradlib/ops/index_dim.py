@@ -6,14 +6,14 @@ import math
 
 import numpy as np
 
-from ..core import errors
+from ..core import dtypes, errors
 from ..core.formulas import formula_function
 from ..core.modes import AUTOCAST, state
 from ..core.op import declare
 from ..core.tensor import Tensor, wrap_dim
 from .expand import expand_to
 from .expose import function, method, refuse_overlap, write_out
-from .fill import plain_number
+from .fill import check_fits, plain_number
 from .scatter import as_index, outside, scatter_reduce
 from .slicing import ALL
 from .write import InPlace
@@ -275,6 +275,9 @@ def index_copy_(self, dim, index, source):
     return _copy_into(self, *_copy_plan(self, dim, index, source))
 
 
+_COMPLEX_FILL = "index_fill_(): Converting complex Scalar to non-complex type is not supported"
+
+
 def _fill_plan(x: Tensor, dim: int, index: Tensor, value) -> tuple:
     """(op, in-place op, tensors, attributes)."""
     if index._array.dtype != np.int64:
@@ -292,12 +295,17 @@ def _fill_plan(x: Tensor, dim: int, index: Tensor, value) -> tuple:
                 f"index {low if low < -n else high} is out of bounds for dimension {dim} with size {n}"
             )
     if not isinstance(value, Tensor):
+        if isinstance(value, complex) and x.dtype.category < dtypes.COMPLEX:
+            raise RuntimeError(_COMPLEX_FILL)
         return index_fill_op, _fill_into, (index,), (dim, plain_number(value, x.dtype))
     if value._array.ndim:
         raise RuntimeError(
             f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value._array.ndim} "
             "dimension(s)."
         )
+    if x.dtype.category < dtypes.COMPLEX == value.dtype.category:
+        raise RuntimeError(_COMPLEX_FILL)
+    check_fits(value, x.dtype)
     value = value.to(x.dtype) if value._array.dtype != x._array.dtype else value
     return index_fill_tensor_op, _fill_tensor_into, (index, value), (dim,)
 
