@@ -363,8 +363,8 @@ def _number(xp, number):
     value, dtype = number.value, number.dtype.np
     if dtype.kind in "iu":  # integers wrap around
         value = _wrapped(value, dtype)
-    elif dtype.kind == "V" and value.__class__ is int:  # bfloat16 takes no integers of more than 64 bits
-        value = float(value)
+    elif dtype.kind == "V" and value.__class__ is int:
+        value = float(value)  # bfloat16 takes no integers of more than 64 bits
     return xp.number(value, dtype)
 
 

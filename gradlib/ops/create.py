@@ -18,7 +18,7 @@ from ..core.modes import PROFILE, shared, state
 from ..core.tensor import Tensor
 from .cast import check_device
 from .expose import PUBLIC, function, method, write_out
-from .fill import plain_number, single_number
+from .plain_numbers import plain_number, single_number
 
 
 def wrap_like(array) -> Tensor:

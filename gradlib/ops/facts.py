@@ -10,7 +10,7 @@ from ..core.dispatch import common_dtype
 from ..core.tensor import Tensor
 from ..core.untyped import UntypedStorage
 from .expose import PUBLIC, function
-from .fill import is_number
+from .plain_numbers import is_number
 
 
 def _asked(name: str, input: Any) -> Tensor:

@@ -22,7 +22,8 @@ from ..core.tensor import Tensor
 from .dims import unsqueeze_op
 from .expand import expand_to
 from .expose import function, method
-from .fill import copy_, fill_, is_number, single_number
+from .fill import copy_, fill_
+from .plain_numbers import is_number, single_number
 from .shape import alias_op, reshape_to
 from .slicing import ALL, select_op, slice_op
 from .write import InPlace, quiet, wrote

@@ -13,7 +13,7 @@ from ..core.op import declare
 from ..core.tensor import Tensor, wrap_dim
 from .expand import expand_to
 from .expose import function, method, refuse_overlap, write_out
-from .fill import check_fits, plain_number
+from .plain_numbers import check_fits, plain_number
 from .scatter import as_index, outside, scatter_reduce
 from .slicing import ALL
 from .write import InPlace
@@ -217,7 +217,7 @@ def _add_plan(x: Tensor, dim: int, index: Tensor, source: Tensor, alpha) -> tupl
                 "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = "
                 f"{errors.size(x.shape)} source.shape = {errors.size(source.shape)}"
             )
-    return (index, source), (dim, alpha)
+    return (index, source), (dim, alpha if alpha == 1 else plain_number(alpha, x.dtype))
 
 
 @function("index_add", method=True)

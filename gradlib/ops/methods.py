@@ -12,7 +12,7 @@ from ..core.op import declare
 from ..core.storage import before_write, bump
 from ..core.tensor import Tensor, to_host
 from .expose import method
-from .fill import plain_number
+from .plain_numbers import plain_number, single_number
 from .shape import alias_op
 from .write import InPlace
 
@@ -55,7 +55,7 @@ def fill_diagonal_(self, fill_value, wrap=False):
         raise RuntimeError("dimensions must larger than 1")
     if len(shape) > 2 and len(set(shape)) > 1:
         raise RuntimeError("all dimensions of input must be of equal length")
-    value = plain_number(fill_value, self.dtype)
+    value = (single_number if 1 in shape else plain_number)(fill_value, self.dtype)
     return _fill_diagonal_in_place(self, (), (value, bool(wrap)))
 
 
