@@ -7,6 +7,7 @@ which routes the gradient of the written part through the op's node, and all vie
 from __future__ import annotations
 
 import sys
+import warnings
 from typing import Any
 
 import numpy as np
@@ -64,19 +65,19 @@ def repeats_itself(array: Any) -> bool:
     )
 
 
-_FILLS = (
-    "zero",
-    "fill",
-    "fill_tensor",
-)  # write one value everywhere: also where elements share a place
-
-
-def check(tensor: Tensor, name: str, records: bool) -> None:
+def check(tensor: Tensor, op: Any, records: bool) -> None:
     """RuntimeError if `tensor` must not be changed in place now."""
     if tensor._ver is INFERENCE_STORAGE and not state.bits & INFERENCE:
         raise RuntimeError(errors.INFERENCE_INPLACE)
-    if name not in _FILLS and repeats_itself(tensor._array):
-        raise RuntimeError(errors.OVERLAP)
+    if op.overlapping != "fill" and repeats_itself(tensor._array):
+        if not op.overlapping or records:
+            raise RuntimeError(errors.OVERLAP)
+        warnings.warn(
+            f"Use of {op.name}_ on expanded tensors is deprecated. Please clone() the tensor before performing this "
+            "operation.",
+            UserWarning,
+            stacklevel=3,
+        )
     if state.bits & (NO_GRAD | INFERENCE):
         return
     view = tensor._view
@@ -116,7 +117,7 @@ def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor
             )
         finally:
             state.interposers = outer
-    check(tensor, op.name, records)
+    check(tensor, op, records)
     if bits & OBSERVE and state.saved_observer is not None:
         state.saved_observer.before_write(tensor)
     dual = False

@@ -319,14 +319,6 @@ for _dunder, _name in (
     ("__rshift__", "bitwise_right_shift"),
 ):
     setattr(Tensor, _dunder, operator(REGISTRY[_name], _dunder))
-for _dunder, _name in (
-    ("__iand__", "bitwise_and_"),
-    ("__ior__", "bitwise_or_"),
-    ("__ixor__", "bitwise_xor_"),
-    ("__ilshift__", "bitwise_left_shift_"),
-    ("__irshift__", "bitwise_right_shift_"),
-):
-    setattr(Tensor, _dunder, getattr(Tensor, _name))
 Tensor.__rlshift__ = lambda self, other: _reflected_shift("bitwise_left_shift", other, self)  # type: ignore[attr-defined]
 Tensor.__rrshift__ = lambda self, other: _reflected_shift("bitwise_right_shift", other, self)  # type: ignore[attr-defined]
 

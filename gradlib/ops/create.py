@@ -13,7 +13,7 @@ from ..core import device as devices
 from ..core import dtypes, recording
 from ..core.batched import is_logical
 from ..core.formulas import formula_function
-from ..core.layout import empty_in, preserve_format
+from ..core.layout import empty_in, preserve_format, with_strides_of
 from ..core.modes import PROFILE, shared, state
 from ..core.tensor import Tensor
 from .cast import check_device
@@ -194,6 +194,8 @@ def _like(kind: str, input: Tensor, dtype, device, requires_grad: bool, memory_f
             array[...] = kind == "ones"
     elif target.type == input.device.type and 0 not in source.strides and not is_logical(input):
         array = getattr(xp, kind + "_like")(source, d)
+        if 1 in source.shape:
+            array = with_strides_of(xp, array, source)
     else:
         array = getattr(xp, kind)(source.shape, d)
     return finish(array, requires_grad)

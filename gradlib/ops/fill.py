@@ -28,6 +28,7 @@ fill_op = declare(
     "fill", lambda xp, self, *, value: xp.full_like(self, value), jvp=lambda F, self_t: F.zeros_like(self_t),
         complex=True,
     self=lambda F, g: F.zeros_like(g), samples=lambda t: [(t(3, 4), 2.0), (t(), 1.0), (t(0, 2), 0.0)], inplace=True,
+    overlapping="fill",
 )  # fmt: skip
 fill_tensor_op = declare(
     "fill_tensor", lambda xp, self, value: xp.full_like(self, value), promote="free", jvp="linear", complex=True,
@@ -36,7 +37,7 @@ fill_tensor_op = declare(
 )  # fmt: skip
 zero_op = declare(
     "zero", lambda xp, self: xp.zeros_like(self), jvp="linear", complex=True, self=lambda F, g: F.zeros_like(g),
-    samples=lambda t: [(t(3, 4),), (t(),), (t(0, 2),)], inplace=True,
+    samples=lambda t: [(t(3, 4),), (t(),), (t(0, 2),)], inplace=True, overlapping="fill",
 )  # fmt: skip
 fill_into = InPlace(fill_op, _fill_into)
 fill_tensor_into = InPlace(fill_tensor_op, _fill_tensor_into)
@@ -46,6 +47,11 @@ zero_into = InPlace(zero_op, lambda xp, out: out.fill(0))
 def _fill_value(x: Tensor, value):
     """(number, None) or (None, 0-dim tensor of the dtype of `x`)."""
     if not isinstance(value, Tensor):
+        if not is_number(value):
+            raise TypeError(
+                "fill_() received an invalid combination of arguments - got "
+                f"({errors.type_name(value)}), but expected one of:\n * (Tensor value)\n * (Number value)"
+            )
         return (single_number if x._array.size == 1 else plain_number)(value, x.dtype), None
     if value._array.ndim:
         raise RuntimeError(
@@ -177,7 +183,7 @@ def _masked_fill_tensor_into(xp, out, mask, value):
 
 
 masked_fill_op = declare(
-    "masked_fill", _masked_fill, promote="free", complex=True,
+    "masked_fill", _masked_fill, promote="free", complex=True, overlapping="warn",
     self=lambda F, g, mask, self_shape: F.sum_to_size(F.masked_fill(g, mask, 0), self_shape),
     jvp=lambda F, self_t, mask: F.masked_fill(self_t, mask, 0),
     samples=lambda t: [(t(3, 4), _bools(t, 3, 4), 2.0), (t(3, 1), _bools(t, 4), 2.0), (t(), _bools(t), 1.0),
@@ -185,7 +191,7 @@ masked_fill_op = declare(
 )  # fmt: skip
 masked_fill_tensor_op = declare(
     "masked_fill_tensor", lambda xp, self, mask, value: xp.where(mask, value.astype(self.dtype), self), promote="free",
-    node="MaskedFillBackward1", complex=True, jvp="linear",
+    node="MaskedFillBackward1", complex=True, jvp="linear", overlapping="warn",
     self=lambda F, g, mask, self_shape: F.sum_to_size(F.masked_fill(g, mask, 0), self_shape),
     value=lambda F, g, mask: F.sum_all(F.where(mask, g, 0.0)),
     samples=lambda t: [(t(3, 4), _bools(t, 3, 4), t()), (t(3, 1), _bools(t, 4), t()), (t(0, 2), _bools(t, 2), t())],

@@ -173,13 +173,13 @@ index_copy_op = declare(
 )  # fmt: skip
 index_fill_op = declare(
     "index_fill", lambda xp, self, index, *, dim, value: _filled(xp, self, index, dim=dim, value=value),
-    promote="free", complex=True, self=lambda F, g, index, dim: F.index_fill(g, index, dim, 0),
+    promote="free", complex=True, self=lambda F, g, index, dim: F.index_fill(g, index, dim, 0), overlapping="warn",
     jvp=lambda F, self_t, index, dim: F.index_fill(self_t, index, dim, 0),
     samples=lambda t: [(t(3, 4), _sample(2, 0), 0, 1.5), (t(), _sample(0), 0, 2.0), (t(2, 3), _sample(), 0, 1.0)],
 )  # fmt: skip
 index_fill_tensor_op = declare(
     "index_fill_tensor", lambda xp, self, index, value, *, dim: _filled_tensor(xp, self, index, value, dim=dim),
-    promote="free", complex=True, jvp="linear", node="IndexFillBackward1",
+    promote="free", complex=True, jvp="linear", node="IndexFillBackward1", overlapping="warn",
     self=lambda F, g, index, dim: F.index_fill(g, index, dim, 0),
     value=lambda F, g, index, dim: F.sum_all(g - F.index_fill(g, index, dim, 0)),
     samples=lambda t: [(t(3, 4), _sample(2, 0), t(), 0), (t(), _sample(0), t(), 0), (t(2, 3), _sample(), t(), 0)],
