@@ -16,9 +16,13 @@ if TYPE_CHECKING:
 
 
 def pointer(array) -> int:
-    if array.__class__ is ndarray:
-        return array.__array_interface__["data"][0] if array.size else 0
-    return array.data.ptr
+    """The address of the first element; 0 for an array without any."""
+    return address(array) if array.size else 0
+
+
+def address(array) -> int:
+    """The place in memory that an array begins at, also if it has no elements."""
+    return array.__array_interface__["data"][0] if array.__class__ is ndarray else array.data.ptr
 
 
 def owner(array) -> Any:
@@ -32,7 +36,7 @@ def extent(array) -> tuple[int, int]:
     """The address and the size in bytes of the memory that `array` is a part of; on a device, of the whole block."""
     if array.__class__ is ndarray:
         root = owner(array)
-        return pointer(root), root.nbytes
+        return address(root), root.nbytes
     memory = array.data.mem  # a view made by address has no base
     return memory.ptr, memory.size
 
@@ -63,7 +67,7 @@ class Geometry:
 
     def storage_offset(self) -> int:
         """The place of the first element in the memory, in elements."""
-        return (self.data_ptr() - extent(self._array)[0]) // self._array.itemsize
+        return (address(self._array) - extent(self._array)[0]) // self._array.itemsize
 
     def data_ptr(self) -> int:
         """Address of the first element."""
@@ -158,7 +162,7 @@ def _resized(array, shape: tuple, memory_format) -> Any:
     from ..backends import backend_of
 
     xp, n, (start, size) = backend_of(array), Size(shape).numel(), extent(array)
-    room = (start + size - pointer(array)) // array.itemsize if array.size else 0
+    room = (start + size - address(array)) // array.itemsize if size else 0
     if n > room:
         flat = xp.zeros(n, array.dtype)
         if room:

@@ -126,7 +126,12 @@ def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor
 
         dual = tangents.any_tangent((tensor, *others))
         tangent = tangents.of_inplace(op, tensor, others, attrs) if dual else None
-    args = dispatch.prepare(op, (tensor, *others))
+    try:
+        args = dispatch.prepare(op, (tensor, *others))
+    except NotImplementedError:
+        if op.differentiable:  # a comparison gives another dtype
+            _check_cast(dispatch.common_dtype((tensor, *others)), tensor.dtype)
+        raise
     kwargs = dict(zip(op.attrs, attrs, strict=True))
     node = _node(op, tensor, args, attrs, kwargs) if records else None
     hidden = _compute(op, tensor, args, attrs, kwargs)
@@ -228,21 +233,28 @@ def _compute(op, tensor: Tensor, args: tuple, attrs: tuple, kwargs: dict) -> tup
         if isinstance(exc, ufunc_errors._UFuncOutputCastingError):
             raw = op.forward(xp, *arrays, **kwargs)
         else:
-            raise dispatch.kernel_error(exc, op, args, attrs) from None
+            wrong = dispatch.kernel_error(exc, op, args, attrs)
+            if op.elementwise and isinstance(wrong, NotImplementedError):
+                _check_cast(dtypes.from_np(arrays[0].dtype), tensor.dtype)
+            raise wrong from None
     if op.hidden:
         raw, hidden = raw[0], raw[1:]
-    have, want = dtypes.from_np(raw.dtype), tensor.dtype
-    if not dtypes.can_cast(have, want):
-        raise RuntimeError(
-            f"result type {have.tensor_type.removesuffix('Tensor')} can't be cast to the desired output type "
-            f"{want.tensor_type.removesuffix('Tensor')}"
-        )
+    _check_cast(dtypes.from_np(raw.dtype), tensor.dtype)
     if raw.shape != array.shape:
         raise RuntimeError(
             f"output with shape {errors.size(array.shape)} doesn't match the broadcast shape {errors.size(raw.shape)}"
         )
     array[...] = raw
     return hidden
+
+
+def _check_cast(have: dtypes.dtype, want: dtypes.dtype) -> None:
+    """RuntimeError if a result may not be converted to the dtype that it is written to."""
+    if not dtypes.can_cast(have, want):
+        raise RuntimeError(
+            f"result type {have.tensor_type.removesuffix('Tensor')} can't be cast to the desired output type "
+            f"{want.tensor_type.removesuffix('Tensor')}"
+        )
 
 
 def finish(op, node: Node, tensor: Tensor, args: tuple = (), hidden: tuple = ()) -> None:

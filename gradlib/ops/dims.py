@@ -234,7 +234,8 @@ def relabel(op: Op, tensor: Tensor, *attrs) -> Tensor:
 def transpose_(self, dim0, dim1):
     """In-place version of ``transpose``: the tensor itself gets the new order of dimensions."""
     n = self._array.ndim
-    return relabel(transpose_op, self, wrap_dim(dim0, n), wrap_dim(dim1, n)) if n else self
+    dim0, dim1 = wrap_dim(dim0, n), wrap_dim(dim1, n)
+    return relabel(transpose_op, self, dim0, dim1) if n else self
 
 
 @method("t_")

@@ -214,7 +214,7 @@ trunc_divide_op = declare(
 
 quotient_op = declare(
     "floor_quotient", _floor_divide, elementwise=True, node="NotImplemented", complex=False,
-    self=missing("floor_divide"), other=missing("floor_divide"),
+    self=missing("floor_divide", True), other=missing("floor_divide", True),
     samples=lambda t: [(t(3, 4, requires_grad=False), t(4, low=1, high=2, requires_grad=False))],
 )  # fmt: skip
 

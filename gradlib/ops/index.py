@@ -464,6 +464,12 @@ def setitem(self, key, value):
     _put(view, indices, _without_ones(value, ()), False)
 
 
+@method("__delitem__")
+def delitem(self, key):
+    """Tensors keep all of their elements: TypeError."""
+    raise TypeError("Tensor does not support deleting items")
+
+
 def _raw_put(array, index, value) -> bool:
     """``array[index] = value`` if that is all there is to do; False if the general way must look at it."""
     if index.__class__ is not array.__class__ or index.dtype.kind not in "ib" or not index.ndim:

@@ -307,6 +307,8 @@ def _strided_attrs(x: Tensor, size, stride, storage_offset) -> tuple:
         raise RuntimeError(
             f"as_strided: Negative strides are not supported at the moment, got strides: {errors.size(stride)}"
         )
+    if storage_offset is not None and storage_offset < 0:
+        raise RuntimeError(f"Tensor: invalid storage offset {storage_offset}")
     own = x.storage_offset()
     offset = (own if storage_offset is None else storage_offset) - own
     if x.is_cuda and 0 not in size and not _inside(x, size, stride, own + offset):
