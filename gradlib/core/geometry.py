@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, overload
 from numpy import ndarray
 
 from .device import beside
+from .errors import check_room
 from .layout import empty_in, has_layout, preserve_format
 from .sizes import Size, wrap_dim
 from .storage import before_write, bump
@@ -164,6 +165,7 @@ def _resized(array, shape: tuple, memory_format) -> Any:
     xp, n, (start, size) = backend_of(array), Size(shape).numel(), extent(array)
     room = (start + size - address(array)) // array.itemsize if size else 0
     if n > room:
+        check_room(xp, shape, array.itemsize)
         flat = xp.zeros(n, array.dtype)
         if room:
             with beside(array):

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..backends import backend_on
 from ..core import device as devices
-from ..core import dtypes, recording
+from ..core import dtypes, errors, recording
 from ..core.batched import is_logical
 from ..core.formulas import formula_function
 from ..core.layout import empty_in, preserve_format, with_strides_of
@@ -44,7 +44,12 @@ def sizes(size: tuple, name: str = "empty") -> tuple:
             f"{name}(): argument 'size' failed to unpack the object at pos {at + 1} with error "
             f'"type must be tuple of ints,but got {type(size[at]).__name__}"'
         ) from None
-    for n in shape:
+    for i, n in enumerate(shape):
+        if not -(2**63) <= n < 2**63:
+            raise TypeError(
+                f"{name}(): argument 'size' failed to unpack the object at pos {i + 1} with error "
+                '"Overflow when unpacking long long"'
+            )
         if n < 0:
             raise RuntimeError(
                 f"Trying to create tensor with negative dimension {n}: {list(shape)}"
@@ -124,7 +129,10 @@ def _filled(kind: str):
         xp, d, _ = place(dtype, device, out)
         if out is not None:
             _same_dtype(out, d)
-        array = getattr(xp, kind)(shape, d) if order is None else empty_in(xp, shape, d, order)
+        try:
+            array = getattr(xp, kind)(shape, d) if order is None else empty_in(xp, shape, d, order)
+        except (MemoryError, ValueError) as exc:
+            raise (errors.allocation(exc, shape, d.itemsize) or exc) from None
         return finish(pinned_copy(array) if pin_memory else array, requires_grad, out)
 
     factory.__name__ = factory.__qualname__ = kind
@@ -166,7 +174,11 @@ def _filled(kind: str):
     ):
         shape = _given(size, kw, "new_" + kind)
         xp, d, _ = place(dtype, device, self)
-        return finish(getattr(xp, kind)(shape, d), requires_grad)
+        try:
+            array = getattr(xp, kind)(shape, d)
+        except (MemoryError, ValueError) as exc:
+            raise (errors.allocation(exc, shape, d.itemsize) or exc) from None
+        return finish(array, requires_grad)
 
     new.__name__ = new.__qualname__ = "new_" + kind
     new.__code__ = new.__code__.replace(co_name=new.__name__)
@@ -252,6 +264,7 @@ def full(
         _same_dtype(out, d)
     shape = sizes((size,), "full")
     value = (single_number if math.prod(shape) == 1 else plain_number)(value, dtypes.from_np(d))
+    errors.check_room(xp, shape, d.itemsize)
     array = xp.full(shape, value, d)
     return finish(pinned_copy(array) if pin_memory else array, requires_grad, out)
 
@@ -312,6 +325,12 @@ def _strided(size, stride, dtype, device, like: Tensor | None, requires_grad: bo
     xp, d, _ = place(dtype, device, like)
     if 0 in shape:
         return finish(xp.empty(shape, d), requires_grad)
+    size = 1 + sum([(n - 1) * s for n, s in zip(shape, steps)])
+    if size * d.itemsize >= 2**63:
+        raise RuntimeError(
+            f"Storage size calculation overflowed with sizes={list(shape)} and strides={list(steps)}"
+        )
+    errors.check_room(xp, (size,), d.itemsize)
     memory = xp.empty(1 + sum([(n - 1) * s for n, s in zip(shape, steps)]), d)
     return finish(
         xp.as_strided(memory, shape, tuple([s * d.itemsize for s in steps])), requires_grad
@@ -372,6 +391,7 @@ def empty_permuted(
     if len(set(order)) != len(order):
         raise RuntimeError("Duplicate dim not allowed")
     xp, d, _ = place(dtype, device)
+    errors.check_room(xp, shape, d.itemsize)
     dense = xp.empty(tuple([shape[dim] for dim in order]), d)
     back = sorted(range(len(order)), key=order.__getitem__)
     return finish(dense.transpose(back), requires_grad)

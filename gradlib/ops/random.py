@@ -40,7 +40,10 @@ def draw_for(generator, where, draw) -> Any:
     """``draw(rng)`` with the generator for the device `where`, and that device current."""
     rng = rng_of(generator, where)
     if where.type == "cpu":
-        return draw(rng)
+        try:
+            return draw(rng)
+        except (MemoryError, ValueError) as exc:
+            raise (errors.allocation(exc) or exc) from None
     with rng.xp.cuda.Device(rng.device):
         return draw(rng)
 
@@ -163,7 +166,9 @@ def randint(
 ):
     """Integers in [low, high): ``randint(high, size)`` or ``randint(low, high, size)``."""
     if size is None:
-        low, high, size = 0, low, high
+        high, size = None, high
+    if high is None:
+        low, high = 0, low
     if isinstance(size, int):
         raise TypeError(
             f"randint(): argument 'size' (position 2) must be tuple of ints, not {type(size).__name__}"

@@ -8,7 +8,7 @@ import warnings
 
 import numpy as np
 
-from ..core import dtypes
+from ..core import dtypes, errors
 from ..core.tensor import Tensor
 from .create import finish, place
 from .expose import function
@@ -47,7 +47,13 @@ def _length(start, end, step, d: np.dtype) -> int:
             raise ValueError("step must be nonzero")
         return max(0, -((start - end) // step))
     start, end, step = (float(plain_number(v, dtypes.float64)) for v in (start, end, step))
-    return math.ceil((end - start) / step)
+    return _ceil((end - start) / step)
+
+
+def _ceil(length: float) -> int:
+    if not -(2**63) <= length < 2**63:
+        raise RuntimeError("invalid size, possible overflow?")
+    return math.ceil(length)
 
 
 def _check_range(start, end, step) -> None:
@@ -81,13 +87,15 @@ def arange(
     if dtype is None and out is None and start.__class__ is end.__class__ is step.__class__ is int:
         _check_range(start, end, step)
         xp, d, _ = place(dtypes.int64, device)
+        errors.check_room(xp, (-((start - end) // step),), d.itemsize)
         return finish(xp.arange(start, end, step, d), requires_grad)
     if dtype is out is device is None and _PLAIN.issuperset(
         (start.__class__, end.__class__, step.__class__)
     ):
         _check_range(start, end, step)
         xp, d, _ = place(None, None)
-        n = math.ceil((end - start) / step)
+        n = _ceil((end - start) / step)
+        errors.check_room(xp, (n,), d.itemsize)
         return finish(xp.call(_progression, xp, n, start, step, np.float64, d), requires_grad)
     start, end, step = (
         _end("arange", which, i + 1, v)
@@ -103,6 +111,7 @@ def arange(
     n = _length(start, end, step, d)
     if d.kind in "iu":
         start, step = (plain_number(v, dtypes.int64) for v in (start, step))
+    errors.check_room(xp, (n,), d.itemsize)
     wide = np.dtype(np.int64) if d.kind in "iu" else np.dtype(np.float64)
     values = xp.call(_progression, xp, n, start, step, wide, d)
     return finish(values, requires_grad, _sized(out, n))
@@ -167,6 +176,7 @@ def _bounds(name: str, start, end, steps, dtype, device, out) -> tuple:
 
 def _grid(xp, d, start, end, steps: int, base=None):
     """Evenly spaced numbers of the dtype `d`, or the powers of `base` with them as exponents."""
+    errors.check_room(xp, (steps,), d.itemsize)
     wide = d if d.kind in "fcV" else np.dtype(np.float64)
     values = _evenly(xp, wide, start, end, steps)
     if base is not None:
@@ -262,6 +272,7 @@ def eye(
         if length < 0:
             raise RuntimeError(f"{which} must be greater or equal to 0, got {length}")
     xp, d, _ = place(dtype, device, out)
+    errors.check_room(xp, (n, m), d.itemsize)
     return finish(xp.eye(n, m, dtype=d), requires_grad, out)
 
 
@@ -274,6 +285,7 @@ def _triangle_indices(name: str, row, col, offset, dtype, device):
     if d.kind not in "iu":
         kind = dtypes.from_np(d).tensor_type.removesuffix("Tensor")
         raise NotImplementedError(f"\"{name}\" not implemented for '{kind}'")
+    errors.check_room(xp, (row, col), d.itemsize)
     return finish(xp.stack(getattr(xp, name)(row, offset, col)).astype(d))
 
 
@@ -318,5 +330,6 @@ def range_(
     _check_range(start, end, step)
     xp, d, _ = place(dtype, device, out)
     n = math.floor((end - start) / step) + 1
+    errors.check_room(xp, (n,), d.itemsize)
     values = (xp.arange(n, dtype=np.float64) * step + start).astype(d)
     return finish(values, requires_grad, out)
