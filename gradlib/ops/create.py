@@ -63,6 +63,8 @@ def finish(array, requires_grad: bool = False, out: Tensor | None = None) -> Any
     if shared.active and state.bits & PROFILE:
         recording.created(result)
     if out is not None:
+        if out._array.shape != result._array.shape:
+            out.resize_(result._array.shape)
         return write_out(out, result)
     if requires_grad:
         if result._array.dtype not in dtypes.DIFFERENTIABLE:
@@ -128,7 +130,7 @@ def _filled(kind: str):
         shape = _given(size, kw, kind)
         xp, d, _ = place(dtype, device, out)
         if out is not None:
-            _same_dtype(out, d)
+            same_dtype(out, d)
         try:
             array = getattr(xp, kind)(shape, d) if order is None else empty_in(xp, shape, d, order)
         except (MemoryError, ValueError) as exc:
@@ -188,7 +190,7 @@ def _filled(kind: str):
     return factory, like
 
 
-def _same_dtype(out: Tensor, d: np.dtype) -> None:
+def same_dtype(out: Tensor, d: np.dtype) -> None:
     if out._array.dtype != d:
         given, have = (
             dtypes.from_np(k).tensor_type.removesuffix("Tensor") for k in (d, out._array.dtype)
@@ -261,7 +263,7 @@ def full(
         dtype = dtypes.of_scalar(value)
     xp, d, _ = place(dtype, device, out)
     if out is not None:
-        _same_dtype(out, d)
+        same_dtype(out, d)
     shape = sizes((size,), "full")
     value = (single_number if math.prod(shape) == 1 else plain_number)(value, dtypes.from_np(d))
     errors.check_room(xp, shape, d.itemsize)

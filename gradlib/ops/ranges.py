@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core import dtypes, errors
 from ..core.tensor import Tensor
-from .create import finish, place
+from .create import finish, place, same_dtype
 from .expose import function
 from .plain_numbers import plain_number
 
@@ -105,6 +105,8 @@ def arange(
         whole = all(isinstance(v, (int, np.integer)) for v in (start, end, step))
         dtype = dtypes.int64 if whole else dtypes.get_default_dtype()
     xp, d, _ = place(dtype, device, out)
+    if out is not None:
+        same_dtype(out, d)
     _refuse("arange", d, "bc")
     start, end, step = (plain_number(v, dtypes.float64) for v in (start, end, step))  # not complex
     _check_range(start, end, step)
@@ -114,7 +116,7 @@ def arange(
     errors.check_room(xp, (n,), d.itemsize)
     wide = np.dtype(np.int64) if d.kind in "iu" else np.dtype(np.float64)
     values = xp.call(_progression, xp, n, start, step, wide, d)
-    return finish(values, requires_grad, _sized(out, n))
+    return _finish(values, requires_grad, out, "arange")
 
 
 def _progression(xp, n: int, start, step, wide, kind):
@@ -122,11 +124,25 @@ def _progression(xp, n: int, start, step, wide, kind):
     return (xp.arange(n, dtype=wide) * step + start).astype(kind)
 
 
-def _sized(out: Tensor | None, n: int) -> Tensor | None:
-    """`out` with `n` elements: one that has them keeps its shape."""
-    if out is not None and out._array.size != n:
+def _finish(values, requires_grad: bool, out: Tensor | None, name: str = ""):
+    """The numbers as a tensor; in `out` they fill any shape that has as many elements, row by row.
+
+    name: of the function, if it warns when it makes a vector of `out`.
+    """
+    if out is None:
+        return finish(values, requires_grad)
+    n = values.shape[0]
+    if out._array.size != n:
+        if name and out._array.size:
+            warnings.warn(
+                f"The number of elements in the out tensor of shape {errors.size(out.shape)} is {out._array.size} "
+                f"which does not match the computed number of elements {n}. Note that this may occur as a result of "
+                f"rounding error. The out tensor will be resized to a tensor of shape ({n},).",
+                UserWarning,
+                stacklevel=3,
+            )
         out.resize_((n,))
-    return out
+    return finish(values.reshape(out._array.shape), requires_grad, out)
 
 
 # -- linspace and logspace ---------------------------------------------------------------------------------------
@@ -166,6 +182,8 @@ def _bounds(name: str, start, end, steps, dtype, device, out) -> tuple:
                 f"torch.{name}(): inferred dtype {inferred} can't be safely cast to passed dtype {dtype}"
             )
     xp, d, _ = place(dtype, device, out)
+    if out is not None:
+        same_dtype(out, d)
     _refuse(name, d, "b")
     kind = dtypes.from_np(d)
     start, end = (plain_number(v, kind) for v in (start, end))
@@ -217,7 +235,7 @@ def linspace(
     """
     xp, d, start, end, steps = _bounds("linspace", start, end, steps, dtype, device, out)
     values = xp.call(_grid, xp, d, start, end, steps)
-    return finish(values, requires_grad, _sized(out, steps))
+    return _finish(values, requires_grad, out)
 
 
 @function("logspace")
@@ -237,7 +255,7 @@ def logspace(
     """``base ** linspace(start, end, steps)``; for integer dtypes of bounds that are cut off first."""
     xp, d, start, end, steps = _bounds("logspace", start, end, steps, dtype, device, out)
     values = xp.call(_grid, xp, d, start, end, steps, base)
-    return finish(values, requires_grad, _sized(out, steps))
+    return _finish(values, requires_grad, out)
 
 
 # -- patterns ----------------------------------------------------------------------------------------------------
@@ -329,7 +347,10 @@ def range_(
     start, end, step = (float(v) for v in (start, end, step))
     _check_range(start, end, step)
     xp, d, _ = place(dtype, device, out)
+    if out is not None:
+        same_dtype(out, d)
+    _refuse("range", d, "bc")
     n = math.floor((end - start) / step) + 1
     errors.check_room(xp, (n,), d.itemsize)
     values = (xp.arange(n, dtype=np.float64) * step + start).astype(d)
-    return finish(values, requires_grad, out)
+    return _finish(values, requires_grad, out)
