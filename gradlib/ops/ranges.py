@@ -290,6 +290,8 @@ def eye(
         if length < 0:
             raise RuntimeError(f"{which} must be greater or equal to 0, got {length}")
     xp, d, _ = place(dtype, device, out)
+    if out is not None:
+        same_dtype(out, d)
     errors.check_room(xp, (n, m), d.itemsize)
     return finish(xp.eye(n, m, dtype=d), requires_grad, out)
 

@@ -14,6 +14,7 @@ from .random import (
     _check_chances,
     _normal,
     _uniform,
+    check_random_bounds,
     draw_for,
 )
 
@@ -103,10 +104,7 @@ def random_(self, from_=0, to=None, *, generator=None, **kw):
             if kind.kind in "iu"
             else 2 ** (ml_dtypes.finfo(kind).nmant + 1)
         )
-    if low >= to:
-        raise RuntimeError(
-            f"random_ expects 'from' to be less than 'to', but got from={low} >= to={to}"
-        )
+    check_random_bounds(low, to, self._array.dtype)
     values = draw_for(generator, self.device, lambda rng: rng.integers(low, to, self._array.shape))
     return _fill(self, values, name)
 
