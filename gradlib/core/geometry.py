@@ -8,7 +8,7 @@ from numpy import ndarray
 
 from .device import beside
 from .errors import check_room
-from .layout import empty_in, has_layout, preserve_format
+from .layout import empty_in, has_layout, preserve_format, settled
 from .sizes import Size, wrap_dim
 from .storage import before_write, bump
 
@@ -166,7 +166,7 @@ def _resized(array, shape: tuple, memory_format) -> Any:
     room = (start + size - address(array)) // array.itemsize if size else 0
     if n > room:
         check_room(xp, shape, array.itemsize)
-        flat = xp.zeros(n, array.dtype)
+        flat = settled(xp.zeros(n, array.dtype))
         if room:
             with beside(array):
                 flat[:room] = xp.as_strided(array, (room,), (array.itemsize,))

@@ -13,7 +13,7 @@ from ..core import device as devices
 from ..core import dtypes, errors, recording
 from ..core.batched import is_logical
 from ..core.formulas import formula_function
-from ..core.layout import empty_in, preserve_format, with_strides_of
+from ..core.layout import empty_in, preserve_format, settled, with_strides_of
 from ..core.modes import PROFILE, shared, state
 from ..core.tensor import Tensor
 from .cast import check_device
@@ -135,6 +135,8 @@ def _filled(kind: str):
             array = getattr(xp, kind)(shape, d) if order is None else empty_in(xp, shape, d, order)
         except (MemoryError, ValueError) as exc:
             raise (errors.allocation(exc, shape, d.itemsize) or exc) from None
+        if kind == "empty":
+            settled(array)
         return finish(pinned_copy(array) if pin_memory else array, requires_grad, out)
 
     factory.__name__ = factory.__qualname__ = kind
@@ -180,6 +182,8 @@ def _filled(kind: str):
             array = getattr(xp, kind)(shape, d)
         except (MemoryError, ValueError) as exc:
             raise (errors.allocation(exc, shape, d.itemsize) or exc) from None
+        if kind == "empty":
+            settled(array)
         return finish(array, requires_grad)
 
     new.__name__ = new.__qualname__ = "new_" + kind
@@ -212,6 +216,8 @@ def _like(kind: str, input: Tensor, dtype, device, requires_grad: bool, memory_f
             array = with_strides_of(xp, array, source)
     else:
         array = getattr(xp, kind)(source.shape, d)
+    if kind == "empty":
+        settled(array)
     return finish(array, requires_grad)
 
 
@@ -333,7 +339,7 @@ def _strided(size, stride, dtype, device, like: Tensor | None, requires_grad: bo
             f"Storage size calculation overflowed with sizes={list(shape)} and strides={list(steps)}"
         )
     errors.check_room(xp, (size,), d.itemsize)
-    memory = xp.empty(1 + sum([(n - 1) * s for n, s in zip(shape, steps)]), d)
+    memory = settled(xp.empty(size, d))
     return finish(
         xp.as_strided(memory, shape, tuple([s * d.itemsize for s in steps])), requires_grad
     )
@@ -394,7 +400,7 @@ def empty_permuted(
         raise RuntimeError("Duplicate dim not allowed")
     xp, d, _ = place(dtype, device)
     errors.check_room(xp, shape, d.itemsize)
-    dense = xp.empty(tuple([shape[dim] for dim in order]), d)
+    dense = settled(xp.empty(tuple([shape[dim] for dim in order]), d))
     back = sorted(range(len(order)), key=order.__getitem__)
     return finish(dense.transpose(back), requires_grad)
 
