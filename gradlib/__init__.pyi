@@ -622,7 +622,7 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: Any = 1.0, reduc
     ...
 def histc(input: Tensor, bins: Any = 100, min: Any = 0, max: Any = 0, *, out: Any = None) -> Tensor:
     """How many elements fall into each of `bins` equal intervals from `min` to `max`."""
-def histogram(input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: _b.bool = False, out: Any = None) -> _histogram:
+def histogram(input: Tensor, bins: Any = 100, *, range: Any = None, weight: Tensor | None = None, density: _b.bool = False, out: Any = None) -> _histogram:
     """(hist, bin_edges) of all elements."""
 def histogramdd(input: Tensor, bins: Any, range: Any = None, weight: Tensor | None = None, density: _b.bool = False) -> _histogramdd:
     """(hist, bin_edges) of points, the last dimension of `input`: counts in a grid with one dimension for each."""
@@ -956,9 +956,9 @@ def rand(*size: Any, generator: Generator | None = None, out: Any = None, dtype:
     """A tensor of the given size filled with uniform numbers in [0, 1)."""
 def rand_like(input: Tensor, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | _b.str | _b.int | None = None, requires_grad: _b.bool = False, memory_format: _memory_format | None = None, generator: Generator | None = None) -> Tensor:
     """A tensor with the size, dtype and device of `input` filled with uniform numbers in [0, 1); it does not require grad."""
-def randint(low: Any, high: Any = None, size: Any = None, *, generator: Generator | None = None, out: Any = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | _b.str | _b.int | None = None, requires_grad: _b.bool = False, pin_memory: _b.bool = False) -> Tensor:
+def randint(low: Any = None, high: Any = None, size: Any = None, *, generator: Generator | None = None, out: Any = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | _b.str | _b.int | None = None, requires_grad: _b.bool = False, pin_memory: _b.bool = False) -> Tensor:
     """Integers in [low, high): ``randint(high, size)`` or ``randint(low, high, size)``."""
-def randint_like(input: Tensor, low: Any, high: Any = None, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | _b.str | _b.int | None = None, requires_grad: _b.bool = False, memory_format: _memory_format | None = None) -> Tensor:
+def randint_like(input: Tensor, low: Any = None, high: Any = None, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | _b.str | _b.int | None = None, requires_grad: _b.bool = False, memory_format: _memory_format | None = None) -> Tensor:
     """``randint`` with the size, dtype and device of `input`."""
 def randn(*size: Any, generator: Generator | None = None, out: Any = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | _b.str | _b.int | None = None, requires_grad: _b.bool = False, pin_memory: _b.bool = False, names: Any = None, **kw: Any) -> Tensor:
     """A tensor of the given size filled with standard normal numbers."""
@@ -1066,6 +1066,8 @@ def sinh_(input: Tensor) -> Tensor:
     """In-place version of ``sinh``."""
 def slice_copy(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> Tensor:
     """A copy of what ``slice`` gives as a view."""
+def slice_inverse(input: Tensor, src: Tensor, dim: Any = 0, start: Any = None, end: Tensor | _b.complex | None = None, step: Any = 1) -> Tensor:
+    """The tensor that `input` is a slice of, laid out in memory as `src` is: the opposite of slicing."""
 def slice_scatter(input: Tensor, src: Tensor, dim: Any = 0, start: Any = None, end: Tensor | _b.complex | None = None, step: Any = 1, *, out: Any = None) -> Tensor:
     """A copy of `input` with `src` in place of the slice ``start:end:step`` of `dim`."""
 def slogdet(A: Any, *, out: Any = None) -> _slogdet:

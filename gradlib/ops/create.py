@@ -291,7 +291,8 @@ def full_like(
 ):
     """``full`` with the size, dtype and device of `input`."""
     out = _like("empty", input, dtype, device, False, memory_format)
-    out.fill_(_fill_number("full_like", fill_value))
+    number: Any = _fill_number("full_like", fill_value)
+    out.fill_(number)
     return finish(out._array, requires_grad)
 
 
