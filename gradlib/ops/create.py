@@ -272,8 +272,10 @@ def full(
         same_dtype(out, d)
     shape = sizes((size,), "full")
     value = (single_number if math.prod(shape) == 1 else plain_number)(value, dtypes.from_np(d))
-    errors.check_room(xp, shape, d.itemsize)
-    array = xp.full(shape, value, d)
+    try:
+        array = xp.full(shape, value, d)
+    except (MemoryError, ValueError) as exc:
+        raise (errors.allocation(exc, shape, d.itemsize) or exc) from None
     return finish(pinned_copy(array) if pin_memory else array, requires_grad, out)
 
 
@@ -292,7 +294,11 @@ def full_like(
     """``full`` with the size, dtype and device of `input`."""
     out = _like("empty", input, dtype, device, False, memory_format)
     number: Any = _fill_number("full_like", fill_value)
-    out.fill_(number)
+    if out._array.__class__ is np.ndarray:
+        number = (single_number if out._array.size == 1 else plain_number)(number, out.dtype)
+        out._array[...] = number
+    else:
+        out.fill_(number)
     return finish(out._array, requires_grad)
 
 
