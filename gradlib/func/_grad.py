@@ -81,7 +81,7 @@ class Recording:
 
 def _apart(tensor: Tensor) -> Tensor:
     """The tensor outside any graph, with its tangent."""
-    return _with_tangent(tensor.detach(), tensor)
+    return _with_tangent(batched.apart(tensor), tensor)
 
 
 def _with_tangent(out: Tensor, source: Tensor) -> Tensor:
