@@ -19,8 +19,8 @@ from gradlib.core.device import device
 from gradlib.core.tensor import Size, Tensor
 
 INTERNAL = frozenset(
-    "_accumulator _backward_hooks _post_accumulate_grad_hooks _retain _tangent _tangent_level "
-    "_detached _array _fn _grad _nr _rg _ver _view".split()
+    "_accumulator _backward_hooks _post_accumulate_grad_hooks _retain _tangent _tangent_level _tangent_part "
+    "_tangent_copied _geometries _inherits _detached _array _fn _grad _nr _rg _ver _view".split()
 )
 """Attributes of a Tensor that belong to the graph or to its memory and are never written."""
 

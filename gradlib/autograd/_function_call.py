@@ -7,6 +7,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from ..core import errors, modes, saved, views
+from ..core.batched import physical_kind
 from ..core.device import beside
 from ..core.dtypes import DIFFERENTIABLE, from_np
 from ..core.modes import ANOMALY, FORWARD_AD, NO_GRAD, SAVED_HOOKS, state
@@ -364,7 +365,7 @@ def fit(node: BackwardCFunction, grad: Tensor, index: int, want: tuple) -> Tenso
                 "input is real"
             )
         grad = grad.to(from_np(dtype))
-    if grad._array.__class__ is not kind:
+    if physical_kind(grad) is not kind:
         from ..backends import _BY_TYPE
 
         device = _BY_TYPE[kind].name.replace("numpy", "cpu").replace("cupy", "cuda")

@@ -28,6 +28,7 @@ ndarray = np.ndarray
 def general(op, args: tuple, attrs: tuple) -> Any:
     """Run and record `op` on its tensor arguments (Tensors, numbers, None, or one list) and attributes."""
     bits = state.bits
+    attrs = plain(attrs)
     if bits & PROFILE:  # written out here: `recording` is on the way of every op
         recorder, result = state.recorder, None
         seq = -1 if bits & (NO_GRAD | INFERENCE) else peek_seq()
@@ -353,8 +354,8 @@ def attach_outputs(op, attrs: tuple, source: Tensor, outs: list, node) -> None:
     for i, out in enumerate(outs):
         step, step_attrs = op.view(i, attrs, source, outs)
         views.attach(out, source, step, step_attrs, node, out._nr)
-        if node is not None:
-            out._view.made_in = max(out._view.made_in, views.MULTI_OUTPUT)
+        if not state.bits & (NO_GRAD | INFERENCE):
+            out._view.made_in = views.MULTI_OUTPUT
 
 
 def _number(xp, number):
@@ -440,6 +441,21 @@ def set_broadcast(node, args, shape: tuple) -> None:
     for i, a in enumerate(args):
         own = a._array.shape if isinstance(a, Tensor) else shape
         setattr(node, f"b{i}", own if own != shape else None)
+
+
+def plain(attrs: tuple) -> tuple:
+    """Attributes, which are never tensors: a tensor that is given for one counts as the number that it holds."""
+    if any([isinstance(a, Tensor) for a in attrs]):
+        return tuple([a.item() if isinstance(a, Tensor) else a for a in attrs])
+    return attrs
+
+
+def failed(exc: Exception, op, args: tuple, attrs: tuple) -> Any:
+    """What becomes of a call whose kernel raised `exc`: the result with plain attributes, or PyTorch's exception."""
+    known = plain(attrs)
+    if known is not attrs:
+        return op.call(*args, *known)
+    raise kernel_error(exc, op, tuple(args[0]) if op.variadic else args, attrs) from None
 
 
 def kernel_error(exc: Exception, op, args: tuple, attrs: tuple) -> Exception:

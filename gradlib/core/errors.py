@@ -10,8 +10,8 @@ INFERENCE_SAVED = (
     "autograd, or use `torch.no_grad()` instead of `torch.inference_mode()`."
 )
 INFERENCE_INPLACE = (
-    "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a normal "
-    "tensor before doing inplace update. See https://github.com/pytorch/rfcs/pull/17 for more details."
+    "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a normal "
+    "tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details."
 )
 PACK_MODIFIES = (
     "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook cannot be "

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from .tensor import Tensor
 
 
+NO_STORAGE = "Cannot access data pointer of Tensor that doesn't have storage"
+
+
 def pointer(array) -> int:
     if array.__class__ is ndarray:
         return array.__array_interface__["data"][0] if array.size else 0
@@ -67,10 +70,12 @@ class Geometry:
 
     def storage_offset(self) -> int:
         """The place of the first element in the memory, in elements."""
-        return (self.data_ptr() - extent(self._array)[0]) // self._array.itemsize
+        return (pointer(self._array) - extent(self._array)[0]) // self._array.itemsize
 
     def data_ptr(self) -> int:
         """Address of the first element."""
+        if hasattr(self._array, "physical"):
+            raise RuntimeError(NO_STORAGE)
         return pointer(self._array)
 
     def untyped_storage(self):

@@ -12,7 +12,19 @@ from typing import Any
 import numpy as np
 from numpy._core import _exceptions as ufunc_errors
 
-from . import batched, dispatch, dtypes, errors, formulas, modes, recording, saved, source, streams, views
+from . import (
+    batched,
+    dispatch,
+    dtypes,
+    errors,
+    formulas,
+    modes,
+    recording,
+    saved,
+    source,
+    streams,
+    views,
+)
 from .modes import FORWARD_AD, INFERENCE, NO_GRAD, OBSERVE, PROFILE, SAVED_HOOKS, shared, state
 from .node import Node, VariadicNode, edge, next_seq
 from .storage import INFERENCE as INFERENCE_STORAGE
@@ -274,11 +286,13 @@ def finish(op, node: Node, tensor: Tensor, args: tuple = (), hidden: tuple = ())
     """Save the result where formulas need it, and make `node` the history of `tensor`."""
     if shared.cuda is not None:
         streams.stamp(node, (tensor,))
-    set_history(tensor, node)
+    whole = set_history(tensor, node)
     if op is None:
         return
     for name in op.saved_results:
         saved.save_result(node, name, tensor, 0)
+        if whole is not None:
+            saved.save_part(node, name, whole, tensor)
     for name, value in zip(op.hidden, hidden, strict=False):
         if name in op.saved_hidden:
             setattr(node, "h_" + name, value)
@@ -286,8 +300,11 @@ def finish(op, node: Node, tensor: Tensor, args: tuple = (), hidden: tuple = ())
         saved.pack_arrays(node)
 
 
-def set_history(tensor: Tensor, node: Node, nr: int = 0) -> None:
-    """`node` made the current value of `tensor`; through a view, part of the value of its base."""
+def set_history(tensor: Tensor, node: Node, nr: int = 0) -> Node | None:
+    """`node` made the current value of `tensor`; through a view, part of the value of its base.
+
+    Returns the node that the base got, if there is a base.
+    """
     view = tensor._view
     if view is None or tensor._fn is not None:
         old, old_nr = tensor._fn, tensor._nr
@@ -295,8 +312,8 @@ def set_history(tensor: Tensor, node: Node, nr: int = 0) -> None:
         if tensor._retain and old is not None:  # the .grad kept is that of the newest value
             node.make_extra().retained[nr] = old.make_extra().retained.pop(old_nr)
         if type(tensor._ver) is Storage:
-            tensor._ver.require_grad()
-        return
+            tensor._ver.require_grad(tensor)
+        return None
     base = view.base
     copy = CopySlices()
     copy.seq, copy.extra = next_seq(), None
@@ -310,8 +327,9 @@ def set_history(tensor: Tensor, node: Node, nr: int = 0) -> None:
     base._rg, base._fn, base._nr, base._retain = True, copy, 0, None
     tensor._rg = True
     if type(base._ver) is Storage:
-        base._ver.require_grad()
+        base._ver.require_grad(base)
     view.regenerate(tensor._ver.version)
+    return copy
 
 
 def _base_layout(base: Tensor) -> Any:

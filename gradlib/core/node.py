@@ -279,6 +279,8 @@ def unrecorded_edge(tensor: Tensor) -> tuple[Node, int]:
         node = view.current_fn(tensor)
         if node is not None:
             return node, view.nr
+        if tensor._inherits:
+            return None, 0
     return leaf_edge(tensor)
 
 

@@ -29,6 +29,7 @@
 - **promote**: "same" (cast arguments to their common type), "float" (and integers to the default float),
   "number" (and bool to int64), "none" (refuse mixed types), or "free" (arguments are of
   different kinds); those named in **fixed** (a condition, a mask) keep their dtype.
+- **dynamic**: set where the shape of the result depends on values: the name that vmap's refusal calls the op.
 - **by_place**: a view op whose attributes name places in memory: the strides of its argument matter.
 - **row_major**: the result is made row-major; without it the kernel decides, and elementwise ops keep the order of
   strides of their arguments.
@@ -101,6 +102,7 @@ class Op:
         check: Callable | None = None,
         row_major: bool = False,
         by_place: bool = False,
+        dynamic: str = "",
         **formulas: Callable,
     ):
         self.name, self.view, self.n_out = name, view, n_out
@@ -125,6 +127,7 @@ class Op:
         self.dependent = tuple(dependent.split())  # see core/dependence.py
         self.numbers = numbers or ("none" if elementwise and len(self.tensors) == 1 else "any")
         self.check, self.row_major, self.by_place = check, row_major, by_place
+        self.dynamic = dynamic
         self.node_name = node or _camel(name) + "Backward0"
         unknown = set(formulas) - set(self.tensors)
         if unknown:

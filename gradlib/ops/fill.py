@@ -10,6 +10,7 @@ import numpy as np
 from ..backends import backend_of
 from ..core import dtypes, errors
 from ..core.device import beside
+from ..core.inplace import check
 from ..core.op import declare
 from ..core.tensor import Tensor
 from .expose import function, method, refuse_overlap, write_out
@@ -168,7 +169,8 @@ def copy_(self, src, non_blocking=False):
             )
         return fill_(self, src)
     if src is self:
-        return self
+        check(self, "copy_", self._rg)
+        return wrote(self, "copy_")
     array, other = self._array, src._array
     if array.shape != other.shape:
         _check_broadcast(array.shape, other.shape)
@@ -298,7 +300,7 @@ def _masked_select_backward(xp, grad, mask, *, shape):
 
 
 masked_select_op = declare(
-    "masked_select", lambda xp, self, mask: self[mask], promote="free", jvp="linear", complex=True,
+    "masked_select", lambda xp, self, mask: self[mask], dynamic="masked_select", promote="free", jvp="linear", complex=True,
     self=lambda F, g, mask, self_shape: F.masked_select_backward(g, mask, self_shape),
     samples=lambda t: [(t(3, 4), _bools(t, 3, 4)), (t(), _bools(t)), (t(0, 2), _bools(t, 0, 2))],
 )  # fmt: skip

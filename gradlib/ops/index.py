@@ -117,6 +117,10 @@ def _item(item, like: Tensor) -> Any:
         return item
     if isinstance(item, Tensor):
         array = item._array
+        while (
+            array.__class__ is Logical and not array.batched
+        ):  # the same for all entries of a vmap
+            array = array.physical._array
         kind = array.dtype.kind
         if (kind not in "ib" and array.dtype != np.uint8) or (kind == "i" and array.itemsize < 4):
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
@@ -130,6 +134,8 @@ def _item(item, like: Tensor) -> Any:
             )
             array = array.astype(bool)
         if array.__class__ is Logical:
+            if kind == "b":
+                raise RuntimeError(batching.MASK)
             return array
         if array.__class__ is not like._array.__class__ and like._array.__class__ is not Logical:
             array = backend_of(like._array).to_backend(array, like.device)
