@@ -39,6 +39,12 @@ def size(shape) -> str:
     return "[" + ", ".join(map(str, shape)) + "]"
 
 
+def type_name(value) -> str:
+    """The type of a value as messages about arguments name it: int, Tensor, numpy.ndarray."""
+    kind = type(value)
+    return f"numpy.{kind.__name__}" if kind.__module__ == "numpy" else kind.__name__
+
+
 def tangent_size(shape, tangent) -> str:
     return (
         "Trying to set a forward gradient that has a different size than that of the original "

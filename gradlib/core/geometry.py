@@ -19,10 +19,16 @@ NO_STORAGE = "Cannot access data pointer of Tensor that doesn't have storage"
 
 
 def pointer(array) -> int:
+    """The address of the first element; 0 for an array without any."""
+    return address(array) if array.size else 0
+
+
+def address(array) -> int:
+    """The place in memory that an array begins at, also if it has no elements."""
     if array.__class__ is ndarray:
-        return array.__array_interface__["data"][0] if array.size else 0
+        return array.__array_interface__["data"][0]
     if hasattr(array, "physical"):  # inside vmap: that of the first entry
-        return pointer(array.physical._array)
+        return address(array.physical._array)
     return array.data.ptr
 
 
@@ -37,7 +43,7 @@ def extent(array) -> tuple[int, int]:
     """The address and the size in bytes of the memory that `array` is a part of; on a device, of the whole block."""
     if array.__class__ is ndarray:
         root = owner(array)
-        return pointer(root), root.nbytes
+        return address(root), root.nbytes
     if hasattr(array, "physical"):
         return extent(array.physical._array)
     memory = array.data.mem  # a view made by address has no base
@@ -70,7 +76,7 @@ class Geometry:
 
     def storage_offset(self) -> int:
         """The place of the first element in the memory, in elements."""
-        return (pointer(self._array) - extent(self._array)[0]) // self._array.itemsize
+        return (address(self._array) - extent(self._array)[0]) // self._array.itemsize
 
     def data_ptr(self) -> int:
         """Address of the first element."""
@@ -167,7 +173,7 @@ def _resized(array, shape: tuple, memory_format) -> Any:
     from ..backends import backend_of
 
     xp, n, (start, size) = backend_of(array), Size(shape).numel(), extent(array)
-    room = (start + size - pointer(array)) // array.itemsize if array.size else 0
+    room = (start + size - address(array)) // array.itemsize if size else 0
     if n > room:
         flat = xp.zeros(n, array.dtype)
         if room:

@@ -7,6 +7,7 @@ which routes the gradient of the written part through the op's node, and all vie
 from __future__ import annotations
 
 import sys
+import warnings
 from typing import Any
 
 import numpy as np
@@ -100,19 +101,19 @@ def repeats_itself(array: Any) -> bool:
     )
 
 
-_FILLS = (
-    "zero",
-    "fill",
-    "fill_tensor",
-)  # write one value everywhere: also where elements share a place
-
-
-def check(tensor: Tensor, name: str, records: bool) -> None:
+def check(tensor: Tensor, op: Any, records: bool) -> None:
     """RuntimeError if `tensor` must not be changed in place now."""
     if tensor._ver is INFERENCE_STORAGE and not state.bits & INFERENCE:
         raise RuntimeError(errors.INFERENCE_INPLACE)
-    if name not in _FILLS and repeats_itself(tensor._array):
-        raise RuntimeError(errors.OVERLAP)
+    if op.overlapping != "fill" and repeats_itself(tensor._array):
+        if not op.overlapping or records:
+            raise RuntimeError(errors.OVERLAP)
+        warnings.warn(
+            f"Use of {op.name}_ on expanded tensors is deprecated. Please clone() the tensor before performing this "
+            "operation.",
+            UserWarning,
+            stacklevel=3,
+        )
     if state.bits & (NO_GRAD | INFERENCE):
         return
     view = tensor._view
@@ -152,7 +153,7 @@ def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor
             )
         finally:
             state.interposers = outer
-    check(tensor, op.name, records)
+    check(tensor, op, records)
     if bits & OBSERVE and state.saved_observer is not None:
         state.saved_observer.before_write(tensor)
     dual = False
@@ -161,7 +162,12 @@ def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor
 
         dual = tangents.any_tangent((tensor, *others))
         tangent = tangents.of_inplace(op, tensor, others, attrs) if dual else None
-    args = dispatch.prepare(op, (tensor, *others))
+    try:
+        args = dispatch.prepare(op, (tensor, *others))
+    except NotImplementedError:
+        if op.differentiable:  # a comparison gives another dtype
+            _check_cast(dispatch.common_dtype((tensor, *others)), tensor.dtype)
+        raise
     kwargs = dict(zip(op.attrs, attrs, strict=True))
     node = _node(op, tensor, args, attrs, kwargs) if records else None
     if node is None and tensor._rg and not op.differentiable and not bits & (NO_GRAD | INFERENCE):
@@ -265,21 +271,28 @@ def _compute(op, tensor: Tensor, args: tuple, attrs: tuple, kwargs: dict) -> tup
         if isinstance(exc, ufunc_errors._UFuncOutputCastingError):
             raw = op.forward(xp, *arrays, **kwargs)
         else:
-            raise dispatch.kernel_error(exc, op, args, attrs) from None
+            wrong = dispatch.kernel_error(exc, op, args, attrs)
+            if op.elementwise and isinstance(wrong, NotImplementedError):
+                _check_cast(dtypes.from_np(arrays[0].dtype), tensor.dtype)
+            raise wrong from None
     if op.hidden:
         raw, hidden = raw[0], raw[1:]
-    have, want = dtypes.from_np(raw.dtype), tensor.dtype
-    if not dtypes.can_cast(have, want):
-        raise RuntimeError(
-            f"result type {have.tensor_type.removesuffix('Tensor')} can't be cast to the desired output type "
-            f"{want.tensor_type.removesuffix('Tensor')}"
-        )
+    _check_cast(dtypes.from_np(raw.dtype), tensor.dtype)
     if raw.shape != array.shape:
         raise RuntimeError(
             f"output with shape {errors.size(array.shape)} doesn't match the broadcast shape {errors.size(raw.shape)}"
         )
     array[...] = raw
     return hidden
+
+
+def _check_cast(have: dtypes.dtype, want: dtypes.dtype) -> None:
+    """RuntimeError if a result may not be converted to the dtype that it is written to."""
+    if not dtypes.can_cast(have, want):
+        raise RuntimeError(
+            f"result type {have.tensor_type.removesuffix('Tensor')} can't be cast to the desired output type "
+            f"{want.tensor_type.removesuffix('Tensor')}"
+        )
 
 
 def finish(op, node: Node, tensor: Tensor, args: tuple = (), hidden: tuple = ()) -> None:

@@ -71,6 +71,15 @@ def empty_in(xp: Any, shape: tuple, dtype: np.dtype, wanted: memory_format | str
     return xp.empty(tuple([shape[d] for d in order]), dtype).transpose(_BACK[wanted])  # type: ignore[index]
 
 
+def with_strides_of(xp: Any, array: Any, like: Any) -> Any:
+    """`array` with the strides of `like` in dimensions of length one too, where NumPy takes any."""
+    want = [s // like.itemsize for s in like.strides]
+    have = [s // array.itemsize for s in array.strides]
+    if want == have or any([n > 1 and a != b for n, a, b in zip(array.shape, want, have)]):
+        return array
+    return xp.as_strided(array, array.shape, tuple([s * array.itemsize for s in want]))
+
+
 def order_of(arrays: Any, shape: tuple) -> list[int]:
     """The dimensions from the longest to the shortest stride, as PyTorch orders those of an elementwise result.
 

@@ -31,6 +31,8 @@
   different kinds); those named in **fixed** (a condition, a mask) keep their dtype.
 - **dynamic**: set where the shape of the result depends on values: the name that vmap's refusal calls the op.
 - **by_place**: a view op whose attributes name places in memory: the strides of its argument matter.
+- **overlapping**: what its in-place form does to a tensor whose elements share memory, as an expanded one's: "" refuses
+  it, "fill" writes one value everywhere, "warn" is deprecated there (and refused where gradients are recorded).
 - **row_major**: the result is made row-major; without it the kernel decides, and elementwise ops keep the order of
   strides of their arguments.
 """
@@ -103,6 +105,7 @@ class Op:
         row_major: bool = False,
         by_place: bool = False,
         dynamic: str = "",
+        overlapping: str = "",
         **formulas: Callable,
     ):
         self.name, self.view, self.n_out = name, view, n_out
@@ -127,7 +130,7 @@ class Op:
         self.dependent = tuple(dependent.split())  # see core/dependence.py
         self.numbers = numbers or ("none" if elementwise and len(self.tensors) == 1 else "any")
         self.check, self.row_major, self.by_place = check, row_major, by_place
-        self.dynamic = dynamic
+        self.dynamic, self.overlapping = dynamic, overlapping
         self.node_name = node or _camel(name) + "Backward0"
         unknown = set(formulas) - set(self.tensors)
         if unknown:

@@ -367,7 +367,7 @@ class Tensor(Interop, Geometry, Hooks, Declared):
 
     def detach_(self) -> Tensor:
         """Take this tensor out of its graph in place; RuntimeError for a view."""
-        if self._view is not None and self._rg:
+        if self._view is not None:
             raise RuntimeError(
                 "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) "
                 "for training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and "

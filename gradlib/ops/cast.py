@@ -169,8 +169,12 @@ def to(self, *args, **kwargs):
             dtype = a
         elif isinstance(a, Tensor):
             dtype, target = a.dtype, a.device
-        elif isinstance(a, bool):
+        elif isinstance(a, bool) and a is not args[0]:
             flags.append(a)
+        elif isinstance(
+            a, (bool, float, complex)
+        ):  # a number stands for the dtype of a tensor of it
+            dtype = dtypes.of(type(a))
         elif isinstance(a, (str, device, int)):
             target = a
         elif a is not None:

@@ -71,7 +71,9 @@ def to_array(data, kind: dtypes.dtype | None) -> np.ndarray:
     wide = np.int64 if whole else None
     try:
         array = np.array(flat, wide if whole else kind.np if not kind.category else None)
-    except OverflowError:
+    except (OverflowError, TypeError):
+        if not whole:  # bfloat16 takes no integers of more than 64 bits
+            return _converted(np.array(flat, np.float64), kind).reshape(shape)
         raise ValueError("Overflow when unpacking long long") from None
     return _converted(array, kind).reshape(shape)
 
@@ -105,7 +107,8 @@ def _converted(array: np.ndarray, kind: dtypes.dtype) -> np.ndarray:
     elif kind.category == dtypes.INTEGER and array.size and array.dtype.kind in "iuf":
         info = np.iinfo(kind.np)
         low, high = array.min(), array.max()
-        if not (info.min if kind.is_signed else -info.max) <= low <= high <= info.max:
+        wraps = not kind.is_signed and array.dtype.kind != "f"  # negative integers, not fractions
+        if not (-info.max if wraps else info.min) <= low <= high <= info.max:
             raise RuntimeError(f"value cannot be converted to type {kind.name} without overflow")
     return array.astype(kind.np)
 

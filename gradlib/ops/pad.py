@@ -10,6 +10,7 @@ from ..core.layout import channels_last, empty_in, has_layout
 from ..core.op import declare
 from ..core.tensor import Tensor
 from .expose import function
+from .plain_numbers import plain_number
 
 
 def _pad_constant(xp, self, *, pads, value):
@@ -198,7 +199,10 @@ def pad(input, pad, mode="constant", value=None):
                     "negative output size, which is invalid. "
                     f"Check dimension {pads.index((a, b))} of your input."
                 )
-        return pad_constant_op.call(input, tuple(pads), 0 if value is None else value)
+        if isinstance(value, complex):
+            raise TypeError("pad(): argument 'value' (position 4) must be float, not complex")
+        number = plain_number(0.0 if value is None else float(value), input.dtype)
+        return pad_constant_op.call(input, tuple(pads), number)
     if value is not None and value != 0:
         raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
     if mode not in ("reflect", "replicate", "circular"):

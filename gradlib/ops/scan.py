@@ -320,9 +320,9 @@ def diff(input, n=1, dim=-1, prepend=None, append=None, *, out=None):
 
 
 def _widths(y: Tensor, x, dx, dim: int):
-    """The widths of the intervals, shaped to multiply averages of neighbours along `dim`."""
+    """What sums of neighbours along `dim` are multiplied by: half of `dx`, or the widths of the intervals."""
     if x is None:
-        return dx
+        return dx / 2.0
     if x.ndim == 1:
         if x.shape[0] != y.shape[dim]:
             raise RuntimeError("There must be one `x` value for each sample point")
@@ -330,13 +330,16 @@ def _widths(y: Tensor, x, dx, dim: int):
     return diff(x, dim=dim - y.ndim)
 
 
-def _areas(y: Tensor, x, dx, dim: int):
+def _areas(name: str, y: Tensor, x, dx, dim: int):
+    if (x is None and not isinstance(dx, (int, float))) or isinstance(dx, bool):
+        raise RuntimeError(f"{name}: Currently, we only support dx as a real number.")
     if y.dtype is dtypes.bool_:
         raise RuntimeError(
             "trapezoid: received a bool input for `y`, but bool is not supported; convert it to an integer dtype"
         )
     n = y.shape[dim]
-    return (y.narrow(dim, 1, n - 1) + y.narrow(dim, 0, n - 1)) * _widths(y, x, dx, dim) / 2.0
+    areas = (y.narrow(dim, 1, n - 1) + y.narrow(dim, 0, n - 1)) * _widths(y, x, dx, dim)
+    return areas if x is None else areas / 2.0
 
 
 @function("trapezoid", "trapz")
@@ -344,15 +347,17 @@ def trapezoid(y, x=None, *, dx=1.0, dim=-1):
     """The integral along `dim` by the trapezoid rule, over the places `x` or with the spacing `dx`."""
     d = wrap_dim(dim, y.ndim)
     if not y.shape[d]:
-        return y.sum(d) * 1.0
-    return _areas(y, x, dx, d).sum(d)
+        return y.sum(d).to(y.dtype)
+    if x is None and y.dtype.category == dtypes.INTEGER:
+        y = y.long()  # whose sums of neighbours do not wrap around
+    return _areas("trapezoid", y, x, dx, d).sum(d)
 
 
 @function("cumulative_trapezoid")
 def cumulative_trapezoid(y, x=None, *, dx=1.0, dim=-1):
     """The running integral along `dim` by the trapezoid rule; one element less than `y`."""
     d = wrap_dim(dim, y.ndim)
-    return _areas(y, x, dx, d).cumsum(d)
+    return _areas("cumulative_trapezoid", y, x, dx, d).cumsum(d)
 
 
 def _derivative(y: Tensor, d: int, h, edge_order: int) -> Tensor:

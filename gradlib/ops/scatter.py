@@ -15,7 +15,7 @@ from ..core.formulas import formula_function
 from ..core.op import declare
 from ..core.tensor import Tensor, wrap_dim
 from .expose import function, method, write_out
-from .fill import is_number, plain_number
+from .plain_numbers import is_number, plain_number
 from .write import InPlace
 
 ndarray = np.ndarray

@@ -10,7 +10,7 @@ from ..core.dispatch import common_dtype
 from ..core.op import declare
 from ..core.tensor import Tensor
 from .expose import function, write_out, write_same
-from .fill import is_number
+from .plain_numbers import is_number
 from .sort import I8, refuse
 from .split import unbind
 
