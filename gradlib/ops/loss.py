@@ -11,6 +11,7 @@ from ..core.op import Op, declare
 from ..core.tensor import Tensor
 from ._blocks import floating
 from .expose import PUBLIC, function
+from .reduce import sum_floats, sum_of_squares
 
 NONE, MEAN, SUM = range(3)
 _NUMBERS = {"none": NONE, "mean": MEAN, "sum": SUM}
@@ -39,7 +40,7 @@ def reduced(losses: Tensor, reduction: int) -> Tensor:
 def _reduce(xp, losses, reduction: int):
     if reduction == NONE:
         return losses
-    total = xp.add.reduce(losses, None)
+    total = sum_floats(xp, losses, (), False)
     return (
         total / losses.size
         if reduction == MEAN and losses.size
@@ -145,7 +146,7 @@ def _mse(xp, self, target, *, reduction):
         difference *= difference
         return difference
     flat = difference.reshape(-1)
-    total = xp.dot(flat, flat)
+    total = sum_of_squares(xp, flat)
     return (
         total / flat.size
         if reduction == MEAN and flat.size

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.sums import LARGE, LONG, add_up, row_products
 from ..core import dtypes
 from ..core.formulas import formula_function
 from ..core.op import declare
@@ -85,44 +86,18 @@ def result_dtype(input: Tensor, dtype, out: Tensor | None = None) -> tuple[Tenso
 # -- sum and mean ------------------------------------------------------------------------------------------------
 
 
-_LARGE = 4096
-_ones: dict = {}
-
-
-def _row_sums(array, n: int):
-    """The sums of rows of length n of a contiguous array, as one product with a vector of ones."""
-    key = (n, array.dtype)
-    ones = _ones.get(key)
-    if ones is None:
-        if len(_ones) > 256:
-            _ones.clear()
-        ones = _ones[key] = np.ones(n, array.dtype)
-    return array.reshape(-1, n).dot(ones)
-
-
 def sum_floats(xp, self, dim, keepdim: bool):
-    """The sum of a float32 or float64 array; trailing dimensions of large arrays are summed by BLAS, in short rows.
+    """The sum of an array that is neither of integers nor of half types."""
+    if xp.name == "numpy":
+        return add_up(self, dim, keepdim)
+    return xp.add.reduce(self, dim or None, None, None, keepdim)
 
-    Rows are at most 1024 long and their sums are added pairwise, so the error stays that of NumPy's own sum.
-    """
-    if self.size < _LARGE or xp.name != "numpy" or not self.flags.c_contiguous:
-        return xp.add.reduce(self, dim or None, None, None, keepdim)
-    shape, ndim = self.shape, self.ndim
-    first = ndim
-    while first and (not dim or first - 1 in dim):
-        first -= 1
-    inner = math.prod(shape[first:])
-    row = inner if inner <= 1024 else math.gcd(inner, 1024)
-    if inner == 1 or row < 32 < inner:
-        return xp.add.reduce(self, dim or None, None, None, keepdim)
-    parts = _row_sums(self, row).reshape((*shape[:first], inner // row))
-    left = tuple([d for d in dim if d < first])
-    out = (
-        xp.add.reduce(parts, (*left, first))
-        if inner != row or left
-        else parts.reshape(shape[:first])
-    )
-    return out.reshape(kept(shape, dim)) if keepdim else out
+
+def sum_of_squares(xp, flat):
+    """The sum of the squares of a vector of floats."""
+    if flat.size <= LONG or xp.name != "numpy":
+        return xp.dot(flat, flat)
+    return row_products(flat[None], flat[None])[0]
 
 
 def _sum(xp, self, *, dim, keepdim):
@@ -132,13 +107,12 @@ def _sum(xp, self, *, dim, keepdim):
     if d.kind in "iub":
         return xp.add.reduce(self, dim or None, I8, None, keepdim)
     wide = xp.wide(self)
-    if wide is self:
-        return xp.add.reduce(self, dim or None, None, None, keepdim)
-    return sum_floats(xp, wide, dim, keepdim).astype(d)
+    total = sum_floats(xp, wide, dim, keepdim)
+    return total if wide is self else total.astype(d)
 
 
 def _sum_all(xp, self):
-    if self.size < _LARGE and (self.dtype is F4 or self.dtype is F8):
+    if self.size < LARGE and (self.dtype is F4 or self.dtype is F8):
         return xp.add.reduce(self, None)
     return _sum(xp, self, dim=(), keepdim=False)
 
@@ -149,14 +123,14 @@ def _mean(xp, self, *, dim, keepdim):
         total = sum_floats(xp, self, dim, keepdim)
         return total / n if n else total * math.nan
     wide = xp.wide(self)
-    total = xp.add.reduce(wide, dim or None, None, None, keepdim)
+    total = sum_floats(xp, wide, dim, keepdim)
     total = total / n if n else total * math.nan
     return total if wide is self else total.astype(d)
 
 
 def _mean_all(xp, self):
     n = self.size
-    if 0 < n < _LARGE and (self.dtype is F4 or self.dtype is F8):
+    if 0 < n < LARGE and (self.dtype is F4 or self.dtype is F8):
         return xp.add.reduce(self, None) / n
     return _mean(xp, self, dim=(), keepdim=False)
 
