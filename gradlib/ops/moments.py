@@ -13,7 +13,7 @@ from ..core.op import declare
 from ..core.tensor import Tensor
 from .expose import function, need_tensor, write_out
 from ._blocks import F8, PIECE, row_blocks
-from .reduce import count, dims_of, kept, sum_floats
+from .reduce import count, dims_of, kept, over, sum_floats
 
 
 def _freedom(n: int, correction):
@@ -124,6 +124,9 @@ def _with_mean(root: bool):
 def _var_self(F, g, self, dim, correction, keepdim):
     n = count(self.shape, dim)
     free = _freedom(n, correction)
+    if not hasattr(self, "_array") and self.dtype.itemsize == 2:  # rounded once
+        g, wide = F.backend.wide(g), F.backend.wide(self)
+        return _var_self(F, g, wide, dim, correction, keepdim).astype(self.dtype)
     scaled = F.keep_dims(g, self.shape, dim, keepdim) * 2
     scaled = scaled / free if free else scaled * math.inf
     return scaled * (self - F.mean(self, dim, True))
@@ -146,7 +149,8 @@ def _with_mean_self(root: bool):
             )
         if gs[1] is None:
             return total
-        part = F.spread(gs[1] / builtins.max(count(self.shape, dim), 1), self.shape, dim, keepdim)
+        share = over(F, gs[1], builtins.max(count(self.shape, dim), 1))
+        part = F.spread(share, self.shape, dim, keepdim)
         return part if total is None else total + part
 
     if root:

@@ -76,6 +76,13 @@ def spread(F, x, shape, dim, keepdim):
     return F.expand(x if keepdim or not dim else F.reshape(x, kept(shape, dim)), shape)
 
 
+def over(F, g, n):
+    """``g / n`` for a count, which half types may not hold."""
+    if n > 256 and not hasattr(g, "_array") and g.dtype.itemsize == 2:
+        return (F.backend.wide(g) / n).astype(g.dtype)
+    return g / n
+
+
 def result_dtype(input: Tensor, dtype, out: Tensor | None = None) -> tuple[Tensor, Any]:
     """`input` in the dtype asked for, by `dtype` or by the tensor given as ``out=``, and that dtype (or None)."""
     if dtype is None and out is not None:
@@ -150,12 +157,12 @@ sum_dim = declare(
 )  # fmt: skip
 mean_all = declare(
     "mean_all", _mean_all, node="MeanBackward0", jvp="linear", complex=True,
-    self=lambda F, g, self_shape: F.expand(g / (math.prod(self_shape) or 1), self_shape),
+    self=lambda F, g, self_shape: F.expand(over(F, g, math.prod(self_shape) or 1), self_shape),
     samples=lambda t: [(t(3, 4),), (t(),)],
 )  # fmt: skip
 mean_dim = declare(
     "mean", _mean, row_major=True, node="MeanBackward1", jvp="linear", complex=True,
-    self=lambda F, g, self_shape, dim, keepdim: F.spread(g / (count(self_shape, dim) or 1), self_shape, dim, keepdim),
+    self=lambda F, g, self_shape, dim, keepdim: F.spread(over(F, g, count(self_shape, dim) or 1), self_shape, dim, keepdim),
     samples=lambda t: [
         (t(3, 4), (1,), False), (t(3, 4), (0,), True), (t(2, 3, 4), (0, 2), False), (t(), (), True), (t(3, 0), (0,),
         False),
