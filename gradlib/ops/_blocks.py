@@ -104,3 +104,13 @@ def missing(what: str, whole: bool = False):
 
     formula.missing = True
     return formula
+
+
+def refused(what: str):
+    """The same for an op that PyTorch records without any derivative."""
+
+    def formula():
+        raise RuntimeError(f"derivative for {what} is not implemented")
+
+    formula.missing = True
+    return formula

@@ -226,18 +226,21 @@ def floor_divide(input, other, *, out=None):
 
 
 def _whole(F, self, other, remainder):
-    """The quotient that leaves `remainder`, a whole number; that of nothing where there is no remainder."""
+    """The quotient that leaves `remainder`, a whole number; that of nothing where there is no remainder.
+
+    The remainder is computed again, not saved: an in-place op may be followed by other writes.
+    """
     known = remainder == remainder
     return F.where(known, F.round((self - remainder) / other, 0), F.floor(self / other))
 
 
 remainder = pointwise(
     "remainder", lambda xp, self, other: (_check_integers(xp, other, "remainder"), xp.remainder(self, other))[1],
-    self=lambda g: g, other=lambda F, g, self, other, result: -g * _whole(F, self, other, result),
+    self=lambda g: g, other=lambda F, g, self, other: -g * _whole(F, self, other, F.remainder(self, other)),
     doc="Remainder of the division, with the sign of `other`.", complex=False, numbers="one")  # fmt: skip
 fmod = pointwise(
     "fmod", lambda xp, self, other: (_check_integers(xp, other, "fmod"), xp.fmod(self, other))[1],
-    self=lambda g: g, other=lambda F, g, self, other, result: -g * _whole(F, self, other, result),
+    self=lambda g: g, other=lambda F, g, self, other: -g * _whole(F, self, other, F.fmod(self, other)),
     doc="Remainder of the division, with the sign of `input`.", complex=False, numbers="second")  # fmt: skip
 
 

@@ -6,13 +6,13 @@ import math
 
 import numpy as np
 
+from ..backends.sums import row_products, row_sums
 from ..core.op import declare
 from ..core.tensor import Tensor
 from ._blocks import check_kind, row_blocks
 from .batch_norm import batch_norm_op, nothing, update_running
 from .expose import function
 from .layer_norm import moments
-from .softmax import _ones
 
 # -- group_norm ------------------------------------------------------------------------------------------------------
 
@@ -23,11 +23,10 @@ def _group_moments(xp, x, eps):
     if xp.name != "numpy":
         return x.mean(axis=2), 1 / xp.sqrt(x.var(axis=2) + eps)
     mean, var = np.empty((n, groups), x.dtype), np.empty((n, groups), x.dtype)
-    ones = _ones(m, x.dtype)
     for i, j in row_blocks(n, groups * m):
-        mean[i:j] = x[i:j].dot(ones) / m
+        mean[i:j] = row_sums(x[i:j].reshape(-1, m)).reshape(-1, groups) / m
         centred = x[i:j] - mean[i:j, :, None]
-        var[i:j] = np.vecdot(centred, centred)
+        var[i:j] = row_products(centred, centred)
     var /= m
     return mean, 1 / np.sqrt(var + eps)
 
