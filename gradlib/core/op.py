@@ -31,12 +31,16 @@
   different kinds); those named in **fixed** (a condition, a mask) keep their dtype.
 - **row_major**: the result is made row-major; without it the kernel decides, and elementwise ops keep the order of
   strides of their arguments.
+- **channels_last**: the results are channels last where one of the arguments named here is; **channels_last_3d**:
+  whether those of five dimensions are, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+
+from .layout import keeping
 
 REGISTRY: dict[str, Op] = {}
 
@@ -99,6 +103,8 @@ class Op:
         numbers: str = "",
         check: Callable | None = None,
         row_major: bool = False,
+        channels_last: str = "",
+        channels_last_3d: bool = True,
         **formulas: Callable,
     ):
         self.name, self.view, self.n_out = name, view, n_out
@@ -123,6 +129,9 @@ class Op:
         self.dependent = tuple(dependent.split())  # see core/dependence.py
         self.numbers = numbers or ("none" if elementwise and len(self.tensors) == 1 else "any")
         self.check, self.row_major = check, row_major
+        self.channels_last = tuple([self.tensors.index(t) for t in channels_last.split()])
+        self.channels_last_3d = channels_last_3d
+        self.forward = self.laid_out(self.forward)
         self.node_name = node or _camel(name) + "Backward0"
         unknown = set(formulas) - set(self.tensors)
         if unknown:
@@ -149,6 +158,12 @@ class Op:
         from .codegen import prepare
 
         prepare(self)
+
+    def laid_out(self, kernel: Callable) -> Callable:
+        """`kernel`, made to keep channels last if the op does."""
+        if not self.channels_last:
+            return kernel
+        return keeping(kernel, self.channels_last, self.n_out, self.channels_last_3d)
 
     def _read_signature(self, forward: Callable) -> None:
         if _plain(forward):
