@@ -64,6 +64,8 @@ def suggested(array: Any) -> memory_format | None:
     if wanted is None:
         return None
     shape, strides = array.shape, array.strides
+    if strides[1] > strides[-1]:  # row-major: the usual case
+        return None
     reached, channel = 0, strides[1]
     for d in _INNER_FIRST[wanted]:
         step = strides[d]
