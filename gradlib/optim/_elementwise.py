@@ -41,7 +41,9 @@ class ElementwiseOptimizer(Optimizer):
     # --- what a subclass gives ------------------------------------------------------------
 
     needs_param = False  # whether `update` reads the parameter, beyond weight decay
-    on_device = "params and state_steps"  # what a capturable step needs on the device, as errors say it
+    on_device = (
+        "params and state_steps"  # what a capturable step needs on the device, as errors say it
+    )
     foreach_records = False  # whether `foreach` and `differentiable` go together
     fused_rule: str | None = None  # the rule of gradlib.optim._fused that does the same on CUDA
 

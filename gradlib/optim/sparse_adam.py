@@ -76,7 +76,13 @@ class SparseAdam(PlainOptimizer):
         state["step"] += 1
         where: Any = ...
         if grad.dim():
-            where = (grad.unsqueeze(1) if grad.dim() == 1 else grad.flatten(1)).ne(0).any(1).nonzero().squeeze(1)
+            where = (
+                (grad.unsqueeze(1) if grad.dim() == 1 else grad.flatten(1))
+                .ne(0)
+                .any(1)
+                .nonzero()
+                .squeeze(1)
+            )
             if not where.numel():
                 return
         self._update_rows(group, p, grad[where], where, state)

@@ -206,9 +206,7 @@ class RNNBase(Module):
             states = tuple(s.index_select(1, unsorted_indices) for s in states)
         return PackedSequence(output, batch_sizes, sorted_indices, unsorted_indices), states
 
-    def _autocast(
-        self, x: Tensor, states: tuple[Tensor, ...]
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def _autocast(self, x: Tensor, states: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
         """A sequence and its states in autocast's dtype for products, where the whole layer runs in it.
 
         On the CPU that is the plain LSTM; of the others only the products do, and float32 states stay float32.
