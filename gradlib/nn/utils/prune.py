@@ -107,7 +107,7 @@ class BasePruningMethod(ABC):
         """`t` multiplied by the mask that the method computes for it; no module is needed.
 
         Example:
-            >>> prune.L1Unstructured(amount=2).prune(gradlib.tensor([3.0, -1.0, 0.5]))
+            >>> nn.utils.prune.L1Unstructured(amount=2).prune(gradlib.tensor([3.0, -1.0, 0.5]))
             tensor([3., -0., 0.])
         """
         scores = t if importance_scores is None else importance_scores
@@ -402,7 +402,7 @@ def l1_unstructured(
     """Apply `L1Unstructured` to the parameter `name`; returns the module.
 
     Example:
-        >>> layer = prune.l1_unstructured(nn.Linear(4, 3), "weight", amount=0.5)
+        >>> layer = nn.utils.prune.l1_unstructured(nn.Linear(4, 3), "weight", amount=0.5)
         >>> int(layer.weight_mask.sum()), [name for name, _ in layer.named_parameters()]
         (6, ['bias', 'weight_orig'])
     """
@@ -448,7 +448,8 @@ def global_unstructured(
 
     Example:
         >>> net = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 3))
-        >>> prune.global_unstructured([(net[0], "weight"), (net[1], "weight")], prune.L1Unstructured, amount=4)
+        >>> pairs = [(net[0], "weight"), (net[1], "weight")]
+        >>> nn.utils.prune.global_unstructured(pairs, nn.utils.prune.L1Unstructured, amount=4)
         >>> int(net[0].weight_mask.sum() + net[1].weight_mask.sum())
         8
     """
