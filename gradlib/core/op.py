@@ -35,12 +35,16 @@
   it, "fill" writes one value everywhere, "warn" is deprecated there (and refused where gradients are recorded).
 - **row_major**: the result is made row-major; without it the kernel decides, and elementwise ops keep the order of
   strides of their arguments.
+- **channels_last**: the results are channels last where one of the arguments named here is; **channels_last_3d**:
+  whether those of five dimensions are, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+
+from .layout import keeping
 
 REGISTRY: dict[str, Op] = {}
 
@@ -106,6 +110,8 @@ class Op:
         by_place: bool = False,
         dynamic: str = "",
         overlapping: str = "",
+        channels_last: str = "",
+        channels_last_3d: bool = True,
         **formulas: Callable,
     ):
         self.name, self.view, self.n_out = name, view, n_out
@@ -131,6 +137,9 @@ class Op:
         self.numbers = numbers or ("none" if elementwise and len(self.tensors) == 1 else "any")
         self.check, self.row_major, self.by_place = check, row_major, by_place
         self.dynamic, self.overlapping = dynamic, overlapping
+        self.channels_last = tuple([self.tensors.index(t) for t in channels_last.split()])
+        self.channels_last_3d = channels_last_3d
+        self.forward = self.laid_out(self.forward)
         self.node_name = node or _camel(name) + "Backward0"
         unknown = set(formulas) - set(self.tensors)
         if unknown:
@@ -157,6 +166,12 @@ class Op:
         from .codegen import prepare
 
         prepare(self)
+
+    def laid_out(self, kernel: Callable) -> Callable:
+        """`kernel`, made to keep channels last if the op does."""
+        if not self.channels_last:
+            return kernel
+        return keeping(kernel, self.channels_last, self.n_out, self.channels_last_3d)
 
     def _read_signature(self, forward: Callable) -> None:
         if _plain(forward):

@@ -125,7 +125,7 @@ def copy_(self, src, non_blocking=False):
             )
         return fill_(self, src)
     if src is self:
-        check(self, "copy_", self._rg)
+        check(self, copy_op, self._rg)
         return wrote(self, "copy_")
     array, other = self._array, src._array
     if array.shape != other.shape:

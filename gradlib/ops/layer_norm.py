@@ -275,6 +275,7 @@ rms_norm_op = declare(
     "fused_rms_norm",
     _rms_norm,
     dependent="input weight",
+    channels_last="input",
     promote="free",
     vjp=_rms_norm_vjp,
     hidden={

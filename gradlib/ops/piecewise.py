@@ -208,7 +208,7 @@ def prelu(input, weight):
 
 rrelu_op = activation(
     "rrelu_with_noise", lambda xp, self, *, noise, lower, upper, training: self * noise,
-    lambda g, noise: g * noise, ((1.5, 0.1, 0.3, True),), dependent="self",
+    lambda g, noise: g * noise, ((1.5, 0.1, 0.3, True),), dependent="self", row_major=True,
 )  # fmt: skip
 
 

@@ -101,7 +101,7 @@ def _cumsum_back(xp, self, *, dim):
     if not self.ndim:
         return self.copy()
     flip = backwards(self.ndim, dim)
-    return accumulate(xp, "add", self[flip], dim)[flip]
+    return xp.ascontiguousarray(accumulate(xp, "add", self[flip], dim)[flip])
 
 
 _SAMPLES = lambda t: [
