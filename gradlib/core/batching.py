@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from . import modes
-from .geometry import NO_STORAGE as DATA
 from .modes import VMAP, Interposer, shared, state
 from .pytree import flatten, spread, unflatten
 from .tensor import Tensor

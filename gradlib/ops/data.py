@@ -9,7 +9,10 @@ import numpy as np
 from ..backends import backend_for
 from ..core import device as devices
 from ..core import dtypes
+from ..core.geometry import storage_for
+from ..core.memory import adopt
 from ..core.tensor import Size, Tensor, to_host
+from ..core.untyped import storage_in
 from .cast import check_device
 from .create import empty, finish
 from .expose import PUBLIC, function, method
@@ -254,7 +257,7 @@ def from_numpy(ndarray) -> Tensor:
             "currently not supported."
         )
     kind = dtypes.from_np(ndarray.dtype)
-    return Tensor._make(ndarray if ndarray.dtype is kind.np else ndarray.view(kind.np))
+    return Tensor._make(adopt(ndarray if ndarray.dtype is kind.np else ndarray.view(kind.np)))
 
 
 @function("from_dlpack")
@@ -337,10 +340,13 @@ def _new(self, *args, device=None):
 
 
 def _legacy(args: tuple, kind: dtypes.dtype, device) -> Tensor:
-    """``Type()``, ``Type(2, 3)``, ``Type([1, 2])``, ``Type(tensor)``."""
+    """``Type()``, ``Type(2, 3)``, ``Type([1, 2])``, ``Type(tensor)``, ``Type(storage)``."""
     if not args:
         return empty(0, dtype=kind, device=device)
     first = args[0]
+    if storage_in(first) is not None:
+        memory = storage_for(first, kind, kind.tensor_type.removesuffix("Tensor"))
+        return empty(0, dtype=kind, device=memory.device).set_(memory)
     if len(args) > 1 or isinstance(first, (int, np.integer, Size)):
         return empty(*args, dtype=kind, device=device)
     if isinstance(first, Tensor):

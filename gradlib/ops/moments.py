@@ -11,8 +11,8 @@ from ..backends.sums import LARGE, ones
 from ..core import dtypes
 from ..core.op import declare
 from ..core.tensor import Tensor
-from .expose import function, need_tensor, write_out
 from ._blocks import F8, PIECE, row_blocks
+from .expose import function, need_tensor, write_out
 from .reduce import count, dims_of, kept, over, sum_floats
 
 

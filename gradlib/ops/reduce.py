@@ -6,8 +6,6 @@ import math
 import operator
 from typing import Any
 
-import numpy as np
-
 from ..backends.sums import LARGE, LONG, add_up, row_products
 from ..core import dtypes
 from ..core.formulas import formula_function

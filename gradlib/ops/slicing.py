@@ -6,9 +6,9 @@ import operator
 
 import numpy as np
 
-from ..core import errors
+from ..core import errors, memory
 from ..core.formulas import formula_function
-from ..core.geometry import extent, owner
+from ..core.memory import extent, owner
 from ..core.op import REGISTRY, declare
 from ..core.tensor import Tensor, wrap_dim
 from .dims import relabel
@@ -332,7 +332,7 @@ def _outside(x: Tensor, size, stride, offset: int) -> RuntimeError:
     return RuntimeError(
         f"setStorage: sizes {errors.size(size)}, strides {errors.size(stride)}, storage offset {start}, and itemsize "
         f"{item} requiring a storage size of {need * item} are out of bounds for storage of size "
-        f"{owner(x._array).nbytes}"
+        f"{memory.size_of(owner(x._array))}"
     )
 
 
