@@ -22,7 +22,7 @@ def enter_level() -> int:
         raise RuntimeError("Nested forward mode AD is not supported at the moment")
     state.dual_level, state.dual_serial = 0, next_serial()
     state.dual_keepers = []
-    if not state.bits & modes.INFERENCE:
+    if state.forward_enabled and not state.bits & modes.INFERENCE:
         modes.set_flag(FORWARD_AD, True)
     return 0
 
