@@ -80,7 +80,8 @@ fill_op = declare(
     self=lambda F, g: F.zeros_like(g), samples=lambda t: [(t(3, 4), 2.0), (t(), 1.0), (t(0, 2), 0.0)], inplace=True,
 )  # fmt: skip
 fill_tensor_op = declare(
-    "fill_tensor", lambda xp, self, value: xp.full_like(self, value), promote="free", jvp="linear", complex=True,
+    "fill_tensor", lambda xp, self, value: xp.full_like(self, value), public="fill",
+    promote="free", jvp="linear", complex=True,
     self=lambda F, g: F.zeros_like(g), value=lambda F, g: F.sum_all(g), node="FillBackward1", inplace=True,
     samples=lambda t: [(t(3, 4), t()), (t(), t()), (t(0, 2), t())],
 )  # fmt: skip
@@ -234,8 +235,8 @@ masked_fill_op = declare(
         (t(0, 2), _bools(t, 2), 1.0)],
 )  # fmt: skip
 masked_fill_tensor_op = declare(
-    "masked_fill_tensor", lambda xp, self, mask, value: xp.where(mask, value.astype(self.dtype), self), promote="free",
-    node="MaskedFillBackward1", complex=True, jvp="linear",
+    "masked_fill_tensor", lambda xp, self, mask, value: xp.where(mask, value.astype(self.dtype), self),
+    public="masked_fill", promote="free", node="MaskedFillBackward1", complex=True, jvp="linear",
     self=lambda F, g, mask, self_shape: F.sum_to_size(F.masked_fill(g, mask, 0), self_shape),
     value=lambda F, g, mask: F.sum_all(F.where(mask, g, 0.0)),
     samples=lambda t: [(t(3, 4), _bools(t, 3, 4), t()), (t(3, 1), _bools(t, 4), t()), (t(0, 2), _bools(t, 2), t())],

@@ -86,10 +86,11 @@ def _some(n: int) -> Resize:
     return Resize(tuple(rng.normal(size=(3 + i, 2 + i)) for i in range(n)))
 
 
-def declare_resize(name: str, node: str, dependent: str = ""):
+def declare_resize(name: str, node: str, dependent: str = "", public: str = ""):
     return declare(
         name,
         _resize,
+        public=public,
         dependent=dependent,
         jvp="linear",
         node=node,
@@ -104,16 +105,24 @@ def declare_resize(name: str, node: str, dependent: str = ""):
 
 
 _OPS = {
-    name: declare_resize("upsample_" + name, node)
-    for name, node in (
-        ("linear", "UpsampleLinear1DBackward0"), ("bilinear", "UpsampleBilinear2DBackward0"),
-        ("trilinear", "UpsampleTrilinear3DBackward0"), ("bicubic", "UpsampleBicubic2DBackward0"),
-        ("bilinear_aa", "UpsampleBilinear2DAaBackward0"), ("bicubic_aa", "UpsampleBicubic2DAaBackward0"),
-        ("lanczos_aa", "UpsampleLanczos2DAaBackward0"),
+    name: declare_resize("upsample_" + name, node, public=public)
+    for name, public, node in (
+        ("linear", "upsample_linear1d", "UpsampleLinear1DBackward0"),
+        ("bilinear", "upsample_bilinear2d", "UpsampleBilinear2DBackward0"),
+        ("trilinear", "upsample_trilinear3d", "UpsampleTrilinear3DBackward0"),
+        ("bicubic", "upsample_bicubic2d", "UpsampleBicubic2DBackward0"),
+        ("bilinear_aa", "_upsample_bilinear2d_aa", "UpsampleBilinear2DAaBackward0"),
+        ("bicubic_aa", "_upsample_bicubic2d_aa", "UpsampleBicubic2DAaBackward0"),
+        ("lanczos_aa", "_upsample_lanczos2d_aa", "UpsampleLanczos2DAaBackward0"),
     )
 }  # fmt: skip
 ADAPTIVE = {
-    n: declare_resize(f"adaptive_avg_pool{n}d_op", f"AdaptiveAvgPool{n}DBackward0", "self")
+    n: declare_resize(
+        f"adaptive_avg_pool{n}d_op",
+        f"AdaptiveAvgPool{n}DBackward0",
+        "self",
+        public=f"adaptive_avg_pool{n}d",
+    )
     for n in (2, 3)
 }
 ADAPTIVE[1] = ADAPTIVE[2]

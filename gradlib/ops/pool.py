@@ -153,7 +153,8 @@ def _declare_max_pool(n: int):
                 (distinct(1, 2, *(5,) * n), three, two, one, one, True)]  # fmt: skip
 
     return declare(
-        f"max_pool{n}d_op", _max_pool, node=f"MaxPool{n}DWithIndicesBackward0", hidden={"taps": None}, samples=samples,
+        f"max_pool{n}d_op", _max_pool, public=f"max_pool{n}d", node=f"MaxPool{n}DWithIndicesBackward0",
+        hidden={"taps": None}, samples=samples,
         self=_max_pool_grad, dependent="self",
     )  # fmt: skip
 
@@ -182,7 +183,8 @@ def _by_index(F, gs, result1, self_shape):
 
 
 max_pool_indices_op = declare(
-    "max_pool_with_indices", _max_pool_indices, n_out=2, nondifferentiable=(1,), node="MaxPool2DWithIndicesBackward0",
+    "max_pool_with_indices", _max_pool_indices, public="max_pool2d_with_indices",
+    n_out=2, nondifferentiable=(1,), node="MaxPool2DWithIndicesBackward0",
     self=_by_index, samples=MAX_POOL[2].samples, dependent="self",
 )  # fmt: skip
 

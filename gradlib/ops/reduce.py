@@ -162,7 +162,7 @@ def _mean_all(xp, self):
 
 
 sum_all = declare(
-    "sum_all", _sum_all, node="SumBackward0", jvp="linear", complex=True,
+    "sum_all", _sum_all, public="sum", node="SumBackward0", jvp="linear", complex=True,
     self=lambda F, g, self_shape: F.expand(g, self_shape),
     samples=lambda t: [(t(3, 4),), (t(),), (t(0, 3),)],
 )  # fmt: skip
@@ -175,7 +175,7 @@ sum_dim = declare(
     ],
 )  # fmt: skip
 mean_all = declare(
-    "mean_all", _mean_all, node="MeanBackward0", jvp="linear", complex=True,
+    "mean_all", _mean_all, public="mean", node="MeanBackward0", jvp="linear", complex=True,
     self=lambda F, g, self_shape: F.expand(g / (math.prod(self_shape) or 1), self_shape),
     samples=lambda t: [(t(3, 4),), (t(),)],
 )  # fmt: skip
@@ -341,7 +341,8 @@ def _prod_self(F, g, self, self_shape, dim, keepdim):
 
 
 prod_all = declare(
-    "prod_all", lambda xp, self: _prod(xp, self, dim=(), keepdim=False), node="ProdBackward0", complex=True,
+    "prod_all", lambda xp, self: _prod(xp, self, dim=(), keepdim=False), public="prod",
+    node="ProdBackward0", complex=True,
     self=_prod_all_self, samples=lambda t: [(t(5),), (t(2, 3),), (t(),), (t(0),)],
 )  # fmt: skip
 prod_dim = declare(

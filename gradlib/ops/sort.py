@@ -268,7 +268,8 @@ def _int64():
 
 
 unique_op = declare(
-    "unique", _unique, n_out=3, nondifferentiable=(1, 2), node="Unique2Backward0", self=missing("_unique2"),
+    "unique", _unique, public="_unique2",
+    n_out=3, nondifferentiable=(1, 2), node="Unique2Backward0", self=missing("_unique2"),
     samples=_set_samples,
 )  # fmt: skip
 unique_consecutive_op = declare(
