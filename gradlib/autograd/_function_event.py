@@ -305,3 +305,9 @@ class DeviceSlice(NamedTuple):
     stream: int  # its address; 0 is the default stream
     start_us: float
     duration_us: float
+    kernel: str = ""  # its name, where that is known
+
+    @property
+    def name(self) -> str:
+        """What it is called: as the kernel, or as the event."""
+        return self.kernel or self.event.trace_name
