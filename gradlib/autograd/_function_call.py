@@ -309,7 +309,7 @@ def _push_tangents(cls, ctx: FunctionCtx, args: tuple, outs: tuple) -> None:
         elif tangent is not None:
             own_tangent(split_off(out), tangent)
         if tangent is not None and out._rg:
-            saved.keep_tangent(*edge(out), out)
+            saved.keep_tangent(*edge(out), tangent_of(out))
 
 
 def _check_tangent(i: int, out, tangent, constant: set[int]) -> None:

@@ -11,7 +11,7 @@ from numpy import ndarray
 
 from ..core import engine
 from ..core.accumulation import keep_gradient
-from ..core.batched import BatchLevel, Unbatchable
+from ..core.batched import BatchLevel, Unbatchable, apart
 from ..core.modes import FORWARD_AD, state
 from ..core.node import AccumulateGrad, Node, edge
 from ..core.tensor import Tensor
@@ -340,4 +340,4 @@ def _gradient(out: Tensor, g, i: int, create_graph: bool) -> Tensor:
         g = g.to(out.dtype)
     if g.device != out.device:
         raise RuntimeError(f"grad_output[{i}] is on {g.device} and output[{i}] is on {out.device}")
-    return g if create_graph or state.bits & FORWARD_AD else g.detach() if g._rg else g
+    return g if create_graph or state.bits & FORWARD_AD else apart(g) if g._rg else g

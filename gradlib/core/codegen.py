@@ -224,7 +224,7 @@ class _Writer:
             away = [f"a_{t}.data.device_id != here_" for t in self.required]
             away += [f"{t} is not None and a_{t}.data.device_id != here_" for t in given]
             lines += ["here_ = current_device()", f"if {' or '.join(away)}: {self.general}"]
-        lines += _mode(self.general)
+        lines += _mode(self.general, bool(op.arrays))
         return lines + self.number_arrays()
 
     def unless_whole(self) -> str:
@@ -402,10 +402,12 @@ def _deeper(lines: list[str]) -> list[str]:
     return [indent(line, "    ") for line in lines]
 
 
-def _mode(general: str) -> list[str]:
+def _mode(general: str, arrays: bool = False) -> list[str]:
+    """arrays: some attributes are raw arrays, which may belong to a vmap although no tensor does."""
     return [
         "if shared.active:",
         "    bits_ = state.bits",
+        *([f"    if shared.batches: {general}"] if arrays else []),
         f"    if bits_ > 1: {general}",
         "    record_ = not bits_",
         "else: record_ = True",

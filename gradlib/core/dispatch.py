@@ -261,7 +261,7 @@ class Number:
 
 def execute(op, args: tuple, attrs: tuple) -> Any:
     """Kernel, wrapping and recording for prepared arguments."""
-    if shared.batches and (level := batched.level_of(args)) is not None:
+    if shared.batches and (level := batched.level_of_call(op, args, attrs)) is not None:
         other = batched.replacement(op)
         if other is not None:
             return other(*args, *attrs)

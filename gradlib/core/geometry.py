@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 def pointer(array) -> int:
     if array.__class__ is ndarray:
         return array.__array_interface__["data"][0] if array.size else 0
+    if hasattr(array, "physical"):  # inside vmap: that of the first entry
+        return pointer(array.physical._array)
     return array.data.ptr
 
 
@@ -33,6 +35,8 @@ def extent(array) -> tuple[int, int]:
     if array.__class__ is ndarray:
         root = owner(array)
         return pointer(root), root.nbytes
+    if hasattr(array, "physical"):
+        return extent(array.physical._array)
     memory = array.data.mem  # a view made by address has no base
     return memory.ptr, memory.size
 

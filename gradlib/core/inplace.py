@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy._core import _exceptions as ufunc_errors
 
-from . import batched, dispatch, dtypes, errors, modes, recording, saved, source, streams, views
+from . import batched, dispatch, dtypes, errors, formulas, modes, recording, saved, source, streams, views
 from .modes import FORWARD_AD, INFERENCE, NO_GRAD, OBSERVE, PROFILE, SAVED_HOOKS, shared, state
 from .node import Node, VariadicNode, edge, next_seq
 from .storage import INFERENCE as INFERENCE_STORAGE
@@ -41,6 +41,8 @@ class CopySlices(VariadicNode):
                 part.copy_(inner[0])
         else:
             like, grad = self.base_layout, grads[0]
+            if isinstance(grad, np.generic):  # NumPy's ufuncs make 0-dim arrays to numbers
+                grad = np.asarray(grad)
             whole = like(grad)
             part = views.replay_raw(whole, self.replay)
             inner = self.fn.gradients((part.copy(),), False)
@@ -49,6 +51,28 @@ class CopySlices(VariadicNode):
 
     def release(self):
         self.fn.release()
+
+
+class Overwritten(VariadicNode):
+    """History of a tensor that an op without derivative (a comparison) wrote its result into: the gradient is zero."""
+
+    __slots__ = ("of",)
+
+    def name(self) -> str:
+        return self.of
+
+    def gradients(self, grads, traced):
+        F = formulas.traced_ops if traced else formulas.raw_ops(grads[0])
+        return (F.zeros_like(grads[0]),)
+
+
+def _overwritten(op, tensor: Tensor) -> Node:
+    node = Overwritten()
+    node.seq, node.extra, node.of = next_seq(), None, op.node_name
+    node.edge_list = (edge(tensor),)
+    frame = source.user_frame(sys._getframe(1))
+    node.code, node.lasti = frame.f_code, frame.f_lasti
+    return node
 
 
 def _dense_copy(grad):
@@ -128,6 +152,8 @@ def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor
     args = dispatch.prepare(op, (tensor, *others))
     kwargs = dict(zip(op.attrs, attrs, strict=True))
     node = _node(op, tensor, args, attrs, kwargs) if records else None
+    if node is None and tensor._rg and not op.differentiable and not bits & (NO_GRAD | INFERENCE):
+        finish(None, _overwritten(op, tensor), tensor)
     hidden = _compute(op, tensor, args, attrs, kwargs)
     frame = source.user_frame(sys._getframe(1))
     bump(tensor, (frame.f_code, frame.f_lasti), op.name + "_")
@@ -136,7 +162,7 @@ def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor
     if dual:
         tangents.set_tangent(tensor, tangent)
         if node is not None and op.saved_results:
-            saved.keep_tangent(node, 0, tensor)
+            saved.keep_tangent(node, 0, tangents.tangent_of(tensor))
     return tensor
 
 
@@ -194,7 +220,7 @@ def _compute(op, tensor: Tensor, args: tuple, attrs: tuple, kwargs: dict) -> tup
     from ..backends import kernels_of
 
     array = tensor._array
-    if shared.batches and batched.level_of(args) is not None:
+    if shared.batches and batched.level_of_call(op, args, attrs) is not None:
         batched.write(op, tensor, args, attrs)
         return ()
     if shared.cuda is not None and array.__class__ is not np.ndarray:

@@ -29,6 +29,7 @@
 - **promote**: "same" (cast arguments to their common type), "float" (and integers to the default float),
   "number" (and bool to int64), "none" (refuse mixed types), or "free" (arguments are of
   different kinds); those named in **fixed** (a condition, a mask) keep their dtype.
+- **by_place**: a view op whose attributes name places in memory: the strides of its argument matter.
 - **row_major**: the result is made row-major; without it the kernel decides, and elementwise ops keep the order of
   strides of their arguments.
 """
@@ -99,6 +100,7 @@ class Op:
         numbers: str = "",
         check: Callable | None = None,
         row_major: bool = False,
+        by_place: bool = False,
         **formulas: Callable,
     ):
         self.name, self.view, self.n_out = name, view, n_out
@@ -122,7 +124,7 @@ class Op:
         self.domain, self.complex = domain, complex
         self.dependent = tuple(dependent.split())  # see core/dependence.py
         self.numbers = numbers or ("none" if elementwise and len(self.tensors) == 1 else "any")
-        self.check, self.row_major = check, row_major
+        self.check, self.row_major, self.by_place = check, row_major, by_place
         self.node_name = node or _camel(name) + "Backward0"
         unknown = set(formulas) - set(self.tensors)
         if unknown:

@@ -46,8 +46,11 @@ class Packed:
         self.fn, self.nr = fn, nr
         self.requires_grad = tensor._rg
         self.tangent = None
-        if state.dual_level >= 0 and tensor._tangent is not None:
-            self.tangent = tensor._tangent, tensor._tangent_level
+        if state.dual_level >= 0:
+            from .tangents import tangent_of
+
+            tangent = tangent_of(tensor)
+            self.tangent = None if tangent is None else (tangent, state.dual_serial)
         self.is_leaf_original = tensor if tensor._rg and fn is None else None
         given = tensor
         if self.is_leaf_original is None:
@@ -204,12 +207,12 @@ def unpack_tensor(node, name: str) -> Any:
     return restore_tangent(node, nr, out)
 
 
-def keep_tangent(node, nr: int, out) -> None:
-    """Remember the tangent of an output that its own node saved; it is known only after saving."""
+def keep_tangent(node, nr: int, tangent) -> None:
+    """Remember the tangent of output `nr` that its own node saved; it is known only after saving."""
     extra = node.make_extra()
     if extra.tangents is None:
         extra.tangents = {}
-    extra.tangents[nr] = out._tangent, out._tangent_level
+    extra.tangents[nr] = tangent, state.dual_serial
     if state.dual_keepers is not None:
         state.dual_keepers.append(weakref.ref(node))
 

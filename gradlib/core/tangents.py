@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from . import modes, saved, views
+from . import batched, modes, saved, views
 from .dtypes import DIFFERENTIABLE
 from .formulas import traced_ops
+from .geometry import extent, pointer
 from .modes import FORWARD_AD, state
 from .op import parameters
 from .tensor import Tensor
@@ -50,7 +51,7 @@ class DualView(views.View):
     It holds the tangent beside the tensor, for views of the tensor that outlive it.
     """
 
-    __slots__ = ("_array", "_tangent", "_tangent_level")
+    __slots__ = ("_array", "_tangent", "_tangent_copied", "_tangent_level")
 
 
 def split_off(tensor: Tensor) -> Tensor:
@@ -61,6 +62,7 @@ def split_off(tensor: Tensor) -> Tensor:
         for name in views.View.__slots__:
             setattr(own, name, getattr(view, name))
         own._array, own._tangent, own._tangent_level = tensor._array, None, -1
+        own._tangent_copied = None
     return tensor
 
 
@@ -80,18 +82,21 @@ def tangent_of(tensor: Any) -> Tensor | None:
     """The tangent of `tensor` at the open level, or None; that of a view comes from its base."""
     if not isinstance(tensor, Tensor):
         return None
-    if tensor._tangent is not None and tensor._tangent_level == state.dual_serial:
-        return tensor._tangent
     view = tensor._view
-    if view is None or view.__class__ is DualView:
-        return None
+    if view is None:
+        return own_tangent_of(tensor)
+    if view.__class__ is DualView:
+        return own_tangent_of(view)
     base, steps = forward_base(view)
     whole = own_tangent_of(base)
     if whole is None:
         return None
-    with modes.Flag(FORWARD_AD, False):
-        own_tangent(tensor, views.replay(whole, steps))
-    return tensor._tangent
+    known = tensor._tangent_part  # of which tangent of the base, and that part of it
+    if known is None or known[0] is not whole:
+        with modes.Flag(FORWARD_AD, False):
+            whole = _laid_out(base, whole, steps)
+            known = tensor._tangent_part = whole, views.replay(whole, steps)
+    return known[1]
 
 
 def any_tangent(args) -> bool:
@@ -106,39 +111,58 @@ def any_tangent(args) -> bool:
 
 def forward_base(view: Any) -> tuple[Any, tuple]:
     """The tensor (or DualView) whose tangent that of a view is a part of, and the steps that lead to the part."""
-    base, steps = view.base, []
+    steps, own = [], view
     while view is not None:
         steps.append((view.op, view.attrs))
         view = view.parent
         if view.__class__ is DualView:
-            base = view
-            break
-    return base, tuple(reversed(steps))
+            return view, tuple(reversed(steps))
+    return own.base, (*own.back_to_birth(), *reversed(steps))
+
+
+def _laid_out(base: Any, whole: Tensor, steps: tuple) -> Tensor:
+    """The tangent of `base` with the strides of `base`, if one of the steps names places in memory."""
+    array = base._array
+    if whole._array.strides == array.strides or not any([op.by_place for op, _ in steps]):
+        return whole
+    start, size = extent(array)
+    flat = whole.new_zeros(size // array.itemsize)
+    lengths = tuple([s // array.itemsize for s in array.strides])
+    moved = flat.as_strided(array.shape, lengths, (pointer(array) - start) // array.itemsize)
+    moved.copy_(whole)
+    own_tangent(base, moved)
+    return moved
 
 
 def set_tangent(tensor: Tensor, tangent: Tensor | None) -> None:
-    """The tangent of `tensor` after an in-place op; views of the same memory see it, as they see the values."""
+    """The tangent of `tensor` after an in-place op; views of the same memory see it, as they see the values.
+
+    Nobody else's tangent changes: that of a view is written into a copy of its base's, made once.
+    """
     view = tensor._view
+    if view is None or view.__class__ is DualView:
+        own_tangent(tensor, tangent)
+        return
     with modes.Flag(FORWARD_AD, False):
-        if view is not None and view.__class__ is not DualView:
-            base, steps = forward_base(view)
-            whole = own_tangent_of(base)
-            if whole is None:
-                if tangent is None:
-                    return
-                whole = zeros_like(Tensor._make(base._array))
-                own_tangent(base, whole)
-            have = views.replay(whole, steps)
-            own_tangent(tensor, have)
-        else:
-            have = tangent_of(tensor)
-            if have is None or type(tensor._ver) is int or 0 in have._array.strides:
-                own_tangent(tensor, tangent)
+        base, steps = forward_base(view)
+        whole = own_tangent_of(base)
+        if whole is None:
+            if tangent is None:
                 return
+            whole = batched.zeros_within(Tensor._make(base._array), tangent)
+        else:
+            if base._tangent_copied is not whole or whole._rg:
+                whole = whole.clone()
+            if tangent is not None and not batched.holds(whole, tangent):
+                whole = whole + batched.zeros_within(whole, tangent)
+        whole = _laid_out(base, whole, steps)
+        part = views.replay(whole, steps)
         if tangent is None:
-            have.zero_()
-        elif tangent is not have:
-            have.copy_(tangent)
+            part.zero_()
+        else:
+            part.copy_(tangent)
+        own_tangent(base, whole)
+        base._tangent_copied = whole
 
 
 def run_with_tangents(op, args: tuple, attrs: tuple) -> Any:
@@ -158,6 +182,8 @@ def run_with_tangents(op, args: tuple, attrs: tuple) -> Any:
         if all(t is None for t in tangents) or not op.differentiable:
             return out
         outs = out if isinstance(out, tuple) else (out,)
+        if op.view and all([o._view is not None for o in outs]):
+            return out  # theirs are parts of the tangent of what they are views of
         values = [getattr(a, "value", a) if not isinstance(a, Tensor) else a for a in args]
         new = jvp(op, values, attrs, tangents, outs)
     for k, (o, t) in enumerate(zip(outs, new, strict=True)):
@@ -166,10 +192,24 @@ def run_with_tangents(op, args: tuple, attrs: tuple) -> Any:
             and k not in op.nondifferentiable
             and (o.is_floating_point() or o.is_complex())
         ):
-            own_tangent(o, t)
+            own_tangent(o, t if _fresh(t, tangents) else t.clone())
             if op.saved_results and o._fn is not None:
-                saved.keep_tangent(o._fn, o._nr, o)
+                saved.keep_tangent(o._fn, o._nr, own_tangent_of(o))
     return out
+
+
+def _fresh(tangent: Tensor, given: list) -> bool:
+    """Whether nobody else holds the memory of a tangent that a rule returned: an in-place op may change it."""
+    while True:
+        if tangent._view is not None or any([tangent is t for t in given]):
+            return False
+        array = tangent._array
+        if 0 in array.strides and array.size > 1:
+            return False
+        if array.__class__ is not batched.Logical:
+            return True
+        tangent, level = array.physical, array.level
+        given = [level.part(t)[0] for t in given]
 
 
 def of_inplace(op, tensor: Tensor, others: tuple, attrs: tuple) -> Tensor | None:
@@ -262,8 +302,8 @@ def _conj(tensor: Tensor) -> Tensor:
 def _derived(op, args, attrs, tangents, outs) -> list:
     """jvp from vjp: vjp is linear in g, so its derivative with respect to g, applied to the tangents, is the jvp."""
     from ..autograd import grad
-    from .batched import apart
 
+    apart = batched.apart
     recording = modes.is_grad_enabled() and any(isinstance(a, Tensor) and a._rg for a in args)
     live = [i for i, t in enumerate(tangents) if t is not None]
     with modes.Flag(modes.NO_GRAD, False):
@@ -287,7 +327,7 @@ def _derived(op, args, attrs, tangents, outs) -> list:
             pushed = grad(outputs, seeds, given, create_graph=True, allow_unused=True)
     found = {id(o): zeros_like(o) if p is None else p for o, p in zip(diff, pushed, strict=True)}
     result = [found.get(id(o)) for o in again]
-    return result if recording else [t if t is None else t.detach() for t in result]
+    return result if recording else [t if t is None else batched.apart(t) for t in result]
 
 
 def zeros_like(tensor: Tensor) -> Tensor:

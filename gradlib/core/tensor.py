@@ -37,8 +37,12 @@ class Tensor(Interop, Geometry, Hooks, Declared):
     __slots__ = ("__dict__", "__weakref__", "_array", "_fn", "_grad", "_nr", "_rg", "_ver", "_view")
     # Rare state: defaults on the class, values in __dict__.
     _accumulator: Any = None  # weak reference to the AccumulateGrad of a leaf
+    # of a base: (raw array before, op, attributes that undo it) for each change of its geometry in place
+    _geometries: tuple = ()
     _tangent: Tensor | None = None
     _tangent_level = -1
+    _tangent_part: Any = None  # of a view: the tangent of its base, and the part of it that is the view's
+    _tangent_copied: Tensor | None = None  # the tangent, if it is a copy that nobody else holds
     name: str | None = None
     __array_priority__ = 1000  # NumPy arrays leave binary operators to us
     __array_ufunc__ = None
@@ -342,6 +346,8 @@ class Tensor(Interop, Geometry, Hooks, Declared):
 
     def detach(self) -> Tensor:
         """The same memory and version counter, outside the graph; never requires grad."""
+        if shared.batches and (physical := getattr(self._array, "physical", None)) is not None:
+            return _detached(self, physical)
         out = Tensor._alias(self)
         frame = sys._getframe(1)
         out.__dict__["_detached"] = (
@@ -377,6 +383,15 @@ class Tensor(Interop, Geometry, Hooks, Declared):
 def bump_version(tensor: Tensor) -> None:
     """Raise the version counter after a raw write to ``tensor._array``."""
     bump(tensor)
+
+
+def _detached(tensor: Tensor, physical: Tensor) -> Tensor:
+    """``tensor.detach()`` inside vmap: the batch, too, is detached from the graphs outside."""
+    from .batched import wrap
+
+    array = tensor._array
+    out = Tensor._make(wrap(array.level, physical.detach(), array.batched))
+    return _batching().inherit(tensor, out)
 
 
 def _batching():

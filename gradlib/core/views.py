@@ -22,9 +22,10 @@ DEFAULT, NO_GRAD_MODE, MULTI_OUTPUT, CUSTOM_FUNCTION, INFERENCE_MODE = range(5)
 class View:
     """How a view came to be: its base (never itself a view), and the (op, attributes) to replay on the base."""
 
-    __slots__ = ("attrs", "base", "fn", "made_in", "nr", "op", "parent", "version")
+    __slots__ = ("attrs", "base", "born", "fn", "made_in", "nr", "op", "parent", "version")
 
     base: Tensor
+    born: Any  # the raw array of the base when the first of the steps was taken, which tells its geometry
     parent: View | None  # of the tensor that this is a view of, if that is a view itself
     fn: Any
     nr: int
@@ -37,7 +38,16 @@ class View:
         while view is not None:
             steps.append((view.op, view.attrs))
             view = view.parent
-        return tuple(reversed(steps))
+        return (*self.back_to_birth(), *reversed(steps))
+
+    def back_to_birth(self) -> list:
+        """The steps that undo what changed the geometry of the base in place since the view was made."""
+        base = self.base
+        if self.born is base._array or not base._geometries:
+            return []
+        arrays = [array for array, _, _ in base._geometries]
+        first = next((k for k, array in enumerate(arrays) if array is self.born), len(arrays))
+        return [(op, attrs) for _, op, attrs in reversed(base._geometries[first:])]
 
     def current_fn(self, tensor: Tensor) -> Node | None:
         """The node of the view `tensor`, regenerated if its buffer was changed since."""
@@ -122,9 +132,9 @@ def attach(
     parent = view.parent = source._view
     view.op, view.attrs, view.made_in = op, attrs, DEFAULT
     if parent is None:
-        view.base = source
+        view.base, view.born = source, source._array
     else:
-        view.base, view.made_in = parent.base, parent.made_in
+        view.base, view.born, view.made_in = parent.base, parent.born, parent.made_in
     if modes.shared.active:
         bits = modes.state.bits
         if bits & (modes.NO_GRAD | modes.INFERENCE):

@@ -92,7 +92,7 @@ def outside_inference(run: Callable) -> Callable:
 
 def _apart(tensor: Tensor) -> Tensor:
     """The tensor outside any graph, with its tangent; an ordinary one also of a tensor of inference mode."""
-    out = Tensor._make(tensor._array) if tensor.is_inference() else tensor.detach()
+    out = Tensor._make(tensor._array) if tensor.is_inference() else batched.apart(tensor)
     return _with_tangent(out, tensor)
 
 

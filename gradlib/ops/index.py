@@ -15,6 +15,7 @@ import numpy as np
 
 from ..backends import backend_of
 from ..core import batching, errors
+from ..core.batched import Logical
 from ..core.device import copied
 from ..core.modes import NO_GRAD, VMAP, shared, state
 from ..core.op import declare
@@ -63,7 +64,7 @@ index_op = declare(
     self=lambda F, g, self_shape, indices: F.index_backward(g, self_shape, indices),
 )  # fmt: skip
 index_backward_op = declare(
-    "index_backward", _index_backward, jvp="linear", complex=True, node="IndexPutBackward0",
+    "index_backward", _index_backward, jvp="linear", complex=True, node="IndexPutBackward0", arrays=("indices",),
     grad=lambda F, g, indices: F.index(g, indices),
     samples=lambda t: [(t(3, 4), (3, 4), (np.array([0, 2, 0]),)), (t(3), (3, 4),
         (np.array([0, 2, 0]), np.array([1, 1, 1])))],
@@ -119,7 +120,7 @@ def _item(item, like: Tensor) -> Any:
         kind = array.dtype.kind
         if (kind not in "ib" and array.dtype != np.uint8) or (kind == "i" and array.itemsize < 4):
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
-        if not array.ndim:
+        if not array.ndim and array.__class__ is not Logical:
             return int(array) if kind == "i" else bool(array)
         if kind == "u":
             warnings.warn(
@@ -128,7 +129,9 @@ def _item(item, like: Tensor) -> Any:
                 stacklevel=4,
             )
             array = array.astype(bool)
-        if array.__class__ is not like._array.__class__:
+        if array.__class__ is Logical:
+            return array
+        if array.__class__ is not like._array.__class__ and like._array.__class__ is not Logical:
             array = backend_of(like._array).to_backend(array, like.device)
         elif like._rg and not state.bits & NO_GRAD:
             array = copied(array)  # backward must not see later changes of the index

@@ -280,7 +280,7 @@ def _as_strided(xp, self, *, self_stride, size, stride, offset):
 
 
 as_strided_op = declare(
-    "as_strided", _as_strided, view=True, complex=True, self=_as_strided_backward,
+    "as_strided", _as_strided, view=True, by_place=True, complex=True, self=_as_strided_backward,
     samples=lambda t: [
         (t(3, 4), (4, 1), (2, 2), (1, 4), 1), (t(6), (1,), (3, 2), (1, 1), 0), (t(), (), (3,), (0,), 0), (t(4),
         (1,), (0, 2), (1, 1), 1),
@@ -341,12 +341,18 @@ def as_strided(input, size, stride, storage_offset=None):
         raise _outside(input, *attrs[1:]) from None
 
 
+def _undone(x: Tensor, attrs: tuple) -> tuple:
+    """The (op, attributes) that lead back from ``as_strided`` with `attrs` to `x`."""
+    _, _, stride, offset = attrs
+    return as_strided_op, (stride, tuple(x._array.shape), x.stride(), -offset)
+
+
 @method("as_strided_")
 def as_strided_(self, size, stride, storage_offset=None):
     """In-place version of ``as_strided``."""
     attrs = _strided_attrs(self, size, stride, storage_offset)
     try:
-        return relabel(as_strided_op, self, *attrs)
+        return relabel(as_strided_op, self, attrs, _undone(self, attrs))
     except (ValueError, TypeError):
         raise _outside(self, *attrs[1:]) from None
 
