@@ -243,7 +243,7 @@ def transform(m: Maker) -> str | None:
     if m.chance(0.3) and (y := m.pick(float_like)):
         arguments[m.fresh("z")] = sample(m.value(y))
         given.append(y)
-    kind = m.words("t t t vjp jvp jvp linearize call")
+    kind = m.words("t t t vjp jvp jvp call")
     real = kind == "t" and m.chance(0.7)
     made = defined(m, arguments, 1, real)
     if not made:
@@ -258,8 +258,6 @@ def transform(m: Maker) -> str | None:
     tangents = ", ".join(m.fresh_tensor(tuple(m.value(g).shape), m.value(g).dtype, 0) for g in given)
     if kind == "jvp":
         return f"{text}\n{new}, {m.fresh('t')} = jvp({f}, ({listed},), ({tangents},))"
-    if kind == "linearize":
-        return f"{text}\n{new}, {new}l = func.linearize({f}, {listed})\n{m.fresh('t')} = {new}l({tangents})"
     what = m.words("jacobian hessian vjp jvp hvp vhp")
     return f"{text}\n{m.fresh('gs')} = torch.autograd.functional.{what}({f}, ({listed},))"
 
