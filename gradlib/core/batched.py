@@ -51,6 +51,7 @@ class Logical(np.ndarray):
     batched: bool  # whether `physical` has the batch dimension, or all entries share it
 
     __array_ufunc__ = __array_function__ = _refuse
+    get = _refuse  # which copies an array of a device to the host
 
 
 _METADATA = set(
