@@ -351,7 +351,7 @@ def jvp(
 
 def _by_duals(run: Callable, values: list, vectors: list) -> tuple:
     """jvp in forward mode."""
-    with forward_ad.dual_level():
+    with forward_ad.dual_level(), forward_ad._set_fwd_grad_enabled(True):
         duals = [
             batching.inherit(v, forward_ad.make_dual(v, t))
             for v, t in zip(values, vectors, strict=True)

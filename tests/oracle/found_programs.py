@@ -64,7 +64,7 @@ def names_for(library: str) -> dict[str, Any]:
 
 def describe(value: Any) -> Any:
     """A value of either library as plain data that can be compared."""
-    if hasattr(value, "grad_fn") and hasattr(value, "numpy"):
+    if hasattr(type(value), "grad_fn") and hasattr(type(value), "numpy"):
         return tensor_facts(value)
     if isinstance(value, dict):
         return {str(k): describe(v) for k, v in value.items()}
