@@ -207,7 +207,11 @@ class BatchLevel(Level):
         """What the caller of vmap gets for a result of the function."""
         out = self.full(value)
         out = out.movedim(0, dim) if dim else out
-        if state.bits & FORWARD_AD and (tangent := tangents.tangent_of(value)) is not None:
+        if not state.bits & FORWARD_AD:
+            return out
+        with self.running():  # that of a view is made from its base's by ops
+            tangent = tangents.tangent_of(value)
+        if tangent is not None:
             out = tangents.split_off(out.view_as(out))
             tangents.own_tangent(out, self.result(tangent, dim))
         return out

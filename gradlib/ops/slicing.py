@@ -450,6 +450,7 @@ def as_strided_scatter(input, src, size, stride, storage_offset=None):
     own = input.storage_offset()
     offset = (own if storage_offset is None else storage_offset) - own
     _check_part(as_strided(input.detach(), size, stride, storage_offset), src)
+    src = src.to(input.dtype)
     places = _memory_places(size, stride, offset)
     if input.is_contiguous() and 0 <= offset and places.max(initial=0) < max(input.numel(), 1):
         attrs = (input.stride(), size, stride, offset)
