@@ -388,8 +388,9 @@ def write(op, tensor: Tensor, args: tuple, attrs: tuple) -> None:
     if not op.elementwise:
         rule = _rule_of(op)
         with Physically(level):
-            result = (rule or one_by_one)(level, op, (tensor, *given), attrs)
-            physical.copy_(result)
+            # what the op saves must not be what is written
+            before = Tensor._make(wrap(level, physical.clone()))
+            physical.copy_((rule or one_by_one)(level, op, (before, *given), attrs))
         return
     aligned = []
     for a in given:

@@ -95,7 +95,7 @@ def is_grad_enabled() -> bool:
 
 
 class Flag:
-    """Set or clear a flag for a block: the common part of the mode context managers."""
+    """Set or clear a flag (or several) for a block: the common part of the mode context managers."""
 
     __slots__ = ("flag", "on", "previous")
 
@@ -107,4 +107,4 @@ class Flag:
         set_flag(self.flag, self.on)
 
     def __exit__(self, *exc) -> None:
-        set_flag(self.flag, bool(self.previous & self.flag))
+        set_bits(state.bits & ~self.flag | self.previous & self.flag)

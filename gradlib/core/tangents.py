@@ -8,9 +8,9 @@ from typing import Any
 from . import batched, modes, saved, views
 from .dtypes import DIFFERENTIABLE
 from .formulas import traced_ops
-from .memory import address, extent
-from .modes import FORWARD_AD, state
+from .modes import FORWARD_AD, shared, state
 from .op import parameters
+from .strided import Layout
 from .tensor import Tensor
 
 next_serial = itertools.count(1).__next__  # tangents of a level that ended do not count any more
@@ -122,14 +122,9 @@ def forward_base(view: Any) -> tuple[Any, tuple]:
 
 def _laid_out(base: Any, whole: Tensor, steps: tuple) -> Tensor:
     """The tangent of `base` with the strides of `base`, if one of the steps names places in memory."""
-    array = base._array
-    if whole._array.strides == array.strides or not any([op.by_place for op, _ in steps]):
+    if whole._array.strides == base._array.strides or not any([op.by_place for op, _ in steps]):
         return whole
-    start, size = extent(array)
-    flat = whole.new_zeros(size // array.itemsize)
-    lengths = tuple([s // array.itemsize for s in array.strides])
-    moved = flat.as_strided(array.shape, lengths, (address(array) - start) // array.itemsize)
-    moved.copy_(whole)
+    moved = Layout.of(base._array).copy(whole)
     own_tangent(base, moved)
     return moved
 
@@ -183,6 +178,9 @@ def run_with_tangents(op, args: tuple, attrs: tuple) -> Any:
             return out
         outs = out if isinstance(out, tuple) else (out,)
         if op.view and all([o._view is not None for o in outs]):
+            if shared.batches:  # now, not outside of the vmap
+                for o in outs:
+                    tangent_of(o)
             return out  # theirs are parts of the tangent of what they are views of
         values = [getattr(a, "value", a) if not isinstance(a, Tensor) else a for a in args]
         new = jvp(op, values, attrs, tangents, outs)
@@ -212,8 +210,21 @@ def _fresh(tangent: Tensor, given: list) -> bool:
         given = [level.part(t)[0] for t in given]
 
 
+def _recorded(value: Any) -> bool:
+    """Whether a tensor or its tangent requires grad."""
+    if not isinstance(value, Tensor):
+        return False
+    tangent = tangent_of(value)
+    return value._rg or (tangent is not None and tangent._rg)
+
+
 def of_inplace(op, tensor: Tensor, others: tuple, attrs: tuple) -> Tensor | None:
     """The tangent that `tensor` has after the in-place op: that of the same op out of place."""
+    if modes.is_grad_enabled() and any([_recorded(t) for t in (tensor, *others)]):
+        tangent = tangent_of(tensor)
+        with modes.Flag(FORWARD_AD, False):
+            tensor = tensor.clone()  # what the tangent's graph keeps must not be written to
+        own_tangent(tensor, tangent)
     return tangent_of(run_with_tangents(op, (tensor, *others), attrs))
 
 

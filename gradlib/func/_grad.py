@@ -13,7 +13,7 @@ from typing import Any
 
 from ..autograd import differentiate, forward_ad
 from ..core import batched, batching, modes
-from ..core.modes import FORWARD_AD, NO_GRAD, state
+from ..core.modes import FORWARD_AD, INFERENCE, NO_GRAD, state
 from ..core.node import AccumulateGrad, edge
 from ..core.pytree import flatten, tree_map, unflatten
 from ..core.tangents import own_tangent, tangent_of
@@ -22,6 +22,7 @@ from ..ops.create import zeros_like
 from ..ops.shape import alias_op as alias
 
 JVP = "jvp(f, primals, tangents)"
+UNRECORDED = NO_GRAD | INFERENCE  # modes around a transform, which has a graph of its own
 
 
 class Recording:
@@ -79,9 +80,20 @@ class Recording:
         return list(found)
 
 
+def outside_inference(run: Callable) -> Callable:
+    """`run`, so that the tensors that it makes for itself can be recorded also inside inference_mode."""
+
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        with modes.Flag(INFERENCE, False):
+            return run(*args, **kwargs)
+
+    return wrapper
+
+
 def _apart(tensor: Tensor) -> Tensor:
-    """The tensor outside any graph, with its tangent."""
-    return _with_tangent(batched.apart(tensor), tensor)
+    """The tensor outside any graph, with its tangent; an ordinary one also of a tensor of inference mode."""
+    out = Tensor._make(tensor._array) if tensor.is_inference() else batched.apart(tensor)
+    return _with_tangent(out, tensor)
 
 
 def _with_tangent(out: Tensor, source: Tensor) -> Tensor:
@@ -191,7 +203,7 @@ def grad_and_value(
     @functools.wraps(func, updated=())
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         run = Recording()
-        with modes.Flag(NO_GRAD, False):
+        with modes.Flag(UNRECORDED, False):
             places = positions_of(argnums, len(args))
             watched = [run.watch(args[i]) for i in places]
             out, aux = _result(func(*replaced(args, places, watched), **kwargs), has_aux, title)
@@ -247,7 +259,7 @@ def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     """
     title = "vjp(f, *primals)"
     run = Recording()
-    with modes.Flag(NO_GRAD, False):
+    with modes.Flag(UNRECORDED, False):
         watched = run.watch(primals)
         in_spec = flatten(watched)[1]
         out, aux = _result(func(*watched), has_aux, title)
@@ -267,7 +279,7 @@ def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
             create_graph = modes.is_grad_enabled() and (
                 run.connected or any(isinstance(s, Tensor) and s._rg for s in seeds)
             )
-        with modes.Flag(NO_GRAD, False):
+        with modes.Flag(UNRECORDED, False):
             return unflatten(run.pull(outs, seeds, retain_graph, create_graph), in_spec)
 
     return (released, vjp_fn, run.release(aux)) if has_aux else (released, vjp_fn)
@@ -351,7 +363,8 @@ def jvp(
 
 def _by_duals(run: Callable, values: list, vectors: list) -> tuple:
     """jvp in forward mode."""
-    with forward_ad.dual_level(), forward_ad._set_fwd_grad_enabled(True):
+    off, on = modes.Flag(INFERENCE, False), forward_ad._set_fwd_grad_enabled(True)
+    with off, forward_ad.dual_level(), on:
         duals = [
             batching.inherit(v, forward_ad.make_dual(v, t))
             for v, t in zip(values, vectors, strict=True)
@@ -373,7 +386,7 @@ def _primal(value: Any) -> Any:
 def _by_two_pullbacks(run: Callable, values: list, vectors: list) -> tuple:
     """jvp inside another jvp: vjp is linear in its vector, and the derivative of that is the jvp."""
     recording = Recording()
-    with modes.Flag(NO_GRAD, False):
+    with modes.Flag(UNRECORDED, False):
         watched = recording.watch(values)
         outs, spec, aux = run(watched)
         recording.connect([*outs, *flatten(aux)[0]])
