@@ -130,6 +130,8 @@ class BatchLevel(Level):
 
     def call_inplace(self, op, tensor, others: tuple, attrs: tuple, proceed: Callable) -> Any:
         self.before.append(_Before(tensor))
+        if not is_logical(tensor) and any([o._rg for o in others if is_logical(o)]):
+            raise Unbatchable  # what is recorded inside is the history of logical tensors alone
         return proceed()  # `write` asks whether the tensor has a place for the batch
 
     def call_function(self, cls, args: tuple) -> Any:

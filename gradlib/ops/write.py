@@ -44,8 +44,6 @@ def quiet(tensor: Tensor, *sources) -> bool:
         return False
     if array.__class__ is not ndarray and shared.cuda is not None and shared.cuda.elsewhere(array):
         return False  # dispatch makes the device of the tensor current
-    if shared.batches:
-        return False  # a batch in any argument must be seen
     if shared.active:
         bits = state.bits
         if shared.batches:  # a source may be one entry of a batch, whose array has no values
