@@ -1,4 +1,4 @@
-"""The layout of a tensor's elements, to copy other tensors into: views of a tensor lead to the same parts of such a copy."""
+"""The layout of a tensor: views of it lead to the same parts of a copy that is laid out so."""
 
 from __future__ import annotations
 

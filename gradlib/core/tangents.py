@@ -129,14 +129,30 @@ def _laid_out(base: Any, whole: Tensor, steps: tuple) -> Tensor:
     return moved
 
 
+def _writable(have: Tensor, tangent: Tensor) -> bool:
+    """Whether `tangent` can be written into `have`, outside of any graph."""
+    if have._rg or tangent._rg or (0 in have._array.strides and have._array.size > 1):
+        return False
+    return batched.holds(have, tangent)
+
+
 def set_tangent(tensor: Tensor, tangent: Tensor | None) -> None:
     """The tangent of `tensor` after an in-place op; views of the same memory see it, as they see the values.
 
-    Nobody else's tangent changes: that of a view is written into a copy of its base's, made once.
+    The tangent of a dual tensor is the one given to make_dual, and is written to. Otherwise nobody else's tangent
+    changes: that of a view is written into a copy of its base's, made once.
     """
     view = tensor._view
-    if view is None or view.__class__ is DualView:
+    if view is None:
         own_tangent(tensor, tangent)
+        return
+    if view.__class__ is DualView:
+        have = own_tangent_of(view)
+        if have is None or tangent is None or not _writable(have, tangent):
+            own_tangent(tensor, tangent)
+        else:  # views that custom Functions returned may have parts of it
+            with modes.Flag(FORWARD_AD, False):
+                have.copy_(tangent)
         return
     with modes.Flag(FORWARD_AD, False):
         base, steps = forward_base(view)

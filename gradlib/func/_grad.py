@@ -363,8 +363,11 @@ def jvp(
 
 def _by_duals(run: Callable, values: list, vectors: list) -> tuple:
     """jvp in forward mode."""
-    off, on = modes.Flag(INFERENCE, False), forward_ad._set_fwd_grad_enabled(True)
-    with off, forward_ad.dual_level(), on:
+    with (
+        modes.Flag(INFERENCE, False),
+        forward_ad.dual_level(),
+        forward_ad._set_fwd_grad_enabled(True),
+    ):
         duals = [
             batching.inherit(v, forward_ad.make_dual(v, t))
             for v, t in zip(values, vectors, strict=True)
