@@ -197,7 +197,7 @@ masked_fill_tensor_op = declare(
     node="MaskedFillBackward1", complex=True, jvp="linear", overlapping="warn",
     public="masked_fill",
     self=lambda F, g, mask, self_shape: F.sum_to_size(F.masked_fill(g, mask, 0), self_shape),
-    value=lambda F, g, mask: F.sum_all(F.where(mask, g, 0.0)),
+    value=lambda F, g, mask, value_shape: F.sum_to_size(F.where(mask, g, 0.0), value_shape),
     samples=lambda t: [(t(3, 4), _bools(t, 3, 4), t()), (t(3, 1), _bools(t, 4), t()), (t(0, 2), _bools(t, 2), t())],
 )  # fmt: skip
 masked_fill_into = InPlace(masked_fill_op, _masked_fill_into)
