@@ -34,20 +34,35 @@ from . import safetensors as safetensors
 from . import serialization as serialization
 from . import signal as signal
 from . import special as special
+from . import storage as storage
 from . import testing as testing
 from . import utils as utils
 from . import version as version
+from .storage import BFloat16Storage as BFloat16Storage
 BFloat16Tensor: type[Tensor]
+from .storage import BoolStorage as BoolStorage
 BoolTensor: type[Tensor]
+from .storage import ByteStorage as ByteStorage
 ByteTensor: type[Tensor]
+from .storage import CharStorage as CharStorage
 CharTensor: type[Tensor]
+from .storage import ComplexDoubleStorage as ComplexDoubleStorage
+from .storage import ComplexFloatStorage as ComplexFloatStorage
+from .storage import DoubleStorage as DoubleStorage
 DoubleTensor: type[Tensor]
+from .storage import FloatStorage as FloatStorage
 FloatTensor: type[Tensor]
+from .storage import HalfStorage as HalfStorage
 HalfTensor: type[Tensor]
+from .storage import IntStorage as IntStorage
 IntTensor: type[Tensor]
+from .storage import LongStorage as LongStorage
 LongTensor: type[Tensor]
 from .backends.memory import OutOfMemoryError as OutOfMemoryError
+from .storage import ShortStorage as ShortStorage
 ShortTensor: type[Tensor]
+from .storage import TypedStorage as TypedStorage
+from .core.untyped import UntypedStorage as UntypedStorage
 from .core.settings import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
 from .amp.autocast_mode import autocast as autocast
 from .amp.autocast_mode import autocast_decrement_nesting as autocast_decrement_nesting

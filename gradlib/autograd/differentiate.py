@@ -129,11 +129,11 @@ def grad(
     if is_grads_batched:
         return _batched(outs, ins, grads, keep_graph, create_graph, allow_unused, materialize_grads)
     edges, grads = _roots(outs, grads, create_graph)
-    targets = []
-    for t in ins:
-        if isinstance(t, Tensor) and not t._rg:
-            raise RuntimeError("One of the differentiated Tensors does not require grad")
-        targets.append(_input_edge(t))
+    if materialize_grads and not all([isinstance(t, Tensor) for t in ins]):
+        raise RuntimeError(
+            "materialize_grads cannot be used when the given input is a GradientEdge"
+        )
+    targets = [_input_edge(t) for t in ins]
     if not only_inputs:
         warnings.warn(
             "only_inputs argument is deprecated; only_inputs=False accumulates into the .grad of all other leaves, "
@@ -288,6 +288,10 @@ def _input_edge(value) -> tuple[Node, int]:
         if not value._rg:
             raise RuntimeError("One of the differentiated Tensors does not require grad")
         node, nr = edge(value)
+    elif not hasattr(value, "output_nr"):
+        raise RuntimeError(
+            f"all inputs have to be Tensors or GradientEdges, but got {type(value).__name__}"
+        )
     else:
         node, nr = value.node, value.output_nr
         nr = nr if node.n_out == 1 else nr + 1
@@ -300,7 +304,11 @@ def _roots(outputs: tuple, grads: Sequence, create_graph: bool) -> tuple[list, l
     edges, checked = [], []
     for i, (out, g) in enumerate(zip(outputs, grads, strict=True)):
         if not isinstance(out, Tensor):
+            if not hasattr(out, "output_nr"):
+                raise AssertionError("Expected output to be a torch.Tensor")
             edges.append(_input_edge(out))
+            if g is None:
+                raise RuntimeError("grad can be implicitly created only for scalar outputs")
             checked.append(g)
             continue
         if not out._rg:

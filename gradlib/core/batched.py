@@ -22,6 +22,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from . import errors, modes, tangents
 from .batching import NOWHERE, WRITE, Level
+from .device import copied
 from .modes import FORWARD_AD, VMAP, shared, state
 from .tensor import Tensor
 
@@ -29,7 +30,6 @@ RULES: dict[str, Callable] = {}  # op name -> rule(level, op, args, attrs) givin
 APART: dict[
     str, Callable
 ] = {}  # op name -> the same by other ops, where the op's formula needs values
-DYNAMIC = ("nonzero", "masked_select", "unique", "unique_consecutive")
 
 
 TOO_WIDE = "output with shape {} doesn't match the broadcast shape {}"
@@ -104,6 +104,14 @@ def is_logical(value: Any) -> bool:
     return isinstance(value, Tensor) and value._array.__class__ is Logical
 
 
+def physical_kind(tensor: Tensor) -> type:
+    """The type of the raw array that holds the values of `tensor`."""
+    array = tensor._array
+    while array.__class__ is Logical:
+        array = array.physical._array
+    return array.__class__
+
+
 def connected(values: Iterable[Any]) -> bool:
     """Whether any of the tensors depends on something outside the vmap that requires grad."""
     return any(is_logical(v) and _outer_grad(v._array.physical) for v in values)
@@ -120,6 +128,7 @@ class BatchLevel(Level):
     passes = True  # ops are noticed by their arguments, in `dispatch.execute`
 
     def call_inplace(self, op, tensor, others: tuple, attrs: tuple, proceed: Callable) -> Any:
+        self.before.append(_Before(tensor))
         return proceed()  # `write` asks whether the tensor has a place for the batch
 
     def call_function(self, cls, args: tuple) -> Any:
@@ -208,15 +217,49 @@ class BatchLevel(Level):
         outer, had = state.interposers, modes.set_flag(VMAP, True)
         self.around, state.batch = state.batch, self
         state.interposers = (*outer, self)
+        self.before: list[_Before] = []  # what was written to, as it was
         with modes._lock:
             shared.batches += 1
         try:
             yield
+        except Unbatchable:  # the function will run again
+            for written in reversed(self.before):
+                written.restore()
+            raise
         finally:
+            self.before = []
             with modes._lock:
                 shared.batches -= 1
             state.interposers, state.batch = outer, self.around
             modes.set_flag(VMAP, had)
+
+
+class _Before:
+    """A tensor as it was before a function wrote into it."""
+
+    __slots__ = ("holders", "values", "written")
+
+    def __init__(self, tensor: Tensor):
+        holders = [tensor]
+        if tensor._view is not None:
+            holders.append(tensor._view.base)
+        while is_logical(tensor):
+            tensor = tensor._array.physical
+            holders.append(tensor)
+            if tensor._view is not None:
+                holders.append(tensor._view.base)
+        state = [
+            (t, t._rg, t._fn, t._nr, t._ver, getattr(t._ver, "version", None)) for t in holders
+        ]
+        self.holders, self.written = state, tensor._array
+        self.values = copied(tensor._array)
+
+    def restore(self) -> None:
+        self.written[...] = self.values
+        for tensor, rg, fn, nr, counter, version in self.holders:
+            tensor._rg, tensor._fn, tensor._nr, tensor._ver = rg, fn, nr, counter
+            if version is not None:
+                counter.version = version
 
 
 class Physically:
@@ -272,11 +315,11 @@ def load_rules() -> None:
 
 def run(level: BatchLevel, op, args: tuple, attrs: tuple) -> Any:
     """The raw results (Logical) of an op on logical arguments: what its forward is for others."""
-    if op.name in DYNAMIC:
-        raise Unbatchable
     given = tuple(a.value if hasattr(a, "value") else a for a in args)
     parts = [level.part(a) for a in given]
     differs = any([level.part(a)[1] for a in (*given, *_arrays(op, attrs))])
+    if differs and op.dynamic:
+        raise Unbatchable  # the loop has the message
     rule = _rule_of(op) if differs else None
     if differs and rule is None and (op.view or op.arrays):
         raise Unbatchable

@@ -33,7 +33,6 @@ BRANCH = (
     "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't support that "
     "yet, please file an issue at https://github.com/pytorch/pytorch/issues ."
 )
-DATA = "Cannot access data pointer of Tensor that doesn't have storage"
 WRITE = (
     "vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args "
     "that has more elements than `self`. This happened due to `other` being vmapped over but `self` not being vmapped "
@@ -56,6 +55,11 @@ TWO_RULES = (
     "You tried to vmap over {}, but it has both generate_vmap_rule=True and an overridden vmap staticmethod. Please "
     "set generate_vmap_rule=False or delete the overridden vmap staticmethod to avoid ambiguity. For more details, "
     "please see https://pytorch.org/docs/main/notes/extending.func.html"
+)
+NO_RULE = (
+    "You tried to vmap over {}, but it does not have vmap support. Please override and implement the vmap staticmethod "
+    "or set generate_vmap_rule=True. For more details, please see "
+    "https://pytorch.org/docs/main/notes/extending.func.html"
 )
 TWO_RETURNS = (
     "Expected the vmap staticmethod to have two returns, an output and out_dims with pytree structure compatible with "
@@ -180,8 +184,8 @@ class Level(Interposer):
             if isinstance(a, Tensor) and own in a.__dict__.get("_levels", NOWHERE):
                 mapped = True
                 break
-        if mapped and op.name in ("nonzero", "masked_select", "unique"):
-            raise RuntimeError(SHAPES.format(op.name))
+        if mapped and op.dynamic:
+            raise RuntimeError(SHAPES.format(op.dynamic))
         out = proceed()
         if mapped:
             if out.__class__ is Tensor:
@@ -211,7 +215,7 @@ class Level(Interposer):
             if own and cls.generate_vmap_rule:
                 raise RuntimeError(TWO_RULES.format(cls.__name__))
             if not own and not cls.generate_vmap_rule:
-                cls.vmap(None, (), *args)  # raises
+                raise RuntimeError(NO_RULE.format(cls.__name__))
             if own:
                 return self.meet(cls, args)
         out = self.outside(lambda: cls.apply(*args))
@@ -348,9 +352,8 @@ class Level(Interposer):
         """The entries of a batched tensor, marked as depending on the batch; all the same one for dim None."""
         if dim is None or not isinstance(tensor, Tensor):
             return [tensor] * self.size
-        from ..ops.split import unbind
-
-        entries = self.outside(lambda: unbind(tensor, dim))
+        # not unbind, whose results refuse to be written to
+        entries = self.outside(lambda: [tensor.select(dim, k) for k in range(self.size)])
         for e in entries:
             add_levels(e, self.mark | levels_of(tensor))
         return list(entries)

@@ -106,6 +106,8 @@ _NUMBERS: dict = {dtypes.float32.np: {}, dtypes.float64.np: {}}
 
 def as_number(value, dtype):
     """A Python number as 0-dim array; those of the usual dtypes are kept: making one costs as much as an op."""
+    if dtype.kind == "V" and value.__class__ is int:
+        value = float(value)  # bfloat16 takes no integers of more than 64 bits
     array = np.asarray(value, dtype)
     kept = _NUMBERS.get(dtype)
     if kept is not None and value:  # not 0: 0.0 and -0.0 are equal
@@ -151,7 +153,7 @@ def names_for(op, made_class: type) -> dict:
         "share": share, "version_of": version_of, "next_seq": next_seq, "getframe": sys._getframe,
         "LIBRARY": LIBRARY, "user_frame": user_frame, "learn": learn, "xp": xp, "attach": views.attach,
         "write_out": out_writer(op), "in_order": in_order,
-        "kernel_error": dispatch.kernel_error, "floating": dtypes.NP_FLOATING | {dtypes.bfloat16.np},
+        "failed": dispatch.failed, "floating": dtypes.NP_FLOATING | {dtypes.bfloat16.np},
         "differentiable": dtypes.DIFFERENTIABLE,
         "numbers4": _NUMBERS[dtypes.float32.np], "numbers8": _NUMBERS[dtypes.float64.np], "as_number": as_number,
         "f4": dtypes.float32.np, "f8": dtypes.float64.np, "i8": dtypes.int64.np,
@@ -257,7 +259,7 @@ class _Writer:
         call = f"kernel({arrays})" if op.ufunc else f"kernel(xp, {arrays}{attrs})"
         return [
             f"try: {target} = {call}",
-            f"except Exception as exc_: raise kernel_error(exc_, op, ({self.args}), ({self.attrs})) from None",
+            f"except Exception as exc_: return failed(exc_, op, ({self.args}), ({self.attrs}))",
         ]
 
     def finish(self) -> list[str]:
@@ -461,7 +463,7 @@ def _call_variadic(op, names: dict):
         same,
         *_mode(general),
         f"try: r_ = kernel(xp, arrays_{''.join(f', {a}={a}' for a in op.attrs)})",
-        f"except Exception as exc_: raise kernel_error(exc_, op, tuple(tensors), ({attrs})) from None",
+        f"except Exception as exc_: return failed(exc_, op, (tensors,), ({attrs}))",
         "if r_.__class__ is not ndarray: r_ = asarray(r_)",
         _NEW,
         *(

@@ -984,7 +984,7 @@ class Declared:
     def sgn_(self) -> Tensor:
         """In-place version of ``sgn``."""
     def share_memory_(self) -> Tensor:
-        """Move the elements into memory that processes forked later share; CUDA memory is as it is."""
+        """Move the elements, and those of all views, into memory that processes forked later share."""
     def short(self, memory_format: _memory_format | None = None) -> Tensor:
         """Converted to int16; itself if it is so already."""
     def sigmoid(self, *, out: Any = None) -> Tensor:

@@ -28,6 +28,7 @@ ndarray = np.ndarray
 def general(op, args: tuple, attrs: tuple) -> Any:
     """Run and record `op` on its tensor arguments (Tensors, numbers, None, or one list) and attributes."""
     bits = state.bits
+    attrs = plain(attrs)
     if bits & PROFILE:  # written out here: `recording` is on the way of every op
         recorder, result = state.recorder, None
         seq = -1 if bits & (NO_GRAD | INFERENCE) else peek_seq()
@@ -90,6 +91,8 @@ def operate(op, args: tuple, attrs: tuple, name: str) -> Any:
         raise TypeError(
             f"descriptor '{name}' for 'Tensor' objects doesn't apply to a '{type(args[0]).__name__}' object"
         )
+    if isinstance(args[-1], ndarray):
+        args = beside_array(*args)
     return elsewhere(op, args, attrs) if isinstance(args[-1], OPERANDS) else NotImplemented
 
 
@@ -97,7 +100,19 @@ def operate_reflected(op, args: tuple, attrs: tuple) -> Any:
     """The same for an operator called on its second operand."""
     if not isinstance(args[1], Tensor) or not isinstance(args[0], OPERANDS):
         return NotImplemented
+    if isinstance(args[0], ndarray):
+        args = beside_array(args[1], args[0])[::-1]
     return elsewhere(op, args, attrs)
+
+
+def beside_array(tensor: Tensor, array) -> tuple:
+    """A tensor and the NumPy array beside it as operands of Python's operators, in the dtype that NumPy gives them."""
+    try:
+        common = dtypes.from_np(np.result_type(tensor._array.dtype, array.dtype))
+    except TypeError:
+        return tensor, Tensor._make(array)
+    tensor = tensor if tensor.dtype is common else tensor.to(common)
+    return tensor, Tensor._make(array.astype(common.np, copy=False))
 
 
 OPERANDS = (Tensor, int, float, complex, np.number, np.bool_, ndarray)
@@ -130,9 +145,6 @@ def prepare(op, args: tuple) -> tuple:
             if not op.variadic and op.tensors[i] not in op.optional:
                 raise _refused(op, args, i)
         elif not isinstance(a, (int, float, complex, np.number, np.bool_)):
-            if isinstance(a, ndarray) and op.elementwise:
-                args = (*args[:i], Tensor._make(a), *args[i + 1 :])
-                return prepare(op, args)
             raise _refused(op, args, i)
     if op.numbers != "any" and len(tensors) < len(args):
         _check_numbers(op, args)
@@ -170,9 +182,10 @@ def _refused(op, args: tuple, i: int) -> TypeError:
     """The error for argument `i`, which is of a kind that the op does not take."""
     if op.numbers not in ("one", "second") or op.variadic:
         return TypeError(
-            f"{op.name}(): argument '{_public(op, i)}' (position {i + 1}) must be Tensor, not {type(args[i]).__name__}"
+            f"{op.name}(): argument '{_public(op, i)}' (position {i + 1}) must be Tensor, not "
+            f"{errors.type_name(args[i])}"
         )
-    given = ", ".join(type(a).__name__ for a in args)
+    given = ", ".join(errors.type_name(a) for a in args)
     rest = ", ".join(op.tensors[1:])
     forms = [f"(Tensor input, Tensor {rest}", f"(Tensor input, Number {rest}"]
     if op.numbers == "one":
@@ -353,17 +366,33 @@ def attach_outputs(op, attrs: tuple, source: Tensor, outs: list, node) -> None:
     for i, out in enumerate(outs):
         step, step_attrs = op.view(i, attrs, source, outs)
         views.attach(out, source, step, step_attrs, node, out._nr)
-        if node is not None:
-            out._view.made_in = max(out._view.made_in, views.MULTI_OUTPUT)
+        if not state.bits & (NO_GRAD | INFERENCE):
+            out._view.made_in = views.MULTI_OUTPUT
 
 
 def _number(xp, number):
     if not isinstance(number, Number):
         return number
     value, dtype = number.value, number.dtype.np
-    if dtype.kind in "iu" and dtype.itemsize < 8:  # integers wrap around
-        value = int(np.asarray(value, np.int64).astype(dtype))
+    if dtype.kind in "iu":  # integers wrap around
+        value = _wrapped(value, dtype)
+    elif dtype.kind == "V" and value.__class__ is int:
+        value = float(value)  # bfloat16 takes no integers of more than 64 bits
     return xp.number(value, dtype)
+
+
+def _wrapped(value, dtype) -> int:
+    """A Python integer modulo the range of an integer type; errors for one that int64 cannot hold."""
+    value = int(value)
+    info = np.iinfo(dtype)
+    if info.min <= value <= info.max:
+        return value
+    if not -(2**63) <= value < 2**63:
+        if value >= 2**64:
+            raise OverflowError("int too big to convert")
+        raise RuntimeError("value cannot be converted to type int64_t without overflow")
+    value &= 2**info.bits - 1
+    return value - 2**info.bits if value > info.max else value
 
 
 def make_node(op, args: tuple, attrs: tuple, kwargs: dict, inside: bool = False):
@@ -440,6 +469,21 @@ def set_broadcast(node, args, shape: tuple) -> None:
     for i, a in enumerate(args):
         own = a._array.shape if isinstance(a, Tensor) else shape
         setattr(node, f"b{i}", own if own != shape else None)
+
+
+def plain(attrs: tuple) -> tuple:
+    """Attributes, which are never tensors: a tensor that is given for one counts as the number that it holds."""
+    if any([isinstance(a, Tensor) for a in attrs]):
+        return tuple([a.item() if isinstance(a, Tensor) else a for a in attrs])
+    return attrs
+
+
+def failed(exc: Exception, op, args: tuple, attrs: tuple) -> Any:
+    """What becomes of a call whose kernel raised `exc`: the result with plain attributes, or PyTorch's exception."""
+    known = plain(attrs)
+    if known is not attrs:
+        return op.call(*args, *known)
+    raise kernel_error(exc, op, tuple(args[0]) if op.variadic else args, attrs) from None
 
 
 def kernel_error(exc: Exception, op, args: tuple, attrs: tuple) -> Exception:

@@ -35,6 +35,11 @@ class dtype:
         """The complex type that holds this type: float64 to complex128, others to complex64."""
         return complex128 if self in (float64, complex128) else complex64
 
+    @property
+    def cpp_name(self) -> str:
+        """The name that PyTorch has for it in C++, which some messages give."""
+        return _CPP_NAMES.get(self.name, self.name)
+
     def __repr__(self) -> str:
         return f"torch.{self.name}"
 
@@ -77,6 +82,12 @@ NP_FLOATING = frozenset(t.np for t in (float16, float32, float64, complex64, com
 COMPLEXES = frozenset(t.np for t in ALL if t.category == COMPLEX)
 DIFFERENTIABLE = frozenset(t.np for t in ALL if t.category >= FLOATING)
 
+_CPP_NAMES = {
+    "uint8": "unsigned char", "int8": "signed char", "int16": "short int", "int32": "int", "int64": "long int",
+    "uint16": "short unsigned int", "uint32": "unsigned int", "uint64": "long unsigned int",
+    "float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double",
+    "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
+}  # fmt: skip
 _default = float32
 
 

@@ -354,14 +354,14 @@ def step_leaf(task: GraphTask, node: Any, grads: list) -> None:
     if extra is not None and extra.prehooks:
         grads = run_prehooks(extra.prehooks, grads, traced)
     given = list(grads) if extra is not None and extra.posthooks else grads
-    if grads[0] is not None:
+    if grads[0] is not None and leaf._rg:  # it may have been detached since
         if state.bits & PROFILE:
             recording.run_node(node, (leaf,), accumulate, leaf, grads, traced, task.create_graph)
         else:
             accumulate(leaf, grads, traced, task.create_graph)
         if leaf._post_accumulate_grad_hooks:
             for hook in list(leaf._post_accumulate_grad_hooks.values()):
-                hook(leaf)
+                _refuse_result(hook(leaf))
     if extra is not None and extra.posthooks:
         run_posthooks(extra.posthooks, (), given, traced)
 
@@ -422,6 +422,14 @@ def _checked(hook, out, values: tuple) -> tuple:
             f"but expected {len(values)})"
         )
     return out
+
+
+def _refuse_result(out: Any) -> None:
+    """The error for a post-accumulate hook that returned something."""
+    if isinstance(out, Tensor):
+        raise RuntimeError("Tensor post accumulate grad hooks should return None.")
+    if out is not None:
+        raise TypeError(f"expected Variable, but hook returned '{type(out).__name__}'")
 
 
 def _name(hook) -> str:

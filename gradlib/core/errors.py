@@ -10,8 +10,8 @@ INFERENCE_SAVED = (
     "autograd, or use `torch.no_grad()` instead of `torch.inference_mode()`."
 )
 INFERENCE_INPLACE = (
-    "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a normal "
-    "tensor before doing inplace update. See https://github.com/pytorch/rfcs/pull/17 for more details."
+    "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a normal "
+    "tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details."
 )
 PACK_MODIFIES = (
     "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook cannot be "
@@ -37,6 +37,12 @@ OVERLAP = (
 def size(shape) -> str:
     """[2, 3] as PyTorch prints sizes in messages."""
     return "[" + ", ".join(map(str, shape)) + "]"
+
+
+def type_name(value) -> str:
+    """The type of a value as messages about arguments name it: int, Tensor, numpy.ndarray."""
+    kind = type(value)
+    return f"numpy.{kind.__name__}" if kind.__module__ == "numpy" else kind.__name__
 
 
 def tangent_size(shape, tangent) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.sums import add_up
 from . import recording, saved
 from .modes import FORWARD_AD, NO_GRAD, PROFILE, VMAP, state
 
@@ -136,14 +137,16 @@ def sum_to_size(F, x, shape):
 def sum_to(grad, shape: tuple):
     """Undo broadcasting: sum a raw gradient to `shape`."""
     extra = grad.ndim - len(shape)
-    if extra:
-        grad = (
-            np.add.reduce(grad, axis=tuple(range(extra)))
-            if grad.__class__ is np.ndarray
-            else grad.sum(tuple(range(extra)))
-        )
-    axes = tuple(i for i, n in enumerate(shape) if n == 1 and grad.shape[i] != 1)
-    return grad.sum(axis=axes, keepdims=True) if axes else grad
+    axes = tuple(
+        [d for d, n in enumerate(grad.shape) if d < extra or (n != 1 == shape[d - extra])]
+    )
+    if not axes:
+        return grad
+    if grad.__class__ is not np.ndarray:
+        return grad.sum(axes).reshape(shape)
+    if grad.dtype.itemsize == 2 and grad.dtype.kind in "fV":  # half types: rounded once
+        return add_up(grad.astype(np.float32), axes).astype(grad.dtype).reshape(shape)
+    return add_up(grad, axes).reshape(shape)
 
 
 _traced_before: set = set()  # ops

@@ -7,12 +7,25 @@ which routes the gradient of the written part through the op's node, and all vie
 from __future__ import annotations
 
 import sys
+import warnings
 from typing import Any
 
 import numpy as np
 from numpy._core import _exceptions as ufunc_errors
 
-from . import batched, dispatch, dtypes, errors, formulas, modes, recording, saved, source, streams, views
+from . import (
+    batched,
+    dispatch,
+    dtypes,
+    errors,
+    formulas,
+    modes,
+    recording,
+    saved,
+    source,
+    streams,
+    views,
+)
 from .modes import FORWARD_AD, INFERENCE, NO_GRAD, OBSERVE, PROFILE, SAVED_HOOKS, shared, state
 from .node import Node, VariadicNode, edge, next_seq
 from .storage import INFERENCE as INFERENCE_STORAGE
@@ -88,19 +101,19 @@ def repeats_itself(array: Any) -> bool:
     )
 
 
-_FILLS = (
-    "zero",
-    "fill",
-    "fill_tensor",
-)  # write one value everywhere: also where elements share a place
-
-
-def check(tensor: Tensor, name: str, records: bool) -> None:
+def check(tensor: Tensor, op: Any, records: bool) -> None:
     """RuntimeError if `tensor` must not be changed in place now."""
     if tensor._ver is INFERENCE_STORAGE and not state.bits & INFERENCE:
         raise RuntimeError(errors.INFERENCE_INPLACE)
-    if name not in _FILLS and repeats_itself(tensor._array):
-        raise RuntimeError(errors.OVERLAP)
+    if op.overlapping != "fill" and repeats_itself(tensor._array):
+        if not op.overlapping or records:
+            raise RuntimeError(errors.OVERLAP)
+        warnings.warn(
+            f"Use of {op.name}_ on expanded tensors is deprecated. Please clone() the tensor before performing this "
+            "operation.",
+            UserWarning,
+            stacklevel=3,
+        )
     if state.bits & (NO_GRAD | INFERENCE):
         return
     view = tensor._view
@@ -140,7 +153,7 @@ def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor
             )
         finally:
             state.interposers = outer
-    check(tensor, op.name, records)
+    check(tensor, op, records)
     if bits & OBSERVE and state.saved_observer is not None:
         state.saved_observer.before_write(tensor)
     dual = False
@@ -149,7 +162,12 @@ def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor
 
         dual = tangents.any_tangent((tensor, *others))
         tangent = tangents.of_inplace(op, tensor, others, attrs) if dual else None
-    args = dispatch.prepare(op, (tensor, *others))
+    try:
+        args = dispatch.prepare(op, (tensor, *others))
+    except NotImplementedError:
+        if op.differentiable:  # a comparison gives another dtype
+            _check_cast(dispatch.common_dtype((tensor, *others)), tensor.dtype)
+        raise
     kwargs = dict(zip(op.attrs, attrs, strict=True))
     node = _node(op, tensor, args, attrs, kwargs) if records else None
     if node is None and tensor._rg and not op.differentiable and not bits & (NO_GRAD | INFERENCE):
@@ -253,15 +271,13 @@ def _compute(op, tensor: Tensor, args: tuple, attrs: tuple, kwargs: dict) -> tup
         if isinstance(exc, ufunc_errors._UFuncOutputCastingError):
             raw = op.forward(xp, *arrays, **kwargs)
         else:
-            raise dispatch.kernel_error(exc, op, args, attrs) from None
+            wrong = dispatch.kernel_error(exc, op, args, attrs)
+            if op.elementwise and isinstance(wrong, NotImplementedError):
+                _check_cast(dtypes.from_np(arrays[0].dtype), tensor.dtype)
+            raise wrong from None
     if op.hidden:
         raw, hidden = raw[0], raw[1:]
-    have, want = dtypes.from_np(raw.dtype), tensor.dtype
-    if not dtypes.can_cast(have, want):
-        raise RuntimeError(
-            f"result type {have.tensor_type.removesuffix('Tensor')} can't be cast to the desired output type "
-            f"{want.tensor_type.removesuffix('Tensor')}"
-        )
+    _check_cast(dtypes.from_np(raw.dtype), tensor.dtype)
     if raw.shape != array.shape:
         raise RuntimeError(
             f"output with shape {errors.size(array.shape)} doesn't match the broadcast shape {errors.size(raw.shape)}"
@@ -270,15 +286,26 @@ def _compute(op, tensor: Tensor, args: tuple, attrs: tuple, kwargs: dict) -> tup
     return hidden
 
 
+def _check_cast(have: dtypes.dtype, want: dtypes.dtype) -> None:
+    """RuntimeError if a result may not be converted to the dtype that it is written to."""
+    if not dtypes.can_cast(have, want):
+        raise RuntimeError(
+            f"result type {have.tensor_type.removesuffix('Tensor')} can't be cast to the desired output type "
+            f"{want.tensor_type.removesuffix('Tensor')}"
+        )
+
+
 def finish(op, node: Node, tensor: Tensor, args: tuple = (), hidden: tuple = ()) -> None:
     """Save the result where formulas need it, and make `node` the history of `tensor`."""
     if shared.cuda is not None:
         streams.stamp(node, (tensor,))
-    set_history(tensor, node)
+    whole = set_history(tensor, node)
     if op is None:
         return
     for name in op.saved_results:
         saved.save_result(node, name, tensor, 0)
+        if whole is not None:
+            saved.save_part(node, name, whole, tensor)
     for name, value in zip(op.hidden, hidden, strict=False):
         if name in op.saved_hidden:
             setattr(node, "h_" + name, value)
@@ -286,8 +313,11 @@ def finish(op, node: Node, tensor: Tensor, args: tuple = (), hidden: tuple = ())
         saved.pack_arrays(node)
 
 
-def set_history(tensor: Tensor, node: Node, nr: int = 0) -> None:
-    """`node` made the current value of `tensor`; through a view, part of the value of its base."""
+def set_history(tensor: Tensor, node: Node, nr: int = 0) -> Node | None:
+    """`node` made the current value of `tensor`; through a view, part of the value of its base.
+
+    Returns the node that the base got, if there is a base.
+    """
     view = tensor._view
     if view is None or tensor._fn is not None:
         old, old_nr = tensor._fn, tensor._nr
@@ -295,8 +325,8 @@ def set_history(tensor: Tensor, node: Node, nr: int = 0) -> None:
         if tensor._retain and old is not None:  # the .grad kept is that of the newest value
             node.make_extra().retained[nr] = old.make_extra().retained.pop(old_nr)
         if type(tensor._ver) is Storage:
-            tensor._ver.require_grad()
-        return
+            tensor._ver.require_grad(tensor)
+        return None
     base = view.base
     copy = CopySlices()
     copy.seq, copy.extra = next_seq(), None
@@ -310,8 +340,9 @@ def set_history(tensor: Tensor, node: Node, nr: int = 0) -> None:
     base._rg, base._fn, base._nr, base._retain = True, copy, 0, None
     tensor._rg = True
     if type(base._ver) is Storage:
-        base._ver.require_grad()
+        base._ver.require_grad(base)
     view.regenerate(tensor._ver.version)
+    return copy
 
 
 def _base_layout(base: Tensor) -> Any:

@@ -29,15 +29,22 @@
 - **promote**: "same" (cast arguments to their common type), "float" (and integers to the default float),
   "number" (and bool to int64), "none" (refuse mixed types), or "free" (arguments are of
   different kinds); those named in **fixed** (a condition, a mask) keep their dtype.
+- **dynamic**: set where the shape of the result depends on values: the name that vmap's refusal calls the op.
 - **by_place**: a view op whose attributes name places in memory: the strides of its argument matter.
+- **overlapping**: what its in-place form does to a tensor whose elements share memory, as an expanded one's: "" refuses
+  it, "fill" writes one value everywhere, "warn" is deprecated there (and refused where gradients are recorded).
 - **row_major**: the result is made row-major; without it the kernel decides, and elementwise ops keep the order of
   strides of their arguments.
+- **channels_last**: the results are channels last where one of the arguments named here is; **channels_last_3d**:
+  whether those of five dimensions are, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+
+from .layout import keeping
 
 REGISTRY: dict[str, Op] = {}
 
@@ -101,6 +108,10 @@ class Op:
         check: Callable | None = None,
         row_major: bool = False,
         by_place: bool = False,
+        dynamic: str = "",
+        overlapping: str = "",
+        channels_last: str = "",
+        channels_last_3d: bool = True,
         **formulas: Callable,
     ):
         self.name, self.view, self.n_out = name, view, n_out
@@ -125,6 +136,10 @@ class Op:
         self.dependent = tuple(dependent.split())  # see core/dependence.py
         self.numbers = numbers or ("none" if elementwise and len(self.tensors) == 1 else "any")
         self.check, self.row_major, self.by_place = check, row_major, by_place
+        self.dynamic, self.overlapping = dynamic, overlapping
+        self.channels_last = tuple([self.tensors.index(t) for t in channels_last.split()])
+        self.channels_last_3d = channels_last_3d
+        self.forward = self.laid_out(self.forward)
         self.node_name = node or _camel(name) + "Backward0"
         unknown = set(formulas) - set(self.tensors)
         if unknown:
@@ -151,6 +166,12 @@ class Op:
         from .codegen import prepare
 
         prepare(self)
+
+    def laid_out(self, kernel: Callable) -> Callable:
+        """`kernel`, made to keep channels last if the op does."""
+        if not self.channels_last:
+            return kernel
+        return keeping(kernel, self.channels_last, self.n_out, self.channels_last_3d)
 
     def _read_signature(self, forward: Callable) -> None:
         if _plain(forward):

@@ -34,6 +34,7 @@ class Packed:
         "is_leaf_original",
         "nr",
         "obj",
+        "part",
         "requires_grad",
         "tangent",
         "unpack",
@@ -45,7 +46,7 @@ class Packed:
         pack, self.unpack = pair
         self.fn, self.nr = fn, nr
         self.requires_grad = tensor._rg
-        self.tangent = None
+        self.tangent = self.part = None
         if state.dual_level >= 0:
             from .tangents import tangent_of
 
@@ -87,6 +88,8 @@ class Packed:
         alias._rg, alias._fn, alias._nr = self.requires_grad, fn, self.nr
         if self.is_leaf_original is not None:
             alias._accumulator_of(self.is_leaf_original)
+        elif self.part is not None:
+            self.part.give_history(alias)
         return alias
 
 
@@ -136,6 +139,37 @@ def save_result(node, name: str, out, nr: int = 0) -> None:
     else:
         setattr(node, "s_" + name, out._array)
         setattr(node, "v_" + name, storage.version)
+
+
+class Part:
+    """Where a saved output that was written through a view has its history: it is part of the base that `whole` made."""
+
+    __slots__ = ("shape", "steps", "whole")
+
+    def __init__(self, whole, view):
+        self.whole, self.shape, self.steps = weakref.ref(whole), view.base._array.shape, view.replay
+
+    def give_history(self, out) -> None:
+        """The steps to the view are recorded on a stand-in of the base: only shapes matter."""
+        from . import views
+        from .tensor import Tensor
+
+        whole = self.whole()
+        if whole is None:  # the graph beyond the view is gone
+            return
+        base = Tensor._make(out._array.__class__(self.shape, out._array.dtype))
+        base._rg, base._fn, base._nr = True, whole, 0
+        part = views.replay(base, self.steps)
+        out._rg = True
+        out._fn, out._nr = part.grad_fn, 0 if part._view is None else part._view.nr
+
+
+def save_part(node, name: str, whole, tensor) -> None:
+    """The output of `node` saved as `name` was written through the view `tensor`, which made `whole` of its base."""
+    part = Part(whole, tensor._view)
+    setattr(node, "k_" + name, (_share(tensor), part))
+    if getattr(node, "v_" + name) == PACKED:
+        getattr(node, "s_" + name).part = part
 
 
 def pack_arrays(node) -> None:
@@ -201,9 +235,13 @@ def unpack_tensor(node, name: str) -> Any:
         return value
     storage, nr = kept if type(kept) is tuple else (kept, 0)
     if storage.version != version:
-        raise errors.modified(node, name, value, version, storage, nr)
+        raise errors.modified(node, name, value, version, storage, 0 if type(nr) is Part else nr)
     out = Tensor._make(value)
-    out._ver, out._rg, out._fn, out._nr = storage, True, node, nr
+    out._ver = storage
+    if nr.__class__ is Part:
+        nr.give_history(out)
+        return restore_tangent(node, 0, out)
+    out._rg, out._fn, out._nr = True, node, nr
     return restore_tangent(node, nr, out)
 
 

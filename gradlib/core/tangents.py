@@ -8,7 +8,7 @@ from typing import Any
 from . import batched, modes, saved, views
 from .dtypes import DIFFERENTIABLE
 from .formulas import traced_ops
-from .geometry import extent, pointer
+from .memory import address, extent
 from .modes import FORWARD_AD, state
 from .op import parameters
 from .tensor import Tensor
@@ -22,7 +22,7 @@ def enter_level() -> int:
         raise RuntimeError("Nested forward mode AD is not supported at the moment")
     state.dual_level, state.dual_serial = 0, next_serial()
     state.dual_keepers = []
-    if not state.bits & modes.INFERENCE:
+    if state.forward_enabled and not state.bits & modes.INFERENCE:
         modes.set_flag(FORWARD_AD, True)
     return 0
 
@@ -128,7 +128,7 @@ def _laid_out(base: Any, whole: Tensor, steps: tuple) -> Tensor:
     start, size = extent(array)
     flat = whole.new_zeros(size // array.itemsize)
     lengths = tuple([s // array.itemsize for s in array.strides])
-    moved = flat.as_strided(array.shape, lengths, (pointer(array) - start) // array.itemsize)
+    moved = flat.as_strided(array.shape, lengths, (address(array) - start) // array.itemsize)
     moved.copy_(whole)
     own_tangent(base, moved)
     return moved

@@ -41,7 +41,10 @@ class Tensor(Interop, Geometry, Hooks, Declared):
     _geometries: tuple = ()
     _tangent: Tensor | None = None
     _tangent_level = -1
-    _tangent_part: Any = None  # of a view: the tangent of its base, and the part of it that is the view's
+    _inherits = False  # of a view that nothing recorded: it requires grad because its base does, and has no edge
+    _tangent_part: Any = (
+        None  # of a view: the tangent of its base, and the part of it that is the view's
+    )
     _tangent_copied: Tensor | None = None  # the tangent, if it is a copy that nobody else holds
     name: str | None = None
     __array_priority__ = 1000  # NumPy arrays leave binary operators to us
@@ -244,6 +247,10 @@ class Tensor(Interop, Geometry, Hooks, Declared):
             raise RuntimeError(
                 "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
             )
+        if value and type(self._ver) is not int:
+            self._ver.require_grad(self)  # so do the views of it
+        if self._inherits:
+            self._inherits = not value
         self._rg = value
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
@@ -360,7 +367,7 @@ class Tensor(Interop, Geometry, Hooks, Declared):
 
     def detach_(self) -> Tensor:
         """Take this tensor out of its graph in place; RuntimeError for a view."""
-        if self._view is not None and self._rg:
+        if self._view is not None:
             raise RuntimeError(
                 "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) "
                 "for training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and "

@@ -363,7 +363,8 @@ def jvp(
 
 def _by_duals(run: Callable, values: list, vectors: list) -> tuple:
     """jvp in forward mode."""
-    with modes.Flag(INFERENCE, False), forward_ad.dual_level():
+    levels = forward_ad.dual_level(), forward_ad._set_fwd_grad_enabled(True)
+    with modes.Flag(INFERENCE, False), levels[0], levels[1]:
         duals = [
             batching.inherit(v, forward_ad.make_dual(v, t))
             for v, t in zip(values, vectors, strict=True)

@@ -70,7 +70,10 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         return "Parameter containing:\n" + super().__repr__()
 
     def __reduce_ex__(self, protocol: int) -> tuple[Any, ...]:
-        return _rebuild_parameter, (self.data, self.requires_grad, OrderedDict())
+        from gradlib.serialization import attributes_of
+
+        args = (self.data, self.requires_grad, OrderedDict())
+        return _rebuild_parameter, args, attributes_of(self) or None
 
 
 class _BufferMeta(type(Tensor)):

@@ -91,11 +91,26 @@ def row_blocks(rows: int, width: int):
     return [(i, min(i + step, rows)) for i in range(0, rows, step)]
 
 
-def missing(what: str):
-    """The gradient formula of an argument in which an op has no derivative: backward says so."""
+def missing(what: str, whole: bool = False):
+    """The gradient formula of an argument in which an op has no derivative: backward says so.
+
+    whole: there is no derivative in any argument, which PyTorch reports by another exception.
+    """
 
     def formula():
+        if whole:
+            raise RuntimeError(f"derivative for aten::{what} is not implemented")
         raise NotImplementedError(f"the derivative for '{what}' is not implemented.")
+
+    formula.missing = True
+    return formula
+
+
+def refused(what: str):
+    """The same for an op that PyTorch records without any derivative."""
+
+    def formula():
+        raise RuntimeError(f"derivative for {what} is not implemented")
 
     formula.missing = True
     return formula

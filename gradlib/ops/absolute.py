@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from ..core import dtypes
+from ..core.dispatch import common_dtype
 from ..core.formulas import formula_function
 from ..core.inplace import inplace
 from ..core.layout import in_order
 from ..core.op import declare
 from ..core.tensor import Tensor
 from .expose import function, method, write_out
+from .plain_numbers import is_number, plain_number
 from .pointwise import pointwise, unary
 
 # -- absolute value, extrema -------------------------------------------------------------------------------------
@@ -228,9 +230,27 @@ def clamp(input, min=None, max=None, *, out=None):
         raise _invalid("clamp", input, min, max)
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    _check_bounds("clamp", input, min, max)
     return write_out(
         out, (clamp_number if _plain(input, min, max) else clamp_op).call(input, min, max)
     )
+
+
+def _check_bounds(name: str, input: Tensor, min, max) -> None:
+    """TypeError for a number beside a tensor, RuntimeError for numbers that do not fit in the dtype of the result."""
+    given = [b for b in (min, max) if b is not None]
+    numbers = [b for b in given if not isinstance(b, Tensor)]
+    if not numbers:
+        return
+    if len(numbers) < len(given) or not all([is_number(b) for b in numbers]):
+        raise _invalid(name, input, min, max)
+    kind = input.dtype
+    if kind.category < dtypes.FLOATING:
+        kind = common_dtype((input, *numbers))
+    if kind.category < dtypes.COMPLEX:
+        for bound in numbers:
+            if not isinstance(bound, complex):
+                plain_number(bound, kind)
 
 
 _REAL = frozenset((int, float, type(None)))
@@ -269,6 +289,7 @@ def clamp_(self, min=None, max=None):
     """In-place version of ``clamp``."""
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    _check_bounds("clamp_", self, min, max)
     return (
         inplace(clamp_number, self, (), (min, max))
         if _plain(self, min, max)

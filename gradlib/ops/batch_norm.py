@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.sums import add_up, column_sums, row_products, row_sums
 from ..core import dtypes
 from ..core.device import beside
 from ..core.op import declare
@@ -14,7 +15,6 @@ from ..core.storage import before_write, bump
 from ..core.tensor import Tensor
 from ._blocks import check_kind, row_blocks, wide_or_none
 from .expose import function, write_out
-from .softmax import _ones
 
 F4, F8 = dtypes.float32.np, dtypes.float64.np
 
@@ -56,21 +56,21 @@ def channel_moments(xp, x):
         axes = (0,) if x.ndim == 2 else (0, 2)
         return x.mean(axis=axes), x.var(axis=axes)
     if x.ndim == 2:
-        mean = _ones(x.shape[0], x.dtype).dot(x) / count
-        var = np.zeros_like(mean)
+        mean = column_sums(x) / count
+        var = np.zeros(mean.shape, F8)
         for i, j in row_blocks(*x.shape):
             centred = x[i:j] - mean
             centred *= centred
-            var += _ones(j - i, x.dtype).dot(centred)
-        return mean, var / count
+            var += column_sums(centred)
+        return mean, (var / count).astype(x.dtype, copy=False)
     n, c, length = x.shape
-    mean = np.add.reduce(x.reshape(-1, length).dot(_ones(length, x.dtype)).reshape(n, c), 0) / count
-    var = np.zeros_like(mean)
+    mean = add_up(row_sums(x.reshape(-1, length)).reshape(n, c), (0,)) / count
+    var = np.zeros(mean.shape, F8)
     shift = mean[:, None]
     for i, j in row_blocks(n, c * length):
         centred = x[i:j] - shift
-        var += np.add.reduce(np.vecdot(centred, centred), 0)
-    return mean, var / count
+        var += add_up(row_products(centred, centred), (0,))
+    return mean, (var / count).astype(x.dtype, copy=False)
 
 
 def scale_shift(xp, x, scale, shift):
@@ -111,19 +111,18 @@ def _batch_norm(
 def _channel_sums(x, g, mean):
     """For each channel the sums of g and of g * (x - mean)."""
     if x.ndim == 2:
-        total = _ones(g.shape[0], g.dtype).dot(g)
-        with_x = np.zeros_like(total)
+        total, with_x = column_sums(g), np.zeros(mean.shape, F8)
         for i, j in row_blocks(*x.shape):
             t = x[i:j] - mean
             t *= g[i:j]
-            with_x += _ones(j - i, x.dtype).dot(t)
-        return total, with_x
+            with_x += column_sums(t)
+        return total, with_x.astype(x.dtype, copy=False)
     n, c, length = x.shape
-    total = np.add.reduce(g.reshape(-1, length).dot(_ones(length, g.dtype)).reshape(n, c), 0)
-    with_x = np.zeros_like(total)
+    total = add_up(row_sums(g.reshape(-1, length)).reshape(n, c), (0,))
+    with_x = np.zeros(mean.shape, F8)
     for i, j in row_blocks(n, c * length):
-        with_x += np.add.reduce(np.vecdot(x[i:j] - mean[:, None], g[i:j]), 0)
-    return total, with_x
+        with_x += add_up(row_products(x[i:j] - mean[:, None], g[i:j]), (0,))
+    return total, with_x.astype(x.dtype, copy=False)
 
 
 def _channel_gradient(g, x, a, b, c):
@@ -212,6 +211,7 @@ def _batch_norm_samples(t):
 
 batch_norm_op = declare(
     "native_batch_norm", _batch_norm, promote="free", vjp=_batch_norm_vjp, dependent="input weight",
+    channels_last="input",
     hidden={"result1": _channel_mean, "result2": _channel_rstd}, samples=_batch_norm_samples,
 )  # fmt: skip
 

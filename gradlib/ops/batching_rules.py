@@ -213,7 +213,9 @@ class _Placed:
         self.ndim = n = max([part.ndim - has for part, has in parts if part is not None])
         self.place = given[0] if together else 0  # of the common shape, in the result for one entry
         wide = [
-            part.reshape((part.shape[0], *(1,) * (n + 1 - part.ndim), *part.shape[1:])) if has else part
+            part.reshape((part.shape[0], *(1,) * (n + 1 - part.ndim), *part.shape[1:]))
+            if has
+            else part
             for part, has in parts
         ]
         if not batched:
@@ -283,7 +285,9 @@ def index_put(level, op, args, attrs):
     value, batched = level.part(values)
     # as many dimensions as the result of indexing has
     n = placed.ndim + x.ndim - len([i for i in _counted(indices) if i is not None])
-    value = value.reshape((value.shape[0] if batched else 1, *(1,) * (n - values.ndim), *values.shape))
+    value = value.reshape(
+        (value.shape[0] if batched else 1, *(1,) * (n - values.ndim), *values.shape)
+    )
     return op.call(level.full(x), placed.rearranged(value), placed.indices, accumulate)
 
 
@@ -291,7 +295,9 @@ def index_put(level, op, args, attrs):
 def copy(level, op, args, attrs):
     physical, batched = level.part(args[1])
     if batched:
-        physical = physical.reshape((level.size, *(1,) * (args[0].ndim - args[1].ndim), *args[1].shape))
+        physical = physical.reshape(
+            (level.size, *(1,) * (args[0].ndim - args[1].ndim), *args[1].shape)
+        )
     return op.call(level.full(args[0]), physical)
 
 

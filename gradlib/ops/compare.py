@@ -9,12 +9,14 @@ import numpy as np
 from ..core import dtypes, errors
 from ..core.codegen import operator
 from ..core.device import beside
+from ..core.dispatch import common_dtype
 from ..core.formulas import formula_function
 from ..core.layout import in_order
 from ..core.op import REGISTRY, declare
 from ..core.tensor import Tensor
 from ._blocks import kind_name, missing
 from .expose import PUBLIC, function, need_tensor, write_out
+from .plain_numbers import is_number, single_number
 from .pointwise import pointwise, unary
 
 
@@ -201,10 +203,18 @@ def is_complex(F, x):
 
 def _beside(value, other):
     """A number as what it is beside a tensor of floats: a 0-dim tensor of its dtype."""
-    if value.__class__ is float or value.__class__ is int:
-        array: Any = getattr(other, "_array", None)
-        if array.__class__ is np.ndarray and array.dtype in dtypes.NP_FLOATING:
-            return Tensor._make(np.asarray(value, array.dtype))
+    if not is_number(value):
+        return value
+    array: Any = getattr(other, "_array", None)
+    if array is None:
+        return value
+    value = single_number(value, common_dtype((value, other)))
+    if (
+        array.__class__ is np.ndarray
+        and array.dtype in dtypes.NP_FLOATING
+        and not isinstance(value, complex)
+    ):
+        return Tensor._make(np.asarray(value, array.dtype))
     return value
 
 
@@ -309,14 +319,6 @@ for _dunder, _name in (
     ("__rshift__", "bitwise_right_shift"),
 ):
     setattr(Tensor, _dunder, operator(REGISTRY[_name], _dunder))
-for _dunder, _name in (
-    ("__iand__", "bitwise_and_"),
-    ("__ior__", "bitwise_or_"),
-    ("__ixor__", "bitwise_xor_"),
-    ("__ilshift__", "bitwise_left_shift_"),
-    ("__irshift__", "bitwise_right_shift_"),
-):
-    setattr(Tensor, _dunder, getattr(Tensor, _name))
 Tensor.__rlshift__ = lambda self, other: _reflected_shift("bitwise_left_shift", other, self)  # type: ignore[attr-defined]
 Tensor.__rrshift__ = lambda self, other: _reflected_shift("bitwise_right_shift", other, self)  # type: ignore[attr-defined]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any
 
@@ -12,12 +13,12 @@ from ..core import device as devices
 from ..core import dtypes, recording
 from ..core.batched import is_logical
 from ..core.formulas import formula_function
-from ..core.layout import empty_in, preserve_format
+from ..core.layout import empty_in, preserve_format, with_strides_of
 from ..core.modes import PROFILE, shared, state
 from ..core.tensor import Tensor
 from .cast import check_device
 from .expose import PUBLIC, function, method, write_out
-from .fill import plain_number
+from .plain_numbers import plain_number, single_number
 
 
 def wrap_like(array) -> Tensor:
@@ -193,6 +194,8 @@ def _like(kind: str, input: Tensor, dtype, device, requires_grad: bool, memory_f
             array[...] = kind == "ones"
     elif target.type == input.device.type and 0 not in source.strides and not is_logical(input):
         array = getattr(xp, kind + "_like")(source, d)
+        if 1 in source.shape:
+            array = with_strides_of(xp, array, source)
     else:
         array = getattr(xp, kind)(source.shape, d)
     return finish(array, requires_grad)
@@ -247,8 +250,9 @@ def full(
     xp, d, _ = place(dtype, device, out)
     if out is not None:
         _same_dtype(out, d)
-    value = plain_number(value, dtypes.from_np(d))
-    array = xp.full(sizes((size,), "full"), value, d)
+    shape = sizes((size,), "full")
+    value = (single_number if math.prod(shape) == 1 else plain_number)(value, dtypes.from_np(d))
+    array = xp.full(shape, value, d)
     return finish(pinned_copy(array) if pin_memory else array, requires_grad, out)
 
 
@@ -266,11 +270,7 @@ def full_like(
 ):
     """``full`` with the size, dtype and device of `input`."""
     out = _like("empty", input, dtype, device, False, memory_format)
-    number = plain_number(_fill_number("full_like", fill_value), out.dtype)
-    if out.is_cuda:  # an operation, since it finds the device
-        out.fill_(number)
-    else:
-        out._array[...] = number
+    out.fill_(_fill_number("full_like", fill_value))
     return finish(out._array, requires_grad)
 
 

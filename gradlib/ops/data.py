@@ -9,7 +9,10 @@ import numpy as np
 from ..backends import backend_for
 from ..core import device as devices
 from ..core import dtypes
+from ..core.geometry import storage_for
+from ..core.memory import adopt
 from ..core.tensor import Size, Tensor, to_host
+from ..core.untyped import storage_in
 from .cast import check_device
 from .create import empty, finish
 from .expose import PUBLIC, function, method
@@ -71,7 +74,9 @@ def to_array(data, kind: dtypes.dtype | None) -> np.ndarray:
     wide = np.int64 if whole else None
     try:
         array = np.array(flat, wide if whole else kind.np if not kind.category else None)
-    except OverflowError:
+    except (OverflowError, TypeError):
+        if not whole:  # bfloat16 takes no integers of more than 64 bits
+            return _converted(np.array(flat, np.float64), kind).reshape(shape)
         raise ValueError("Overflow when unpacking long long") from None
     return _converted(array, kind).reshape(shape)
 
@@ -105,7 +110,8 @@ def _converted(array: np.ndarray, kind: dtypes.dtype) -> np.ndarray:
     elif kind.category == dtypes.INTEGER and array.size and array.dtype.kind in "iuf":
         info = np.iinfo(kind.np)
         low, high = array.min(), array.max()
-        if not (info.min if kind.is_signed else -info.max) <= low <= high <= info.max:
+        wraps = not kind.is_signed and array.dtype.kind != "f"  # negative integers, not fractions
+        if not (-info.max if wraps else info.min) <= low <= high <= info.max:
             raise RuntimeError(f"value cannot be converted to type {kind.name} without overflow")
     return array.astype(kind.np)
 
@@ -251,7 +257,7 @@ def from_numpy(ndarray) -> Tensor:
             "currently not supported."
         )
     kind = dtypes.from_np(ndarray.dtype)
-    return Tensor._make(ndarray if ndarray.dtype is kind.np else ndarray.view(kind.np))
+    return Tensor._make(adopt(ndarray if ndarray.dtype is kind.np else ndarray.view(kind.np)))
 
 
 @function("from_dlpack")
@@ -334,10 +340,13 @@ def _new(self, *args, device=None):
 
 
 def _legacy(args: tuple, kind: dtypes.dtype, device) -> Tensor:
-    """``Type()``, ``Type(2, 3)``, ``Type([1, 2])``, ``Type(tensor)``."""
+    """``Type()``, ``Type(2, 3)``, ``Type([1, 2])``, ``Type(tensor)``, ``Type(storage)``."""
     if not args:
         return empty(0, dtype=kind, device=device)
     first = args[0]
+    if storage_in(first) is not None:
+        memory = storage_for(first, kind, kind.tensor_type.removesuffix("Tensor"))
+        return empty(0, dtype=kind, device=memory.device).set_(memory)
     if len(args) > 1 or isinstance(first, (int, np.integer, Size)):
         return empty(*args, dtype=kind, device=device)
     if isinstance(first, Tensor):

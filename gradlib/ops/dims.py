@@ -90,6 +90,8 @@ def reversed_dims(self):
 def matrix_transpose(self):
     """A view with the last two dimensions exchanged."""
     n = self._array.ndim
+    if not n:
+        return self
     if n < 2:
         raise RuntimeError(
             f"tensor.mT is only supported on matrices or batches of matrices. Got {n}-D tensor."
@@ -101,6 +103,8 @@ def matrix_transpose(self):
 def adjoint(input):
     """The last two dimensions exchanged, and conjugated if complex."""
     n = input._array.ndim
+    if not n:
+        return input.conj()
     if n < 2:
         raise RuntimeError(
             f"tensor.adjoint() is only supported on matrices or batches of matrices. Got {n}-D tensor."
@@ -110,14 +114,18 @@ def adjoint(input):
 
 @prop("mH")
 def matrix_adjoint(self):
-    """``adjoint``; a tensor without dimensions itself."""
-    return adjoint(self) if self._array.ndim else self
+    """The last two dimensions exchanged, and conjugated if complex."""
+    if self._array.ndim == 1:
+        raise RuntimeError(
+            "tensor.mH is only supported on matrices or batches of matrices. Got 1-D tensor."
+        )
+    return adjoint(self)
 
 
 @prop("H")
 def conjugate_transpose(self):
     """The conjugate transpose of a matrix."""
-    if self._array.ndim != 2:
+    if self._array.ndim not in (0, 2):
         raise RuntimeError(
             f"tensor.H is only supported on matrices (2-D tensors). Got {self._array.ndim}-D tensor."
             + (" For batches of matrices, consider using tensor.mH" if self._array.ndim > 2 else "")
@@ -207,7 +215,7 @@ def relabel(op: Op, tensor: Tensor, attrs: tuple, undo: tuple[Op, tuple]) -> Ten
     tensor._refuse_metadata("set_sizes_and_strides")
     records = tensor._rg and not state.bits & NO_GRAD
     if records:
-        check(tensor, op.name, True)
+        check(tensor, op, True)
     share(tensor)
     old = Tensor._make(tensor._array)
     old._rg, old._fn, old._nr, old._ver, old._view = (

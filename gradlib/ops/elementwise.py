@@ -14,6 +14,7 @@ from ..core.op import declare
 from ..core.tensor import Tensor
 from ._blocks import missing
 from .expose import function, legacy, method, need_tensor, write_out
+from .plain_numbers import plain_number
 from .pointwise import pointwise, unary
 
 _NO_MASK = "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead."
@@ -111,6 +112,7 @@ def times_alpha(input, other, alpha):
         )
     if common is dtypes.bool_:
         return other if alpha else other ^ other
+    alpha = plain_number(alpha, common)
     return (other.to(common) if isinstance(other, Tensor) else other) * alpha
 
 
@@ -212,7 +214,7 @@ trunc_divide_op = declare(
 
 quotient_op = declare(
     "floor_quotient", _floor_divide, elementwise=True, node="NotImplemented", complex=False,
-    self=missing("floor_divide"), other=missing("floor_divide"),
+    self=missing("floor_divide", True), other=missing("floor_divide", True),
     samples=lambda t: [(t(3, 4, requires_grad=False), t(4, low=1, high=2, requires_grad=False))],
 )  # fmt: skip
 
@@ -224,18 +226,21 @@ def floor_divide(input, other, *, out=None):
 
 
 def _whole(F, self, other, remainder):
-    """The quotient that leaves `remainder`, a whole number; that of nothing where there is no remainder."""
+    """The quotient that leaves `remainder`, a whole number; that of nothing where there is no remainder.
+
+    The remainder is computed again, not saved: an in-place op may be followed by other writes.
+    """
     known = remainder == remainder
     return F.where(known, F.round((self - remainder) / other, 0), F.floor(self / other))
 
 
 remainder = pointwise(
     "remainder", lambda xp, self, other: (_check_integers(xp, other, "remainder"), xp.remainder(self, other))[1],
-    self=lambda g: g, other=lambda F, g, self, other, result: -g * _whole(F, self, other, result),
+    self=lambda g: g, other=lambda F, g, self, other: -g * _whole(F, self, other, F.remainder(self, other)),
     doc="Remainder of the division, with the sign of `other`.", complex=False, numbers="one")  # fmt: skip
 fmod = pointwise(
     "fmod", lambda xp, self, other: (_check_integers(xp, other, "fmod"), xp.fmod(self, other))[1],
-    self=lambda g: g, other=lambda F, g, self, other, result: -g * _whole(F, self, other, result),
+    self=lambda g: g, other=lambda F, g, self, other: -g * _whole(F, self, other, F.fmod(self, other)),
     doc="Remainder of the division, with the sign of `input`.", complex=False, numbers="second")  # fmt: skip
 
 

@@ -194,7 +194,7 @@ def c_type(tensor: Tensor) -> str:
 def need_tensor(name: str, value: Any, argument: str = "input", position: int = 1) -> TypeError:
     """The error for an argument that should be a tensor."""
     return TypeError(
-        f"{name}(): argument '{argument}' (position {position}) must be Tensor, not {type(value).__name__}"
+        f"{name}(): argument '{argument}' (position {position}) must be Tensor, not {errors.type_name(value)}"
     )
 
 

@@ -217,7 +217,7 @@ def grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
     if interpolation_mode == 1:  # the gradient of the grid is zero, not missing
         step = coordinates[0].clamp(0, 1).floor()
         total = total + (step - step.detach()).unsqueeze(1)
-    return total.reshape(*input.shape[:2], *out)
+    return total.contiguous().view(*input.shape[:2], *out)
 
 
 def _base_line(size: int, align_corners: bool):

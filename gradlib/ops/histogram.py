@@ -194,7 +194,7 @@ def _place(xp, column, edges, n: int) -> tuple[Any, Any]:
 
 
 @function("histogram", method=True)
-def histogram(input, bins, *, range=None, weight=None, density=False, out=None):
+def histogram(input, bins=100, *, range=None, weight=None, density=False, out=None):
     """(hist, bin_edges) of all elements.
 
     bins: the number of equal bins, or a tensor with their edges; range: (lowest, highest) edge, by default the extremes

@@ -86,25 +86,37 @@ def _some(n: int) -> Resize:
     return Resize(tuple(rng.normal(size=(3 + i, 2 + i)) for i in range(n)))
 
 
-def declare_resize(name: str, node: str, dependent: str = ""):
-    return declare(
+def declare_resize(
+    name: str, node: str, dependent: str = "", volumes: bool = True, row_major_back: bool = False
+):
+    """A resizing and its transpose, each the gradient of the other.
+
+    volumes: whether channels stay last in five dimensions, too. row_major_back: gradients are row-major anyway.
+    """
+    back = name + "_back"
+
+    def half(name, other, node, dependent, kept):
+        return declare(
+            name, _resize, dependent=dependent, jvp="linear", node=node,
+            channels_last=kept, channels_last_3d=volumes,
+            self=lambda F, g, how: getattr(F, other)(g, how.transposed),
+            samples=lambda t: [
+                (t(2, 3, 2), _some(1)), (t(2, 3, 2, 3), _some(2)), (t(1, 1, 2, 3, 4), _some(3)), (t(0, 3, 2), _some(1)),
+            ],
+        )  # fmt: skip
+
+    half(
+        back,
         name,
-        _resize,
-        dependent=dependent,
-        jvp="linear",
-        node=node,
-        self=lambda F, g, how: getattr(F, name)(g, how.transposed),
-        samples=lambda t: [
-            (t(2, 3, 2), _some(1)),
-            (t(2, 3, 2, 3), _some(2)),
-            (t(1, 1, 2, 3, 4), _some(3)),
-            (t(0, 3, 2), _some(1)),
-        ],
+        node.replace("Backward0", "BackwardBackward0"),
+        "",
+        "" if row_major_back else "self",
     )
+    return half(name, back, node, dependent, "self")
 
 
 _OPS = {
-    name: declare_resize("upsample_" + name, node)
+    name: declare_resize("upsample_" + name, node, row_major_back="cubic" in name or "lanczos" in name)
     for name, node in (
         ("linear", "UpsampleLinear1DBackward0"), ("bilinear", "UpsampleBilinear2DBackward0"),
         ("trilinear", "UpsampleTrilinear3DBackward0"), ("bicubic", "UpsampleBicubic2DBackward0"),
@@ -113,7 +125,9 @@ _OPS = {
     )
 }  # fmt: skip
 ADAPTIVE = {
-    n: declare_resize(f"adaptive_avg_pool{n}d_op", f"AdaptiveAvgPool{n}DBackward0", "self")
+    n: declare_resize(
+        f"adaptive_avg_pool{n}d_op", f"AdaptiveAvgPool{n}DBackward0", "self", volumes=n == 2
+    )
     for n in (2, 3)
 }
 ADAPTIVE[1] = ADAPTIVE[2]

@@ -11,11 +11,11 @@ import math
 
 import numpy as np
 
+from ..backends.sums import RUN, column_sums, ones, row_products, row_sums
 from ..core import dtypes, modes
 from ..core.op import declare
 from ._blocks import PIECE, check_kind, is_half, row_blocks, wide_or_none
 from .expose import function
-from .softmax import _ones
 
 F4, F8 = dtypes.float32.np, dtypes.float64.np
 
@@ -26,11 +26,11 @@ F4, F8 = dtypes.float32.np, dtypes.float64.np
 def _row_moments(x, centred, eps: float):
     """Centre the rows of a block into `centred`; returns (mean, 1 / standard deviation) as columns."""
     n = x.shape[1]
-    mean = x.dot(_ones(n, x.dtype))
+    mean = row_sums(x)
     mean /= n
     mean = mean[:, None]
     np.subtract(x, mean, out=centred)
-    rstd = np.vecdot(centred, centred)
+    rstd = row_products(centred, centred)
     rstd /= n
     rstd += eps
     np.sqrt(rstd, out=rstd)
@@ -104,25 +104,25 @@ def _layer_norm_grad_rows(g, x, mean, rstd, weight, needs):
     rows, n = x.shape
     d = x.dtype
     dx = np.empty((rows, n), d) if needs[0] else None
-    dw = np.zeros(n, d) if needs[1] else None
-    db = np.zeros(n, d) if needs[2] else None
+    total = F8 if rows > RUN else d  # sums of many blocks
+    dw = np.zeros(n, total) if needs[1] else None
+    db = np.zeros(n, total) if needs[2] else None
     # the weight is folded into the two row means: mean(g * w), mean(g * w * xhat)
-    w = _ones(n, d) if weight is None else weight
+    w = ones(n, d) if weight is None else weight
     for i, j in row_blocks(rows, n):
         gb = g[i:j]
         xhat = x[i:j] - mean[i:j]
         xhat *= rstd[i:j]
         product = gb * xhat
-        ones = _ones(j - i, d)
         if dw is not None:
-            dw += ones.dot(product)
+            dw += column_sums(product)
         if db is not None:
-            db += ones.dot(gb)
+            db += column_sums(gb)
         if dx is None:
             continue
-        slope = product.dot(w)
+        slope = row_products(product, w)
         slope /= n
-        shift = gb.dot(w)
+        shift = row_products(gb, w)
         shift /= n
         xhat *= slope[:, None]
         xhat += shift[:, None]
@@ -250,7 +250,7 @@ def _rms_norm(xp, input, weight=None, *, normalized_shape, eps):
     d, shape = input.dtype, input.shape
     n = math.prod(normalized_shape)
     x = xp.wide(input).reshape(math.prod(shape[: len(shape) - len(normalized_shape)]), n)
-    rstd = xp.vecdot(x, x)[:, None] if xp.name == "numpy" else (x * x).sum(axis=1, keepdims=True)
+    rstd = row_products(x, x)[:, None] if xp.name == "numpy" else (x * x).sum(axis=1, keepdims=True)
     rstd = 1 / xp.sqrt(rstd / max(x.shape[1], 1) + eps)
     out = x * rstd
     if weight is not None:
@@ -275,6 +275,7 @@ rms_norm_op = declare(
     "fused_rms_norm",
     _rms_norm,
     dependent="input weight",
+    channels_last="input",
     promote="free",
     vjp=_rms_norm_vjp,
     hidden={

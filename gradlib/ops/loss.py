@@ -11,6 +11,7 @@ from ..core.op import Op, declare
 from ..core.tensor import Tensor
 from ._blocks import floating
 from .expose import PUBLIC, function
+from .reduce import sum_floats, sum_of_squares
 
 NONE, MEAN, SUM = range(3)
 _NUMBERS = {"none": NONE, "mean": MEAN, "sum": SUM}
@@ -36,10 +37,23 @@ def reduced(losses: Tensor, reduction: int) -> Tensor:
     return losses if reduction == NONE else losses.mean() if reduction == MEAN else losses.sum()
 
 
+def number_of(name: str, reduction, position: int) -> int:
+    """The reduction of a function of the main namespace: 1 mean, 2 sum, any other int none of them.
+
+    TypeError for anything but an int.
+    """
+    if type(reduction) is not int:
+        kind = type(reduction).__name__
+        raise TypeError(
+            f"{name}(): argument 'reduction' (position {position}) must be int, not {kind}"
+        )
+    return reduction if reduction in (MEAN, SUM) else NONE
+
+
 def _reduce(xp, losses, reduction: int):
     if reduction == NONE:
         return losses
-    total = xp.add.reduce(losses, None)
+    total = sum_floats(xp, losses, (), False)
     return (
         total / losses.size
         if reduction == MEAN and losses.size
@@ -55,6 +69,14 @@ def _share(g, x, reduction: int):
     for length in x.shape:
         n *= length
     return g * (1 / max(n, 1))
+
+
+def _in_wide(F, slope, g, self, target):
+    """``slope(g, self, target)``, rounded once where raw arrays hold half types."""
+    if hasattr(self, "_array") or self.dtype.itemsize > 2:
+        return slope(g, self, target)
+    wide = F.backend.wide
+    return slope(wide(g), wide(self), wide(target)).astype(self.dtype)
 
 
 def pointwise_loss(
@@ -74,7 +96,9 @@ def pointwise_loss(
 
     def formula(of):
         def gradient(F, g, self, target, reduction, *values):
-            return _share(g, self, reduction) * of(F, self, target, *values)
+            return _in_wide(
+                F, lambda g, x, y: _share(g, x, reduction) * of(F, x, y, *values), g, self, target
+            )
 
         gradient.__signature__ = _signature(("F", "g", "self", "target", "reduction", *extra), ())
         return gradient
@@ -145,7 +169,7 @@ def _mse(xp, self, target, *, reduction):
         difference *= difference
         return difference
     flat = difference.reshape(-1)
-    total = xp.dot(flat, flat)
+    total = sum_of_squares(xp, flat)
     return (
         total / flat.size
         if reduction == MEAN and flat.size
@@ -155,8 +179,12 @@ def _mse(xp, self, target, *, reduction):
 
 mse_op = declare(
     "mse_loss_op", _mse, node="MseLossBackward0",
-    self=lambda F, g, self, target, reduction: (self - target) * _share(g * 2.0, self, reduction),
-    target=lambda F, g, self, target, reduction: (target - self) * _share(g * 2.0, self, reduction),
+    self=lambda F, g, self, target, reduction: _in_wide(
+        F, lambda g, x, y: (x - y) * _share(g * 2.0, x, reduction), g, self, target
+    ),
+    target=lambda F, g, self, target, reduction: _in_wide(
+        F, lambda g, x, y: (y - x) * _share(g * 2.0, x, reduction), g, self, target
+    ),
     samples=lambda t: [
         (t(3, 4), t(3, 4), NONE), (t(3, 4), t(3, 4), MEAN), (t(3), t(3), SUM), (t(), t(), MEAN), (t(0), t(0), SUM),
     ],
@@ -319,7 +347,8 @@ def _bce_with_logits(input, target, weight, pos_weight, number):
 
 @function("binary_cross_entropy_with_logits")
 def _bce_with_logits_public(input, target, weight=None, pos_weight=None, reduction=1):
-    return _bce_with_logits(input, target, weight, pos_weight, reduction)
+    number = number_of("binary_cross_entropy_with_logits", reduction, 5)
+    return _bce_with_logits(input, target, weight, pos_weight, number)
 
 
 def binary_cross_entropy_with_logits(
@@ -374,7 +403,7 @@ def _kl(input, target, number, log_target):
 
 @function("kl_div")
 def _kl_div_public(input, target, reduction=1, log_target=False):
-    return _kl(input, target, reduction, log_target)
+    return _kl(input, target, number_of("kl_div", reduction, 3), log_target)
 
 
 def poisson_nll_loss(
@@ -385,6 +414,16 @@ def poisson_nll_loss(
     full: whether Stirling's approximation of ``log(target!)`` is added for targets above 1.
     """
     number = reduction_number(reduction, size_average, reduce)
+    return _poisson_nll(input, target, log_input, full, eps, number)
+
+
+@function("poisson_nll_loss")
+def _poisson_nll_public(input, target, log_input, full, eps, reduction):
+    number = number_of("poisson_nll_loss", reduction, 6)
+    return _poisson_nll(input, target, log_input, full, eps, number)
+
+
+def _poisson_nll(input, target, log_input, full, eps, number):
     losses = input.exp() - target * input if log_input else input - target * (input + eps).log()
     if full:
         stirling = target * target.log() - target + 0.5 * (2 * math.pi * target).log()

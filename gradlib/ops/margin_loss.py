@@ -11,7 +11,7 @@ from ..core.tensor import Tensor
 from ._blocks import floating, raw
 from .activation import logsigmoid_op
 from .expose import PUBLIC, function
-from .loss import MEAN, NONE, SUM, reduced, reduction_number
+from .loss import MEAN, NONE, SUM, number_of, reduced, reduction_number
 from .norm import pairwise_distance
 
 # -- pairs and triples -------------------------------------------------------------------------------------------------
@@ -32,7 +32,8 @@ def margin_ranking_loss(
 
 @function("margin_ranking_loss")
 def _margin_ranking_public(input1, input2, target, margin=0.0, reduction=MEAN):
-    return reduced((-target * (input1 - input2) + margin).clamp_min(0), reduction)
+    number = number_of("margin_ranking_loss", reduction, 5)
+    return reduced((-target * (input1 - input2) + margin).clamp_min(0), number)
 
 
 def hinge_embedding_loss(
@@ -48,9 +49,10 @@ def hinge_embedding_loss(
 def _hinge_embedding_public(input, target, margin=1.0, reduction=MEAN):
     from .compare import where
 
+    number = number_of("hinge_embedding_loss", reduction, 4)
     zero = input.new_zeros(())
     far = where(target != 1, (margin - input).clamp_min(0), zero)
-    return reduced(far + where(target != -1, input, zero), reduction)
+    return reduced(far + where(target != -1, input, zero), number)
 
 
 def cosine_embedding_loss(
@@ -65,6 +67,7 @@ def cosine_embedding_loss(
 def _cosine_embedding_public(input1, input2, target, margin=0.0, reduction=MEAN):
     from .compare import where
 
+    number = number_of("cosine_embedding_loss", reduction, 5)
     if (target.dim() == 0 and input1.dim() != 1) or (target.dim() == 1 and input1.dim() != 2):
         raise RuntimeError(
             f"{target.dim()}D target tensor expects {target.dim() + 1}D input tensors, but found inputs with sizes "
@@ -81,7 +84,7 @@ def _cosine_embedding_public(input1, input2, target, margin=0.0, reduction=MEAN)
     losses = where(target == 1, 1 - cosine, zero) + where(
         target == -1, (cosine - margin).clamp_min(0), zero
     )
-    return reduced(losses, reduction)
+    return reduced(losses, number)
 
 
 def triplet_margin_loss(
@@ -102,6 +105,7 @@ def triplet_margin_loss(
 def _triplet_public(
     anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6, swap=False, reduction=MEAN
 ):
+    number = number_of("triplet_margin_loss", reduction, 8)
     if not anchor.dim() == positive.dim() == negative.dim():
         raise RuntimeError(
             "The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: "
@@ -113,7 +117,7 @@ def _triplet_public(
     )
     if swap:
         far = far.minimum(pairwise_distance(positive, negative, p, eps))
-    return reduced((margin + near - far).clamp_min(0), reduction)
+    return reduced((margin + near - far).clamp_min(0), number)
 
 
 def triplet_margin_with_distance_loss(
@@ -391,5 +395,5 @@ def _whole(lengths) -> list[int]:
 def _ctc_public(
     log_probs, targets, input_lengths, target_lengths, blank=0, reduction=MEAN, zero_infinity=False
 ):
-    name = ("none", "mean", "sum")[reduction]
+    name = ("none", "mean", "sum")[number_of("ctc_loss", reduction, 6)]
     return ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, name, zero_infinity)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..core import dtypes
 from ..core.codegen import operator
-from ..core.op import Op
+from ..core.dispatch import beside_array
+from ..core.inplace import inplace
+from ..core.op import REGISTRY, Op
 from ..core.tensor import Tensor
 from .absolute import abs
 from .elementwise import (
@@ -14,6 +18,7 @@ from .elementwise import (
     neg,
     positive,
     pow,
+    pow_,
     pow_number,
     pow_tensors,
     quotient_op,
@@ -41,6 +46,8 @@ def _reflected(op: Op, needs: str = ""):
 def _power(self, other):
     """``self ** other``."""
     try:
+        if isinstance(other, np.ndarray):
+            self, other = beside_array(self, other)
         if other.__class__ in (int, float) and self._array.dtype in dtypes.NP_FLOATING:
             return pow_number.call(self, other)
         return pow(self, other)
@@ -65,13 +72,40 @@ for _name, _op in (
 Tensor.__rtruediv__ = Tensor.__rdiv__ = _reflected(div_op, needs="reciprocal")
 Tensor.__pow__ = _power
 Tensor.__neg__, Tensor.__pos__, Tensor.__abs__ = neg.call, positive, abs.call
-for _operator, _method in {
-    "__iadd__": "add_",
-    "__isub__": "sub_",
-    "__imul__": "mul_",
-    "__itruediv__": "div_",
-    "__ifloordiv__": "floor_divide_",
-    "__imod__": "remainder_",
-    "__ipow__": "pow_",
-}.items():
-    setattr(Tensor, _operator, getattr(Tensor, _method))
+
+
+def _written(name: str, op: Op) -> None:
+    """Publish ``self <op>= other``; beside a NumPy array it means ``self = self <op> other``, as in PyTorch."""
+
+    def in_place(self, other):
+        try:
+            return inplace(op, self, (other,))
+        except TypeError:
+            if isinstance(other, np.ndarray):
+                return NotImplemented
+            raise
+
+    in_place.__name__ = in_place.__qualname__ = name
+    setattr(Tensor, name, in_place)
+
+
+def _power_in_place(self, other):
+    """``self **= other``."""
+    return NotImplemented if isinstance(other, np.ndarray) else pow_(self, other)
+
+
+for _name, _op in (
+    ("__iadd__", add_op),
+    ("__isub__", sub_op),
+    ("__imul__", mul),
+    ("__itruediv__", div_op),
+    ("__ifloordiv__", quotient_op),
+    ("__imod__", remainder),
+    ("__iand__", REGISTRY["bitwise_and"]),
+    ("__ior__", REGISTRY["bitwise_or"]),
+    ("__ixor__", REGISTRY["bitwise_xor"]),
+    ("__ilshift__", REGISTRY["bitwise_left_shift"]),
+    ("__irshift__", REGISTRY["bitwise_right_shift"]),
+):
+    _written(_name, _op)
+Tensor.__ipow__ = _power_in_place

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..backends import backend_of
 from ..core.device import beside
+from ..core.layout import empty_in, suggested
 from ..core.op import declare
 from ..core.tensor import Tensor, to_host
 from ._blocks import check_kind
@@ -26,7 +27,8 @@ def _argmax_windows(array, bounds: list) -> np.ndarray:
     space = array.shape[array.ndim - n :]
     lead = array.shape[: array.ndim - n]
     wide = xp.wide(array)
-    out = xp.empty((*lead, *map(len, bounds)), np.int64)
+    wanted = suggested(array) if n == 2 else None
+    out = empty_in(xp, (*lead, *map(len, bounds)), np.dtype(np.int64), wanted)
     for cell in product(*[range(len(b)) for b in bounds]):
         limits = [b[i] for b, i in zip(bounds, cell, strict=True)]
         part = wide[(..., *[slice(*limit) for limit in limits])]
@@ -120,9 +122,14 @@ def _fractional(n, input, kernel_size, output_size, output_ratio, return_indices
         ratios = output_ratio if isinstance(output_ratio, (tuple, list)) else (output_ratio,) * n
         output_size = [int(s * r) for s, r in zip(space, ratios, strict=True)]
     news = pool_tuple(output_size, n, "output_size", name)
-    for old, new, k in zip(space, news, kernel, strict=True):
-        if new + k - 1 > old:
-            raise RuntimeError(f"{name}(): pool size {k} too large relative to input size {old}")
+    for axis, old, new, k in zip(
+        ("time", "height", "width")[3 - n :], space, news, kernel, strict=True
+    ):
+        if new + k - 1 >= old + (n == 2):  # in three dimensions one more is wanted
+            said = name if n == 2 else name + "_out"
+            raise RuntimeError(
+                f"{said}(): pool {axis} {k} too large relative to input {axis} {old}"
+            )
     if random_samples is None:
         from .expose import PUBLIC
 
@@ -197,6 +204,7 @@ def _unpool_samples(t):
 
 max_unpool_op = declare(
     "max_unpool", _unpool, promote="free", node="MaxUnpool2DBackward0", samples=_unpool_samples,
+    channels_last="self", channels_last_3d=False,
     self=lambda F, g, indices, shape: F.gather_plane(g, indices, len(shape)),
     jvp=lambda F, self_t, indices, shape: F.max_unpool(self_t, indices, shape),
 )  # fmt: skip

@@ -12,7 +12,7 @@ from ..core import dtypes
 from ..core.tensor import Tensor
 from .create import finish, place
 from .expose import function
-from .fill import plain_number
+from .plain_numbers import plain_number
 
 # -- numbers -----------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from ..core.dispatch import common_dtype
 from ..core.op import declare
 from ..core.tensor import Tensor
 from .expose import function, write_out, write_same
-from .fill import is_number
+from .plain_numbers import is_number
 from .sort import I8, refuse
 from .split import unbind
 
@@ -150,7 +150,7 @@ def isin(elements, test_elements, *, assume_unique=False, invert=False, out=None
 # -- non-zero elements -------------------------------------------------------------------------------------------
 
 nonzero_op = declare(
-    "nonzero", lambda xp, self: _nonzero(xp, self), nondifferentiable="indices",
+    "nonzero", lambda xp, self: _nonzero(xp, self), dynamic="nonzero", nondifferentiable="indices",
     samples=lambda t: [(t(3, 4),), (t(),), (t(0, 2),)],
 )  # fmt: skip
 

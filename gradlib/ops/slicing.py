@@ -6,9 +6,9 @@ import operator
 
 import numpy as np
 
-from ..core import errors
+from ..core import errors, memory
 from ..core.formulas import formula_function
-from ..core.geometry import extent, owner
+from ..core.memory import extent, owner
 from ..core.op import REGISTRY, declare
 from ..core.tensor import Tensor, wrap_dim
 from .dims import relabel
@@ -132,6 +132,12 @@ def narrow_copy(input, dim, start, length, *, out=None):
     dim = wrap_dim(dim, part._array.ndim)
     start = start + input._array.shape[dim] if start < 0 else start
     return write_out(out, narrow_copy_op.call(input, dim, start, start + length))
+
+
+@function("slice_inverse", method=True)
+def slice_inverse(input, src, dim=0, start=None, end=None, step=1):
+    """The tensor that `input` is a slice of, laid out in memory as `src` is: the opposite of slicing."""
+    return as_strided(input, src.shape, src.stride(), src.storage_offset())
 
 
 # -- diagonals ---------------------------------------------------------------------------------------------------
@@ -301,6 +307,8 @@ def _strided_attrs(x: Tensor, size, stride, storage_offset) -> tuple:
         raise RuntimeError(
             f"as_strided: Negative strides are not supported at the moment, got strides: {errors.size(stride)}"
         )
+    if storage_offset is not None and storage_offset < 0:
+        raise RuntimeError(f"Tensor: invalid storage offset {storage_offset}")
     own = x.storage_offset()
     offset = (own if storage_offset is None else storage_offset) - own
     if x.is_cuda and 0 not in size and not _inside(x, size, stride, own + offset):
@@ -324,7 +332,7 @@ def _outside(x: Tensor, size, stride, offset: int) -> RuntimeError:
     return RuntimeError(
         f"setStorage: sizes {errors.size(size)}, strides {errors.size(stride)}, storage offset {start}, and itemsize "
         f"{item} requiring a storage size of {need * item} are out of bounds for storage of size "
-        f"{owner(x._array).nbytes}"
+        f"{memory.size_of(owner(x._array))}"
     )
 
 
@@ -403,7 +411,9 @@ def select_scatter(input, src, dim, index, *, out=None):
     _check_part(select(input.detach(), dim, index), src)
     dim = wrap_dim(dim, input._array.ndim)
     n = input._array.shape[dim]
-    result = REGISTRY["select_scatter"].call(input, src, dim, index + n if index < 0 else index)
+    result = REGISTRY["select_scatter"].call(
+        input, src.to(input.dtype), dim, index + n if index < 0 else index
+    )
     return write_out(out, result)
 
 
@@ -414,7 +424,7 @@ def slice_scatter(input, src, dim=0, start=None, end=None, step=1, *, out=None):
     start, end, step = slice(start, end, step).indices(input._array.shape[dim])
     bounds = (dim, start, max(start, end), step)
     _check_part(slice_op.call(input.detach(), *bounds), src)
-    return write_out(out, REGISTRY["slice_scatter"].call(input, src, *bounds))
+    return write_out(out, REGISTRY["slice_scatter"].call(input, src.to(input.dtype), *bounds))
 
 
 @function("diagonal_scatter", method=True)
@@ -423,7 +433,7 @@ def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1, *, out=None):
     _check_part(diagonal(input.detach(), offset, dim1, dim2), src)
     n = input._array.ndim
     result = REGISTRY["diagonal_scatter"].call(
-        input, src, offset, wrap_dim(dim1, n), wrap_dim(dim2, n)
+        input, src.to(input.dtype), offset, wrap_dim(dim1, n), wrap_dim(dim2, n)
     )
     return write_out(out, result)
 
@@ -438,4 +448,6 @@ def as_strided_scatter(input, src, size, stride, storage_offset=None):
     own = base.storage_offset()
     offset = (own if storage_offset is None else storage_offset) - own
     _check_part(as_strided(base.detach(), size, stride, storage_offset), src)
-    return REGISTRY["as_strided_scatter"].call(base, src, base.stride(), size, stride, offset)
+    return REGISTRY["as_strided_scatter"].call(
+        base, src.to(base.dtype), base.stride(), size, stride, offset
+    )

@@ -272,13 +272,13 @@ def _xlog1py(xp, self, other):
 xlogy = pointwise(
     "xlogy", _xlogy, promote="float", domain=(0.2, 2.0), numbers="one", complex=False,
     doc="``input * log(other)``, and 0 where `input` is 0.",
-    self=lambda F, g, self, other: F.where((self == 0.0) & (other <= 0), 0.0, g * F.log(other)),
+    self=lambda F, g, self, other: F.where((self == 0.0) & (other <= 0), 0.0, F.xlogy(g, other)),
     other=lambda g, self, other: g * self / other,
 )  # fmt: skip
 xlog1py = declare(
     "special_xlog1py", _xlog1py, elementwise=True, promote="float", domain=(0.2, 2.0), numbers="one", complex=False,
     node="SpecialXlog1PyBackward0",
-    self=lambda F, g, self, other: F.where((self == 0.0) & (other <= -1), 0.0, g * F.log1p(other)),
+    self=lambda F, g, self, other: F.where((self == 0.0) & (other <= -1), 0.0, F.special_xlog1py(g, other)),
     other=lambda g, self, other: g * self / (other + 1),
 )  # fmt: skip
 entr = declare(

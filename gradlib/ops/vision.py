@@ -179,12 +179,12 @@ def _pixel_unshuffle(xp, self, *, downscale_factor):
 
 
 pixel_shuffle_op = declare(
-    "pixel_shuffle", _pixel_shuffle, jvp="linear", complex=True,
+    "pixel_shuffle", _pixel_shuffle, jvp="linear", complex=True, channels_last="self",
     self=lambda F, g, upscale_factor: F.pixel_unshuffle(g, upscale_factor),
     samples=lambda t: [(t(2, 8, 2, 3), 2), (t(9, 1, 2), 3)],
 )  # fmt: skip
 pixel_unshuffle_op = declare(
-    "pixel_unshuffle", _pixel_unshuffle, jvp="linear", complex=True,
+    "pixel_unshuffle", _pixel_unshuffle, jvp="linear", complex=True, channels_last="self",
     self=lambda F, g, downscale_factor: F.pixel_shuffle(g, downscale_factor),
     samples=lambda t: [(t(2, 2, 4, 6), 2), (t(1, 3, 6), 3)],
 )  # fmt: skip
@@ -192,6 +192,7 @@ channel_shuffle_op = declare(
     "channel_shuffle", lambda xp, self, *, groups: self.reshape(
         self.shape[0], groups, self.shape[1] // groups, *self.shape[2:]).swapaxes(1, 2).copy().reshape(self.shape),
     self=lambda F, g, groups: F.channel_shuffle(g, g.shape[1] // groups), jvp="linear", complex=True,
+    channels_last="self",
     samples=lambda t: [(t(2, 6, 2), 3), (t(1, 4, 2, 2), 2)],
 )  # fmt: skip
 

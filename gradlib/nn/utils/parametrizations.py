@@ -43,7 +43,7 @@ class _Orthogonal(Module):
             A = X.tril(diagonal=-1)
             tau = 2.0 / (1.0 + (A * A).sum(dim=-2))
             Q = gradlib.linalg.householder_product(A, tau)
-            Q = Q * X.diagonal(dim1=-2, dim2=-1).unsqueeze(-2)
+            Q = Q * X.diagonal(dim1=-2, dim2=-1).int().unsqueeze(-2)
         else:
             A = X.tril()
             if n != k:
