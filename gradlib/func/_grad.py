@@ -363,8 +363,8 @@ def jvp(
 
 def _by_duals(run: Callable, values: list, vectors: list) -> tuple:
     """jvp in forward mode."""
-    levels = forward_ad.dual_level(), forward_ad._set_fwd_grad_enabled(True)
-    with modes.Flag(INFERENCE, False), levels[0], levels[1]:
+    outside, enabled = modes.Flag(INFERENCE, False), forward_ad._set_fwd_grad_enabled
+    with outside, forward_ad.dual_level(), enabled(True):
         duals = [
             batching.inherit(v, forward_ad.make_dual(v, t))
             for v, t in zip(values, vectors, strict=True)
