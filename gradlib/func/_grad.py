@@ -363,8 +363,11 @@ def jvp(
 
 def _by_duals(run: Callable, values: list, vectors: list) -> tuple:
     """jvp in forward mode."""
-    outside, enabled = modes.Flag(INFERENCE, False), forward_ad._set_fwd_grad_enabled
-    with outside, forward_ad.dual_level(), enabled(True):
+    with (
+        modes.Flag(INFERENCE, False),
+        forward_ad.dual_level(),
+        forward_ad._set_fwd_grad_enabled(True),
+    ):
         duals = [
             batching.inherit(v, forward_ad.make_dual(v, t))
             for v, t in zip(values, vectors, strict=True)
