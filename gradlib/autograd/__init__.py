@@ -39,8 +39,10 @@ __all__ = [
 
 def __getattr__(name: str):
     """The profiler is imported when it is first used."""
-    if name in ("profiler", "profiler_util"):
-        import importlib
+    import importlib
 
+    if name in ("profiler", "profiler_util"):
         return importlib.import_module(f"{__name__}.{name}")
+    if name == "kineto_available":
+        return importlib.import_module(f"{__name__}.profiler").kineto_available
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

@@ -185,7 +185,7 @@ class Level(Interposer):
                 mapped = True
                 break
         if mapped and op.dynamic:
-            raise RuntimeError(SHAPES.format(op.dynamic))
+            raise RuntimeError(SHAPES.format(op.public))
         out = proceed()
         if mapped:
             if out.__class__ is Tensor:

@@ -18,7 +18,7 @@ from . import batched, dtypes, errors, saved, streams, views
 from .layout import in_order
 from .modes import ANOMALY, FORWARD_AD, INFERENCE, NO_GRAD, PROFILE, SAVED_HOOKS, shared, state
 from .node import edge, next_seq, peek_seq
-from .recording import OP, public_names
+from .recording import OP
 from .source import user_frame
 from .tensor import Tensor
 
@@ -32,7 +32,7 @@ def general(op, args: tuple, attrs: tuple) -> Any:
     if bits & PROFILE:  # written out here: `recording` is on the way of every op
         recorder, result = state.recorder, None
         seq = -1 if bits & (NO_GRAD | INFERENCE) else peek_seq()
-        token = recorder.enter(public_names[op.name], op, args, attrs, seq, OP)
+        token = recorder.enter(op.public, op, args, attrs, seq, OP)
         state.bits = bits & ~PROFILE  # not set_bits: the thread still counts as one with flags
         try:
             result = op.call(*args, *attrs)
@@ -151,7 +151,7 @@ def prepare(op, args: tuple) -> tuple:
     if not tensors:
         if not op.elementwise:
             raise TypeError(
-                f"{op.name}(): argument '{_public(op, 0)}' (position 1) must be Tensor, not {type(args[0]).__name__}"
+                f"{op.public}(): argument '{_public(op, 0)}' (position 1) must be Tensor, not {type(args[0]).__name__}"
             )
         from ..ops.create import scalar_tensor_like
 
@@ -182,7 +182,7 @@ def _refused(op, args: tuple, i: int) -> TypeError:
     """The error for argument `i`, which is of a kind that the op does not take."""
     if op.numbers not in ("one", "second") or op.variadic:
         return TypeError(
-            f"{op.name}(): argument '{_public(op, i)}' (position {i + 1}) must be Tensor, not "
+            f"{op.public}(): argument '{_public(op, i)}' (position {i + 1}) must be Tensor, not "
             f"{errors.type_name(args[i])}"
         )
     given = ", ".join(errors.type_name(a) for a in args)

@@ -30,6 +30,7 @@ from .modes import FORWARD_AD, INFERENCE, NO_GRAD, OBSERVE, PROFILE, SAVED_HOOKS
 from .node import Node, VariadicNode, edge, next_seq
 from .storage import INFERENCE as INFERENCE_STORAGE
 from .storage import Storage, bump
+from .strided import Layout
 from .tensor import Tensor
 
 
@@ -45,7 +46,7 @@ class CopySlices(VariadicNode):
         if needed is not None and old_view is not None and self.edge_list[0][0] in needed:
             needed.add(old_view)  # stands for the base, whose gradient holds the written part's
         if traced:
-            whole = grads[0].clone()
+            whole = self.base_layout.copy(grads[0])
             part = views.replay(whole, self.replay)
             inner = self.fn.gradients((part.clone(),), True)
             if inner[0] is None:
@@ -53,10 +54,10 @@ class CopySlices(VariadicNode):
             else:
                 part.copy_(inner[0])
         else:
-            like, grad = self.base_layout, grads[0]
+            grad = grads[0]
             if isinstance(grad, np.generic):  # NumPy's ufuncs make 0-dim arrays to numbers
                 grad = np.asarray(grad)
-            whole = like(grad)
+            whole = self.base_layout.raw_copy(grad)
             part = views.replay_raw(whole, self.replay)
             inner = self.fn.gradients((part.copy(),), False)
             part[...] = 0 if inner[0] is None else inner[0]
@@ -86,10 +87,6 @@ def _overwritten(op, tensor: Tensor) -> Node:
     frame = source.user_frame(sys._getframe(1))
     node.code, node.lasti = frame.f_code, frame.f_lasti
     return node
-
-
-def _dense_copy(grad):
-    return grad.copy(order="C")
 
 
 def repeats_itself(array: Any) -> bool:
@@ -336,24 +333,10 @@ def set_history(tensor: Tensor, node: Node, nr: int = 0) -> Node | None:
         streams.stamp(copy, (base,))
     copy.edge_list = (edge(base) if base._rg else (None, 0), *node.edges()[1:])
     copy.fn, copy.replay = node, view.replay
-    copy.base_layout = _base_layout(base)
+    copy.base_layout = Layout.of(base._array)
     base._rg, base._fn, base._nr, base._retain = True, copy, 0, None
     tensor._rg = True
     if type(base._ver) is Storage:
         base._ver.require_grad(base)
     view.regenerate(tensor._ver.version)
-    return copy
-
-
-def _base_layout(base: Tensor) -> Any:
-    """A function that copies a gradient into the stride order of `base`, so that its views can be replayed."""
-    strides = base._array.strides
-    if base._array.flags.c_contiguous:
-        return _dense_copy
-    order = sorted(range(len(strides)), key=lambda i: -strides[i])
-    back = [order.index(i) for i in range(len(order))]
-
-    def copy(grad):
-        return grad.transpose(order).copy(order="C").transpose(back)
-
     return copy

@@ -8,6 +8,7 @@ import numpy as np
 from numpy import ndarray
 
 from .device import copied
+from .geometry import NO_STORAGE
 from .modes import NO_GRAD, PROFILE, VMAP, shared, state
 
 
@@ -71,7 +72,7 @@ class Interop:
     def tolist(self):
         """The values as nested lists of Python numbers."""
         if shared.active and state.bits & VMAP:
-            _batching().refuse(self, _batching().DATA)
+            _batching().refuse(self, NO_STORAGE)
         array = to_host(self._array)
         return (array.astype(np.float32) if array.dtype.kind == "V" else array).tolist()
 
@@ -112,7 +113,7 @@ class Interop:
         Raises RuntimeError if the tensor requires grad and TypeError if it is on a CUDA device, unless `force`.
         """
         if shared.active and state.bits & VMAP:
-            _batching().refuse(self, _batching().DATA)
+            _batching().refuse(self, NO_STORAGE)
         if force:
             return to_host(self._array)
         if self._rg and not state.bits & NO_GRAD:

@@ -29,10 +29,12 @@
 - **promote**: "same" (cast arguments to their common type), "float" (and integers to the default float),
   "number" (and bool to int64), "none" (refuse mixed types), or "free" (arguments are of
   different kinds); those named in **fixed** (a condition, a mask) keep their dtype.
-- **dynamic**: set where the shape of the result depends on values: the name that vmap's refusal calls the op.
+- **dynamic**: whether the shape of the result depends on values.
 - **by_place**: a view op whose attributes name places in memory: the strides of its argument matter.
 - **overlapping**: what its in-place form does to a tensor whose elements share memory, as an expanded one's: "" refuses
   it, "fill" writes one value everywhere, "warn" is deprecated there (and refused where gradients are recorded).
+- **public**: what people call the op, in profiles and traces, where that is not its name: several ops may stand for one
+  function (pow of a number, of a tensor).
 - **row_major**: the result is made row-major; without it the kernel decides, and elementwise ops keep the order of
   strides of their arguments.
 - **channels_last**: the results are channels last where one of the arguments named here is; **channels_last_3d**:
@@ -108,10 +110,11 @@ class Op:
         check: Callable | None = None,
         row_major: bool = False,
         by_place: bool = False,
-        dynamic: str = "",
+        dynamic: bool = False,
         overlapping: str = "",
         channels_last: str = "",
         channels_last_3d: bool = True,
+        public: str = "",
         **formulas: Callable,
     ):
         self.name, self.view, self.n_out = name, view, n_out
@@ -140,6 +143,7 @@ class Op:
         self.channels_last = tuple([self.tensors.index(t) for t in channels_last.split()])
         self.channels_last_3d = channels_last_3d
         self.forward = self.laid_out(self.forward)
+        self.public = public or name
         self.node_name = node or _camel(name) + "Backward0"
         unknown = set(formulas) - set(self.tensors)
         if unknown:

@@ -142,7 +142,7 @@ def save_result(node, name: str, out, nr: int = 0) -> None:
 
 
 class Part:
-    """Where a saved output that was written through a view has its history: it is part of the base that `whole` made."""
+    """Where a saved output that was written through a view has its history: in the base, which `whole` made."""
 
     __slots__ = ("shape", "steps", "whole")
 

@@ -8,9 +8,9 @@ from typing import Any
 from . import batched, modes, saved, views
 from .dtypes import DIFFERENTIABLE
 from .formulas import traced_ops
-from .memory import address, extent
-from .modes import FORWARD_AD, state
+from .modes import FORWARD_AD, shared, state
 from .op import parameters
+from .strided import Layout
 from .tensor import Tensor
 
 next_serial = itertools.count(1).__next__  # tangents of a level that ended do not count any more
@@ -122,26 +122,37 @@ def forward_base(view: Any) -> tuple[Any, tuple]:
 
 def _laid_out(base: Any, whole: Tensor, steps: tuple) -> Tensor:
     """The tangent of `base` with the strides of `base`, if one of the steps names places in memory."""
-    array = base._array
-    if whole._array.strides == array.strides or not any([op.by_place for op, _ in steps]):
+    if whole._array.strides == base._array.strides or not any([op.by_place for op, _ in steps]):
         return whole
-    start, size = extent(array)
-    flat = whole.new_zeros(size // array.itemsize)
-    lengths = tuple([s // array.itemsize for s in array.strides])
-    moved = flat.as_strided(array.shape, lengths, (address(array) - start) // array.itemsize)
-    moved.copy_(whole)
+    moved = Layout.of(base._array).copy(whole)
     own_tangent(base, moved)
     return moved
+
+
+def _writable(have: Tensor, tangent: Tensor) -> bool:
+    """Whether `tangent` can be written into `have`, outside of any graph."""
+    if have._rg or tangent._rg or (0 in have._array.strides and have._array.size > 1):
+        return False
+    return batched.holds(have, tangent)
 
 
 def set_tangent(tensor: Tensor, tangent: Tensor | None) -> None:
     """The tangent of `tensor` after an in-place op; views of the same memory see it, as they see the values.
 
-    Nobody else's tangent changes: that of a view is written into a copy of its base's, made once.
+    The tangent of a dual tensor is the one given to make_dual, and is written to. Otherwise nobody else's tangent
+    changes: that of a view is written into a copy of its base's, made once.
     """
     view = tensor._view
-    if view is None or view.__class__ is DualView:
+    if view is None:
         own_tangent(tensor, tangent)
+        return
+    if view.__class__ is DualView:
+        have = own_tangent_of(view)
+        if have is None or tangent is None or not _writable(have, tangent):
+            own_tangent(tensor, tangent)
+        else:  # views that custom Functions returned may have parts of it
+            with modes.Flag(FORWARD_AD, False):
+                have.copy_(tangent)
         return
     with modes.Flag(FORWARD_AD, False):
         base, steps = forward_base(view)
@@ -183,6 +194,9 @@ def run_with_tangents(op, args: tuple, attrs: tuple) -> Any:
             return out
         outs = out if isinstance(out, tuple) else (out,)
         if op.view and all([o._view is not None for o in outs]):
+            if shared.batches:  # now, not outside of the vmap
+                for o in outs:
+                    tangent_of(o)
             return out  # theirs are parts of the tangent of what they are views of
         values = [getattr(a, "value", a) if not isinstance(a, Tensor) else a for a in args]
         new = jvp(op, values, attrs, tangents, outs)
@@ -212,8 +226,21 @@ def _fresh(tangent: Tensor, given: list) -> bool:
         given = [level.part(t)[0] for t in given]
 
 
+def _recorded(value: Any) -> bool:
+    """Whether a tensor or its tangent requires grad."""
+    if not isinstance(value, Tensor):
+        return False
+    tangent = tangent_of(value)
+    return value._rg or (tangent is not None and tangent._rg)
+
+
 def of_inplace(op, tensor: Tensor, others: tuple, attrs: tuple) -> Tensor | None:
     """The tangent that `tensor` has after the in-place op: that of the same op out of place."""
+    if modes.is_grad_enabled() and any([_recorded(t) for t in (tensor, *others)]):
+        tangent = tangent_of(tensor)
+        with modes.Flag(FORWARD_AD, False):
+            tensor = tensor.clone()  # what the tangent's graph keeps must not be written to
+        own_tangent(tensor, tangent)
     return tangent_of(run_with_tangents(op, (tensor, *others), attrs))
 
 

@@ -145,6 +145,7 @@ def _clamp_number(xp, self, *, min, max):
 clamp_number = declare(
     "clamp_number",
     _clamp_number,
+    public="clamp",
     node="ClampBackward0",
     self=lambda F, g, self, min, max: g * F.clamp_mask(self, min, max),
     jvp="elementwise",

@@ -107,7 +107,7 @@ def _gelu_second(F, self, approximate):
 
 
 gelu_grad = declare(
-    "gelu_grad", _gelu_grad, elementwise=True, node="GeluBackwardBackward0",
+    "gelu_grad", _gelu_grad, public="gelu_backward", elementwise=True, node="GeluBackwardBackward0",
     grad=lambda F, g, self, approximate: F.gelu_grad(g, self, approximate),
     self=lambda F, g, grad, self, approximate: g * grad * _gelu_second(F, self, approximate),
     samples=lambda t: [(t(3, 4), t(3, 4), a) for a in ("none", "tanh")] + [(t(), t(), "none"), (t(0), t(0), "tanh")],
@@ -154,7 +154,7 @@ def _silu_grad(xp, grad, self):
 
 
 silu_grad = declare(
-    "silu_grad", _silu_grad, elementwise=True, node="SiluBackwardBackward0",
+    "silu_grad", _silu_grad, public="silu_backward", elementwise=True, node="SiluBackwardBackward0",
     grad=lambda F, g, self: F.silu_grad(g, self),
     self=lambda F, g, grad, self: g * grad * _silu_second(self, F.sigmoid(self)),
 )  # fmt: skip

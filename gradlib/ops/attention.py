@@ -270,7 +270,8 @@ def _samples(t):
 
 
 attention_op = declare(
-    "scaled_dot_product_attention_op", _attention, promote="free", vjp=_attention_vjp,
+    "scaled_dot_product_attention_op", _attention, public="scaled_dot_product_attention",
+    promote="free", vjp=_attention_vjp,
     node="ScaledDotProductFlashAttentionForCpuBackward0", samples=_samples,
     # only kernels use it (and `result`); recorded formulas start from the scores again
     hidden={"logsumexp": lambda F, query: F.sum(query, (query.ndim - 1,), False)},

@@ -75,6 +75,7 @@ def _cast_back(F, g, self_dtype):
 cast_op = declare(
     "cast",
     lambda xp, self, *, dtype, self_dtype: _cast(xp, self, dtype=dtype),
+    public="to",
     node="ToCopyBackward0",
     integer_results=True,
     self=lambda F, g, self_dtype: _cast_back(F, g, self_dtype),
@@ -87,7 +88,7 @@ cast_op = declare(
     ],
 )
 to_device_op = declare(
-    "to_device", lambda xp, self, *, target, origin, non_blocking: _move(self, target, non_blocking),
+    "to_device", lambda xp, self, *, target, origin, non_blocking: _move(self, target, non_blocking), public="to",
     node="ToCopyBackward0", jvp="linear", capturable=False, leaves_device=True,
     self=lambda F, g, origin, target, non_blocking: F.to_device(g, origin, target, non_blocking),
     samples=lambda t: [(t(3, 4), CPU, CPU, False), (t(0), CPU, CPU, False)],

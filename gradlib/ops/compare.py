@@ -171,6 +171,7 @@ def _select(xp, self, other, condition):
 select = declare(
     "select_where",
     _select,
+    public="where",
     promote="same",
     fixed=("condition",),
     self=lambda F, g, condition, self_shape: F.sum_to_size(F.where(condition, g, 0.0), self_shape),

@@ -162,7 +162,8 @@ def movedim(input, source, destination):
 
 def _declare_squeeze(name: str, node: str) -> Op:
     return declare(
-        name, lambda xp, self, *, dims: self.squeeze(dims), view=True, jvp="linear", complex=True, node=node,
+        name, lambda xp, self, *, dims: self.squeeze(dims), public="squeeze",
+        view=True, jvp="linear", complex=True, node=node,
         self=lambda F, g, self_shape: F.reshape(g, self_shape),
         samples=lambda t: [(t(1, 3, 1), (0,)), (t(1, 3, 1), (0, 2)), (t(1, 0), (0,)), (t(), ())],
     )  # fmt: skip

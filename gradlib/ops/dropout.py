@@ -51,7 +51,8 @@ def _masked(xp, self, mask, *, scale):
 
 
 dropout_op = declare(
-    "masked_scale", _masked, node="MulBackward0", jvp="linear", inplace=True, complex=True, fixed=("mask",),
+    "masked_scale", _masked, public="native_dropout",
+    node="MulBackward0", jvp="linear", inplace=True, complex=True, fixed=("mask",),
     self=lambda F, g, mask, scale: F.masked_scale(g, mask, scale),
     samples=lambda t: [
         (t(3, 4), Tensor._make(np.arange(12).reshape(3, 4) % 3 > 0), 1.5),

@@ -207,7 +207,7 @@ floor_divide_op = declare(
     self=lambda F, g: F.zeros_like(g), other=lambda F, g: F.zeros_like(g), node="DivBackward0",
     complex=False)  # fmt: skip
 trunc_divide_op = declare(
-    "trunc_divide", _trunc_divide, elementwise=True,
+    "trunc_divide", _trunc_divide, public="div", elementwise=True,
     self=lambda F, g: F.zeros_like(g), other=lambda F, g: F.zeros_like(g), node="DivBackward0",
 )  # fmt: skip
 
@@ -215,6 +215,7 @@ trunc_divide_op = declare(
 quotient_op = declare(
     "floor_quotient", _floor_divide, elementwise=True, node="NotImplemented", complex=False,
     self=missing("floor_divide", True), other=missing("floor_divide", True),
+    public="div",
     samples=lambda t: [(t(3, 4, requires_grad=False), t(4, low=1, high=2, requires_grad=False))],
 )  # fmt: skip
 
@@ -319,6 +320,7 @@ def _pow_number(xp, self, *, exponent):
 pow_number = declare(
     "pow_number",
     _pow_number,
+    public="pow",
     node="PowBackward0",
     jvp="elementwise",
     inplace=True,
@@ -336,7 +338,7 @@ pow_number = declare(
     ],
 )
 pow_tensors = declare(
-    "pow_tensors", _pow, elementwise=True, node="PowBackward1", domain=(0.5, 2.0), complex=True,
+    "pow_tensors", _pow, public="pow", elementwise=True, node="PowBackward1", domain=(0.5, 2.0), complex=True,
     self=lambda F, g, self, other: _grad_base(F, g, self, other),
     other=lambda F, g, self, other, result: _grad_exponent(F, g, self, result, other),
 )  # fmt: skip

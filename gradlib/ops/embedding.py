@@ -93,7 +93,7 @@ def _grad_samples(t):
 
 
 embedding_op = declare(
-    "embedding_op", _embedding, promote="free", node="EmbeddingBackward0", complex=True,
+    "embedding_op", _embedding, public="embedding", promote="free", node="EmbeddingBackward0", complex=True,
     weight=lambda F, g, indices, weight_shape, padding_idx, scale_grad_by_freq: F.embedding_grad(
         F.row_scaled(g, indices, weight_shape[0], padding_idx, scale_grad_by_freq), indices, weight_shape[0]
     ),
@@ -101,7 +101,8 @@ embedding_op = declare(
     samples=_samples,
 )  # fmt: skip
 embedding_grad_op = declare(
-    "embedding_grad", _embedding_grad, promote="free", node="EmbeddingDenseBackwardBackward0", complex=True,
+    "embedding_grad", _embedding_grad, public="embedding_dense_backward",
+    promote="free", node="EmbeddingDenseBackwardBackward0", complex=True,
     grad=lambda F, g, indices: F.embedding_op(g, indices, -1, False),
     jvp=lambda F, grad_t, indices, rows: F.embedding_grad(grad_t, indices, rows),
     samples=_grad_samples,

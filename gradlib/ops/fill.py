@@ -32,7 +32,8 @@ fill_op = declare(
     overlapping="fill",
 )  # fmt: skip
 fill_tensor_op = declare(
-    "fill_tensor", lambda xp, self, value: xp.full_like(self, value), promote="free", jvp="linear", complex=True,
+    "fill_tensor", lambda xp, self, value: xp.full_like(self, value), public="fill",
+    promote="free", jvp="linear", complex=True,
     self=lambda F, g: F.zeros_like(g), value=lambda F, g: F.sum_all(g), node="FillBackward1", inplace=True,
     samples=lambda t: [(t(3, 4), t()), (t(), t()), (t(0, 2), t())],
 )  # fmt: skip
@@ -194,6 +195,7 @@ masked_fill_op = declare(
 masked_fill_tensor_op = declare(
     "masked_fill_tensor", lambda xp, self, mask, value: xp.where(mask, value.astype(self.dtype), self), promote="free",
     node="MaskedFillBackward1", complex=True, jvp="linear", overlapping="warn",
+    public="masked_fill",
     self=lambda F, g, mask, self_shape: F.sum_to_size(F.masked_fill(g, mask, 0), self_shape),
     value=lambda F, g, mask: F.sum_all(F.where(mask, g, 0.0)),
     samples=lambda t: [(t(3, 4), _bools(t, 3, 4), t()), (t(3, 1), _bools(t, 4), t()), (t(0, 2), _bools(t, 2), t())],
@@ -258,7 +260,7 @@ def _masked_select_backward(xp, grad, mask, *, shape):
 
 
 masked_select_op = declare(
-    "masked_select", lambda xp, self, mask: self[mask], dynamic="masked_select", promote="free", jvp="linear", complex=True,
+    "masked_select", lambda xp, self, mask: self[mask], dynamic=True, promote="free", jvp="linear", complex=True,
     self=lambda F, g, mask, self_shape: F.masked_select_backward(g, mask, self_shape),
     samples=lambda t: [(t(3, 4), _bools(t, 3, 4)), (t(), _bools(t)), (t(0, 2), _bools(t, 0, 2))],
 )  # fmt: skip

@@ -87,7 +87,12 @@ def _some(n: int) -> Resize:
 
 
 def declare_resize(
-    name: str, node: str, dependent: str = "", volumes: bool = True, row_major_back: bool = False
+    name: str,
+    node: str,
+    public: str,
+    dependent: str = "",
+    volumes: bool = True,
+    row_major_back: bool = False,
 ):
     """A resizing and its transpose, each the gradient of the other.
 
@@ -97,7 +102,7 @@ def declare_resize(
 
     def half(name, other, node, dependent, kept):
         return declare(
-            name, _resize, dependent=dependent, jvp="linear", node=node,
+            name, _resize, public=public, dependent=dependent, jvp="linear", node=node,
             channels_last=kept, channels_last_3d=volumes,
             self=lambda F, g, how: getattr(F, other)(g, how.transposed),
             samples=lambda t: [
@@ -116,17 +121,24 @@ def declare_resize(
 
 
 _OPS = {
-    name: declare_resize("upsample_" + name, node, row_major_back="cubic" in name or "lanczos" in name)
-    for name, node in (
-        ("linear", "UpsampleLinear1DBackward0"), ("bilinear", "UpsampleBilinear2DBackward0"),
-        ("trilinear", "UpsampleTrilinear3DBackward0"), ("bicubic", "UpsampleBicubic2DBackward0"),
-        ("bilinear_aa", "UpsampleBilinear2DAaBackward0"), ("bicubic_aa", "UpsampleBicubic2DAaBackward0"),
-        ("lanczos_aa", "UpsampleLanczos2DAaBackward0"),
+    name: declare_resize("upsample_" + name, node, public, row_major_back="cubic" in name or "lanczos" in name)
+    for name, public, node in (
+        ("linear", "upsample_linear1d", "UpsampleLinear1DBackward0"),
+        ("bilinear", "upsample_bilinear2d", "UpsampleBilinear2DBackward0"),
+        ("trilinear", "upsample_trilinear3d", "UpsampleTrilinear3DBackward0"),
+        ("bicubic", "upsample_bicubic2d", "UpsampleBicubic2DBackward0"),
+        ("bilinear_aa", "_upsample_bilinear2d_aa", "UpsampleBilinear2DAaBackward0"),
+        ("bicubic_aa", "_upsample_bicubic2d_aa", "UpsampleBicubic2DAaBackward0"),
+        ("lanczos_aa", "_upsample_lanczos2d_aa", "UpsampleLanczos2DAaBackward0"),
     )
 }  # fmt: skip
 ADAPTIVE = {
     n: declare_resize(
-        f"adaptive_avg_pool{n}d_op", f"AdaptiveAvgPool{n}DBackward0", "self", volumes=n == 2
+        f"adaptive_avg_pool{n}d_op",
+        f"AdaptiveAvgPool{n}DBackward0",
+        f"adaptive_avg_pool{n}d",
+        "self",
+        volumes=n == 2,
     )
     for n in (2, 3)
 }

@@ -274,6 +274,7 @@ def _rms_norm_vjp(F, g, input, weight, result1, normalized_shape, needs):
 rms_norm_op = declare(
     "fused_rms_norm",
     _rms_norm,
+    public="_fused_rms_norm",
     dependent="input weight",
     channels_last="input",
     promote="free",

@@ -249,13 +249,13 @@ def _diag_matrix(xp, self, *, rows, columns):
 
 
 diag_vector = declare(
-    "diag_vector", lambda xp, self: xp.diagonal(self, 0, -2, -1).copy(), jvp="linear", complex=True,
+    "diag_vector", lambda xp, self: xp.diagonal(self, 0, -2, -1).copy(), public="diagonal", jvp="linear", complex=True,
     node="DiagonalBackward0",
     self=lambda F, g, self_shape: F.diag_matrix(g, self_shape[-2], self_shape[-1]), samples=lambda t: [(t(3, 4),),
     (t(2, 3, 3),)],
 )  # fmt: skip
 diag_matrix = declare(
-    "diag_matrix", _diag_matrix, jvp="linear", complex=True, self=lambda F, g: F.diag_vector(g),
+    "diag_matrix", _diag_matrix, public="diag_embed", jvp="linear", complex=True, self=lambda F, g: F.diag_vector(g),
     node="DiagEmbedBackward0",
     samples=lambda t: [(t(3), 3, 3), (t(2, 3), 4, 3)],
 )  # fmt: skip

@@ -116,8 +116,9 @@ def pointwise_loss(
         ]
 
     return declare(
-        name,
+        name + "_op",
         floating(forward),
+        public=name,
         node=node,
         samples=samples,
         self=formula(slope),
@@ -185,6 +186,7 @@ mse_op = declare(
     target=lambda F, g, self, target, reduction: _in_wide(
         F, lambda g, x, y: (y - x) * _share(g * 2.0, x, reduction), g, self, target
     ),
+    public="mse_loss",
     samples=lambda t: [
         (t(3, 4), t(3, 4), NONE), (t(3, 4), t(3, 4), MEAN), (t(3), t(3), SUM), (t(), t(), MEAN), (t(0), t(0), SUM),
     ],
@@ -226,7 +228,7 @@ def _huber(xp, self, target, *, delta):
 
 
 smooth_l1_op = pointwise_loss(
-    "smooth_l1_loss_op",
+    "smooth_l1_loss",
     _smooth_l1,
     lambda F, x, y, beta: F.clamp_number((x - y) * (1 / beta), -1.0, 1.0),
     ((1.0,), (0.5,)),
@@ -234,7 +236,7 @@ smooth_l1_op = pointwise_loss(
     other=lambda F, x, y, beta: F.clamp_number((y - x) * (1 / beta), -1.0, 1.0),
 )
 huber_op = pointwise_loss(
-    "huber_loss_op", _huber, lambda F, x, y, delta: F.clamp_number(x - y, -delta, delta), ((1.0,), (0.5,)),
+    "huber_loss", _huber, lambda F, x, y, delta: F.clamp_number(x - y, -delta, delta), ((1.0,), (0.5,)),
     node="HuberLossBackward0", other=lambda F, x, y, delta: F.clamp_number(y - x, -delta, delta),
 )  # fmt: skip
 
@@ -286,15 +288,15 @@ def _bce_logits(xp, self, target):
 
 
 bce_op = pointwise_loss(
-    "binary_cross_entropy_op", _bce, _bce_slope, node="BinaryCrossEntropyBackward0", low=0.1, high=0.9,
+    "binary_cross_entropy", _bce, _bce_slope, node="BinaryCrossEntropyBackward0", low=0.1, high=0.9,
     other=lambda F, x, y: F.log1p(-x) - F.log(x),
 )  # fmt: skip
 bce_logits_op = pointwise_loss(
-    "binary_cross_entropy_with_logits_op", _bce_logits, lambda F, x, y: F.sigmoid(x) - y,
+    "binary_cross_entropy_with_logits", _bce_logits, lambda F, x, y: F.sigmoid(x) - y,
     node="BinaryCrossEntropyWithLogitsBackward0", other=lambda F, x, y: -x,
 )  # fmt: skip
 soft_margin_op = pointwise_loss(
-    "soft_margin_loss_op",
+    "soft_margin_loss",
     lambda xp, self, target: xp.logaddexp(self.dtype.type(0), -target * self),
     lambda F, x, y: -y * F.sigmoid(-y * x),
     node="SoftMarginLossBackward0",

@@ -321,6 +321,7 @@ def _ctc_counts(log_probs: Tensor, targets, lengths, blank) -> Tensor:
 ctc_op = declare(
     "ctc_loss_op",
     _ctc,
+    public="ctc_loss",
     node="CtcLossBackward0",
     hidden={"counts": _ctc_counts},
     log_probs=lambda F, g, counts: -F.reshape(g, (1, -1, 1)) * counts,

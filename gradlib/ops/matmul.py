@@ -126,7 +126,8 @@ matmul_op = declare(
     ],
 )  # fmt: skip
 rows_product_op = declare(
-    "rows_product", lambda xp, self, other: rows_product(xp, self, other), promote="none", jvp="multilinear",
+    "rows_product", lambda xp, self, other: rows_product(xp, self, other), public="mm",
+    promote="none", jvp="multilinear",
     complex=True, node="MmBackward0",
     self=lambda F, g, other: F.matmul(other.conjugate(), g.T),
     other=lambda F, g, self: F.matmul(self.conjugate(), g),

@@ -75,7 +75,8 @@ def norm_gradient(F, g, self, result, ord, dim, keepdim):
 
 
 vector_norm_op = declare(
-    "vector_norm", _vector_norm, row_major=True, node="LinalgVectorNormBackward0", complex=True,
+    "vector_norm", _vector_norm, public="linalg_vector_norm",
+    row_major=True, node="LinalgVectorNormBackward0", complex=True,
     self=lambda F, g, self, result, ord, dim, keepdim: F.norm_gradient(g, self, result, ord, dim, keepdim),
     samples=lambda t: [
         (t(3, 4), 2, (), False), (t(3, 4), 2, (1,), True), (t(3, 4), 1, (0,), False), (t(2, 3, 2), 3, (0, 2), False),

@@ -36,6 +36,7 @@ def _pad_constant(xp, self, *, pads, value):
 pad_constant_op = declare(
     "pad_constant",
     _pad_constant,
+    public="constant_pad_nd",
     node="ConstantPadNdBackward0",
     complex=True,
     self=lambda F, g, pads: F.pad_constant(g, tuple((-a, -b) for a, b in pads), 0),

@@ -175,7 +175,8 @@ def softshrink(input, lambd=0.5, *, out=None):
 # -- with a second tensor or a mask ------------------------------------------------------------------------------------
 
 prelu_op = declare(
-    "prelu_kernel", lambda xp, self, weight: xp.where(self > 0, self, self * weight), elementwise=True,
+    "prelu_kernel", lambda xp, self, weight: xp.where(self > 0, self, self * weight), public="_prelu_kernel",
+    elementwise=True,
     dependent="self weight",
     self=lambda F, g, self, weight: F.where(self > 0, g, g * weight),
     weight=lambda F, g, self: F.where(self > 0, 0.0, g * self),

@@ -99,6 +99,7 @@ def _declare_avg_pool(n: int):
     return declare(
         f"avg_pool{n}d_op",
         _avg_pool,
+        public=f"avg_pool{n}d",
         dependent="self",
         channels_last="self",
         channels_last_3d=False,
@@ -113,6 +114,7 @@ AVG_POOL = {2: _declare_avg_pool(2), 3: _declare_avg_pool(3)}
 AVG_POOL[1] = declare(
     "avg_pool1d_op",
     _avg_pool,
+    public="avg_pool1d",
     dependent="self",
     jvp="linear",
     node="AvgPool2DBackward0",

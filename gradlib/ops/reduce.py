@@ -141,7 +141,7 @@ def _mean_all(xp, self):
 
 
 sum_all = declare(
-    "sum_all", _sum_all, node="SumBackward0", jvp="linear", complex=True,
+    "sum_all", _sum_all, public="sum", node="SumBackward0", jvp="linear", complex=True,
     self=lambda F, g, self_shape: F.expand(g, self_shape),
     samples=lambda t: [(t(3, 4),), (t(),), (t(0, 3),)],
 )  # fmt: skip
@@ -156,11 +156,14 @@ sum_dim = declare(
 mean_all = declare(
     "mean_all", _mean_all, node="MeanBackward0", jvp="linear", complex=True,
     self=lambda F, g, self_shape: F.expand(over(F, g, math.prod(self_shape) or 1), self_shape),
+    public="mean",
     samples=lambda t: [(t(3, 4),), (t(),)],
 )  # fmt: skip
 mean_dim = declare(
     "mean", _mean, row_major=True, node="MeanBackward1", jvp="linear", complex=True,
-    self=lambda F, g, self_shape, dim, keepdim: F.spread(over(F, g, count(self_shape, dim) or 1), self_shape, dim, keepdim),
+    self=lambda F, g, self_shape, dim, keepdim: F.spread(
+        over(F, g, count(self_shape, dim) or 1), self_shape, dim, keepdim
+    ),
     samples=lambda t: [
         (t(3, 4), (1,), False), (t(3, 4), (0,), True), (t(2, 3, 4), (0, 2), False), (t(), (), True), (t(3, 0), (0,),
         False),
@@ -320,7 +323,8 @@ def _prod_self(F, g, self, self_shape, dim, keepdim):
 
 
 prod_all = declare(
-    "prod_all", lambda xp, self: _prod(xp, self, dim=(), keepdim=False), node="ProdBackward0", complex=True,
+    "prod_all", lambda xp, self: _prod(xp, self, dim=(), keepdim=False), public="prod",
+    node="ProdBackward0", complex=True,
     self=_prod_all_self, samples=lambda t: [(t(5),), (t(2, 3),), (t(),), (t(0),)],
 )  # fmt: skip
 prod_dim = declare(

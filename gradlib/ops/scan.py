@@ -43,9 +43,7 @@ def accumulate(xp, ufunc: str, x, dim: int):
 
 
 _WIDER = {
-    **dict.fromkeys(
-        (dtypes.float32.np, dtypes.float16.np, dtypes.bfloat16.np), dtypes.float64.np
-    ),
+    **dict.fromkeys((dtypes.float32.np, dtypes.float16.np, dtypes.bfloat16.np), dtypes.float64.np),
     dtypes.complex64.np: dtypes.complex128.np,
 }
 
@@ -74,7 +72,7 @@ def _accumulate(xp, ufunc: str, x, dim: int):
 
 
 def _accumulate_wider(xp, step, x, dim: int, wider):
-    """``accumulate`` in the dtype `wider`, rounded to that of `x`; parts of long rows at a time, which stay in cache."""
+    """``accumulate`` in the dtype `wider`, rounded to that of `x`; parts of long rows at a time stay in cache."""
     n = x.shape[dim]
     if x.size < 2 * PIECE or xp.name != "numpy":
         return step.accumulate(x, dim, wider).astype(x.dtype)

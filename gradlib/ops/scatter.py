@@ -176,7 +176,7 @@ def _scatter_value(xp, self, index, *, dim, value):
 
 
 scatter_value_op = declare(
-    "scatter_value", _scatter_value, promote="free", complex=True, node="ScatterBackward1",
+    "scatter_value", _scatter_value, public="scatter", promote="free", complex=True, node="ScatterBackward1",
     self=lambda F, g, index, dim: F.scatter_value(g, index, dim, 0),
     jvp=lambda F, self_t, index, dim: F.scatter_value(self_t, index, dim, 0),
     samples=lambda t: [(t(3, 4), sample_index(2, 3), 0, 2.0), (t(), sample_index(n=1), 0, 1.0),
@@ -317,7 +317,6 @@ def _reduce_samples(t):
 scatter_reduce_op = declare(
     "scatter_reduce", _scatter_reduce, promote="free", vjp=_scatter_reduce_vjp, samples=_reduce_samples,
 )  # fmt: skip
-
 
 
 def _scatter_with_into(xp, out, index, src, *, dim, reduce):

@@ -150,7 +150,7 @@ def isin(elements, test_elements, *, assume_unique=False, invert=False, out=None
 # -- non-zero elements -------------------------------------------------------------------------------------------
 
 nonzero_op = declare(
-    "nonzero", lambda xp, self: _nonzero(xp, self), dynamic="nonzero", nondifferentiable="indices",
+    "nonzero", lambda xp, self: _nonzero(xp, self), dynamic=True, nondifferentiable="indices",
     samples=lambda t: [(t(3, 4),), (t(),), (t(0, 2),)],
 )  # fmt: skip
 

@@ -156,7 +156,8 @@ def _grad_samples(t):
 
 
 softmax_grad = declare(
-    "softmax_grad", _softmax_grad, node="SoftmaxBackwardBackward0", samples=_grad_samples,
+    "softmax_grad", _softmax_grad, public="_softmax_backward_data",
+    node="SoftmaxBackwardBackward0", samples=_grad_samples,
     # of y * (grad - sum(grad * y)): symmetric in the gradient, and y appears twice
     grad=lambda F, g, output, dim: F.softmax_grad(g, output, dim),
     output=lambda F, g, grad, output, dim: g * (grad - F.sum(grad * output, (dim,) if g.ndim else (), True))
@@ -168,7 +169,8 @@ softmax_op = declare(
     jvp=lambda F, self_t, result, dim: F.softmax_grad(self_t, result, dim),
 )  # fmt: skip
 log_softmax_grad = declare(
-    "log_softmax_grad", _log_softmax_grad, node="LogSoftmaxBackwardBackward0", samples=_grad_samples,
+    "log_softmax_grad", _log_softmax_grad, public="_log_softmax_backward_data",
+    node="LogSoftmaxBackwardBackward0", samples=_grad_samples,
     grad=lambda F, g, output, dim: g - F.sum(g * F.exp(output), (dim,) if g.ndim else (), True),
     output=lambda F, g, grad, output, dim: -g * F.exp(output) * F.sum(grad, (dim,) if g.ndim else (), True),
 )  # fmt: skip

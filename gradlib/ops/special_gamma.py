@@ -178,7 +178,8 @@ def _polygamma(xp, self, *, n):
 
 
 polygamma_op = declare(
-    "polygamma_of", floating(_polygamma), elementwise=True, promote="float", node="PolygammaBackward0",
+    "polygamma_of", floating(_polygamma), public="polygamma",
+    elementwise=True, promote="float", node="PolygammaBackward0",
     self=lambda F, g, self, n: g * F.polygamma_of(self, n + 1),
     samples=lambda t: [(t(3, 4), 1), (t(), 2), (t(0, 2), 0)], domain=(0.4, 3.0),
 )  # fmt: skip

@@ -67,7 +67,15 @@ class _Maker:
         while len(self.lines) < goal and tries:
             tries -= 1
             kind = self.r.choices(
-                [self.unary, self.binary, self.view, self.write, self.index, self.joined, self.product],
+                [
+                    self.unary,
+                    self.binary,
+                    self.view,
+                    self.write,
+                    self.index,
+                    self.joined,
+                    self.product,
+                ],
                 [4, 4, 4, 5, 2, 2, 2],
             )[0]
             self.add(kind())
@@ -78,7 +86,10 @@ class _Maker:
         try:
             exec(text, self.names)
             good = all(
-                t.numel() and t.numel() < 80 and t.is_floating_point() and bool((t.abs() < 30).all())
+                t.numel()
+                and t.numel() < 80
+                and t.is_floating_point()
+                and bool((t.abs() < 30).all())
                 for t in map(self.names.get, self.tensors())
                 if t is not None
             )
@@ -145,14 +156,24 @@ class _Maker:
         t, d = self.names[x], self.dim(x)
         n = t.shape[d] if t.ndim else 1
         k = self.r.randrange(n)
-        forms = [f"{x}.view(-1)", f"{x}.unsqueeze({d})", f"{x}[None]", f"{x}[...]", f"{x}.reshape(-1)"]
+        forms = [
+            f"{x}.view(-1)",
+            f"{x}.unsqueeze({d})",
+            f"{x}[None]",
+            f"{x}[...]",
+            f"{x}.reshape(-1)",
+        ]
         if t.ndim:
             forms += [
                 f"{x}[{self.r.randrange(t.shape[0])}]", f"{x}.select({d}, {k})", f"{x}.narrow({d}, {k}, {n - k})",
                 f"{x}[..., ::2]", f"{x}.squeeze({d})", f"{x}[{self.r.randrange(t.shape[0])}:]", f"{x}.mT",
             ]  # fmt: skip
         if t.ndim > 1:
-            forms += [f"{x}.transpose(0, -1)", f"{x}.diagonal()", f"{x}.permute({self.r.sample(range(t.ndim), t.ndim)})"]
+            forms += [
+                f"{x}.transpose(0, -1)",
+                f"{x}.diagonal()",
+                f"{x}.permute({self.r.sample(range(t.ndim), t.ndim)})",
+            ]
         if t.numel() > 2 and t.is_contiguous():
             forms.append(f"{x}.as_strided((2,), (1,))")
         return self.r.choice(forms)
@@ -178,7 +199,9 @@ class _Maker:
             return f"{text} {self.r.choice(['=', '*=', '+=', '-='])} {value}"
         call = self.r.choice(IN_PLACE).replace("M", f"{text} > 0.2")
         while "V" in call:
-            call = call.replace("V", f"({self.fitting(tuple(t.shape))}).expand({tuple(t.shape)})", 1)
+            call = call.replace(
+                "V", f"({self.fitting(tuple(t.shape))}).expand({tuple(t.shape)})", 1
+            )
         return f"{text}.{call}"
 
     def index(self) -> str:

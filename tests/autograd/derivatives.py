@@ -59,13 +59,9 @@ class Point:
     def __init__(self, fn: Function, inputs: tuple[gl.Tensor, ...], seed: int):
         rng = np.random.default_rng(seed)
         self.fn, self.inputs = fn, tuple(t.detach().clone() for t in inputs)
-        self.v, self.u = (
-            tuple(self._like(rng, t) for t in self.inputs) for _ in range(2)
-        )
+        self.v, self.u = (tuple(self._like(rng, t) for t in self.inputs) for _ in range(2))
         live = tuple(t.requires_grad_() for t in self.moved(self.v, 0.0))
-        self.places = [
-            k for k, o in enumerate(outputs(self._run(live))) if o.requires_grad
-        ]
+        self.places = [k for k, o in enumerate(outputs(self._run(live))) if o.requires_grad]
         self.weights = [self._like(rng, o) for o in self._kept(live)]
 
     @staticmethod
@@ -174,7 +170,9 @@ def check(fn: Function, inputs: tuple, seed: int, second: bool = True) -> list[s
     if not point.places:
         return []
     found = _compared(point.differences, first_order(point))
-    return found or (_compared(point.differences_of_gradients, second_order(point)) if second else [])
+    return found or (
+        _compared(point.differences_of_gradients, second_order(point)) if second else []
+    )
 
 
 def first_order(point: Point) -> dict[str, Callable[[], float]]:
@@ -272,7 +270,9 @@ def _kinds(says: list[str]) -> set[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--programs", type=int, default=1000)
     parser.add_argument("--show", type=int, metavar="SEED")
@@ -290,7 +290,9 @@ def main() -> int:
         for text in check_op(REGISTRY[name], given.seed):
             bad += 1
             print(text, flush=True)
-    print(f"seed {given.seed}: {given.programs} programs, {len(DIFFERENTIABLE)} ops, {bad} findings")
+    print(
+        f"seed {given.seed}: {given.programs} programs, {len(DIFFERENTIABLE)} ops, {bad} findings"
+    )
     return bool(bad)
 
 

@@ -159,10 +159,14 @@ def differences(ours: Any, theirs: Any, where: str = "", rough: bool = False) ->
             for d in differences(ours[k], theirs[k], f"{where} {k}", rough)
         ]
         only = [sorted(a.keys() - b.keys()) for a, b in ((theirs, ours), (ours, theirs))]
-        return [*found, f"{where} has: {only[0]} vs {only[1]}".strip()] if only != [[], []] else found
+        return (
+            [*found, f"{where} has: {only[0]} vs {only[1]}".strip()] if only != [[], []] else found
+        )
     if isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
         pairs = zip(ours, theirs, strict=True)
-        return [d for k, (a, b) in enumerate(pairs) for d in differences(a, b, f"{where}[{k}]", rough)]
+        return [
+            d for k, (a, b) in enumerate(pairs) for d in differences(a, b, f"{where}[{k}]", rough)
+        ]
     if isinstance(ours, np.ndarray) and isinstance(theirs, np.ndarray):
         same = ours.shape == theirs.shape and _close(ours, theirs, rough)
     elif (
@@ -183,7 +187,11 @@ def _close(ours: np.ndarray, theirs: np.ndarray, rough: bool = False) -> bool:
         return bool(np.array_equal(ours, theirs))
     coarse = rough or ours.dtype in (np.float32, np.complex64)
     return np.allclose(
-        ours, theirs, rtol=1e-3 if rough else 1e-4 if coarse else 1e-8, atol=1e-5 if coarse else 1e-10, equal_nan=True
+        ours,
+        theirs,
+        rtol=1e-3 if rough else 1e-4 if coarse else 1e-8,
+        atol=1e-5 if coarse else 1e-10,
+        equal_nan=True,
     )
 
 

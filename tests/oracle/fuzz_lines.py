@@ -30,7 +30,9 @@ def dims(m: Maker, shape: tuple) -> int:
 
 @line(3)
 def create(m: Maker) -> str:
-    dtype = m.one(*[torch.float64] * 12, torch.float32, torch.complex128, torch.complex128, torch.int64)
+    dtype = m.one(
+        *[torch.float64] * 12, torch.float32, torch.complex128, torch.complex128, torch.int64
+    )
     shape, name = m.shape(), m.fresh()
     rg = 0.0 if dtype == torch.int64 else 0.7 if m.depth == 0 else 0.2
     if m.chance(0.75) or dtype == torch.int64:
@@ -75,7 +77,22 @@ def binary(m: Maker) -> str | None:
     if not x:
         return None
     y = m.operand(tuple(m.value(x).shape))
-    kind = m.one("+", "-", "*", "*", "*", "/", "maximum", "where", "atan2", "lerp", "addcmul", "rsub", "%", "hypot")
+    kind = m.one(
+        "+",
+        "-",
+        "*",
+        "*",
+        "*",
+        "/",
+        "maximum",
+        "where",
+        "atan2",
+        "lerp",
+        "addcmul",
+        "rsub",
+        "%",
+        "hypot",
+    )
     new = m.fresh()
     if not kind[0].isalpha():
         return f"{new} = {x} {kind} {y}" if m.chance(0.8) else f"{new} = {y} {kind} {x}"
@@ -84,7 +101,9 @@ def binary(m: Maker) -> str | None:
     if kind == "lerp":
         return f"{new} = {x}.lerp({m.operand(tuple(m.value(x).shape), exact=True)}, 0.3)"
     if kind == "addcmul":
-        return f"{new} = {x}.addcmul({m.operand(tuple(m.value(x).shape), exact=True)}, {x}, value=2)"
+        return (
+            f"{new} = {x}.addcmul({m.operand(tuple(m.value(x).shape), exact=True)}, {x}, value=2)"
+        )
     if kind == "rsub":
         return f"{new} = 1 - {x}"
     return f"{new} = torch.{kind}({x}, {m.operand(tuple(m.value(x).shape), exact=True)})"
@@ -196,7 +215,11 @@ def view_of(m: Maker, x: str, t: torch.Tensor) -> str:
     ]  # fmt: skip
     if n:
         start = m.r.randrange(size) if size else 0
-        forms += [f"{x}.select({d}, {start})", f"{x}[{start}]", f"{x}.narrow({d}, {start}, {max(size - start, 0)})"] * 2
+        forms += [
+            f"{x}.select({d}, {start})",
+            f"{x}[{start}]",
+            f"{x}.narrow({d}, {start}, {max(size - start, 0)})",
+        ] * 2
         forms += [
             f"{x}[{start}:]", f"{x}[..., ::2]", f"{x}.squeeze({d})", f"{x}.unbind({d})[{start}]",
             f"{x}.chunk(2, {d})[0]", f"{x}.split(1, {d})[{start}]", f"{x}.tensor_split(2, {d})[-1]",
@@ -206,7 +229,12 @@ def view_of(m: Maker, x: str, t: torch.Tensor) -> str:
         e = dims(m, shape)
         order = m.r.sample(range(n), n)
         forms += [f"{x}.transpose({d}, {e})", f"{x}.permute({order})", f"{x}.movedim({d}, {e})"] * 2
-        forms += [f"{x}.diagonal()", f"{x}.flatten(0, 1)", f"{x}.swapaxes(0, -1)", f"{x}.diagonal({m.one(-1, 1)})"]
+        forms += [
+            f"{x}.diagonal()",
+            f"{x}.flatten(0, 1)",
+            f"{x}.swapaxes(0, -1)",
+            f"{x}.diagonal({m.one(-1, 1)})",
+        ]
     if t.is_complex():
         forms += [f"{x}.real", f"{x}.imag", f"torch.view_as_real({x})"] * 2
     elif n and size == 2 and d in (-1, n - 1):
@@ -240,9 +268,22 @@ def index(m: Maker, t: torch.Tensor) -> str:
         k = m.r.randrange(n) if n else 0
         parts.append(
             m.one(
-                ":", ":", str(k), str(k), f"{k}:", f":{k + 1}", "::2", "-1", f"[{k}]", f"[{k}, {k}]",
-                f"torch.tensor([{k}, 0])", f"torch.tensor({k})", f"torch.tensor([[{k}]])",
-                f"torch.tensor({[m.chance(0.6) for _ in range(n)]})", "-2:", "0",
+                ":",
+                ":",
+                str(k),
+                str(k),
+                f"{k}:",
+                f":{k + 1}",
+                "::2",
+                "-1",
+                f"[{k}]",
+                f"[{k}, {k}]",
+                f"torch.tensor([{k}, 0])",
+                f"torch.tensor({k})",
+                f"torch.tensor([[{k}]])",
+                f"torch.tensor({[m.chance(0.6) for _ in range(n)]})",
+                "-2:",
+                "0",
             )  # fmt: skip
         )
         if m.chance(0.08):
@@ -313,8 +354,17 @@ def in_place(m: Maker) -> str | None:
     tensor = m.operand(shape, t.dtype, exact=True)
     d = dims(m, shape)
     scalar = m.fresh_tensor((), t.dtype)
-    calls = [f"mul_({other})", f"add_({other})", f"sub_({other})", f"copy_({other if 'D(' in other else tensor})"] * 2
-    calls += [f"div_({m.one(2, 4.0, tensor)})", f"{m.r.choice(IN_PLACE)}()", f"{m.r.choice(IN_PLACE)}()"]
+    calls = [
+        f"mul_({other})",
+        f"add_({other})",
+        f"sub_({other})",
+        f"copy_({other if 'D(' in other else tensor})",
+    ] * 2
+    calls += [
+        f"div_({m.one(2, 4.0, tensor)})",
+        f"{m.r.choice(IN_PLACE)}()",
+        f"{m.r.choice(IN_PLACE)}()",
+    ]
     calls += [
         f"fill_({m.number()})", f"fill_({scalar})", "zero_()", f"pow_({m.one(2, 3, 2.0)})", "clamp_(-0.5, 0.5)",
         f"clamp_(min={m.number()})", f"addcmul_({tensor}, {tensor}, value=0.5)", f"lerp_({tensor}, 0.3)",
@@ -323,14 +373,18 @@ def in_place(m: Maker) -> str | None:
         f"maximum({tensor})", f"lt_({other})", f"logical_not_()", f"set_(D(1, 2))" if m.chance(0.1) else "zero_()",
     ]  # fmt: skip
     if len(shape) == 2:
-        calls += [f"addmm_({m.operand((shape[0], 2), t.dtype, True)}, {m.operand((2, shape[1]), t.dtype, True)})"]
+        calls += [
+            f"addmm_({m.operand((shape[0], 2), t.dtype, True)}, {m.operand((2, shape[1]), t.dtype, True)})"
+        ]
         calls += ["fill_diagonal_(2)"]
     call = m.r.choice(calls)
     if m.depth and any(_same_memory(t, m.value(n)) for n in m.tensors() if f"{n}" in call):
         return None  # PyTorch's tangent is wrong where an operand lies in what is written
     call = f"{text}.{call}"
     if m.chance(0.1):
-        form = m.words("relu leaky_relu elu hardtanh selu silu celu rrelu relu6 hardswish mish hardsigmoid")
+        form = m.words(
+            "relu leaky_relu elu hardtanh selu silu celu rrelu relu6 hardswish mish hardsigmoid"
+        )
         call = f"F.{form}({text}, inplace=True)"
     return call if m.chance(0.75) else f"{m.fresh()} = {call}"
 
@@ -363,7 +417,11 @@ def augmented(m: Maker) -> str | None:
     if not x:
         return None
     sign = m.one("*=", "+=", "-=", "/=", "*=", "**=", "%=", "//=")
-    value = str(m.one(2, 3, 0.5)) if sign in ("**=", "%=", "//=") else m.operand(tuple(m.value(x).shape))
+    value = (
+        str(m.one(2, 3, 0.5))
+        if sign in ("**=", "%=", "//=")
+        else m.operand(tuple(m.value(x).shape))
+    )
     return f"{x} {sign} {value}"
 
 

@@ -127,7 +127,9 @@ class Maker:
             )
         return self.fresh_tensor(wanted, dtype)
 
-    def fresh_tensor(self, shape: tuple, dtype: torch.dtype = torch.float64, rg: float = 0.15) -> str:
+    def fresh_tensor(
+        self, shape: tuple, dtype: torch.dtype = torch.float64, rg: float = 0.15
+    ) -> str:
         """Text of a tensor with seeded numbers."""
         kind = str(dtype).removeprefix("torch.")
         parts = [str(self.seed()), *map(str, shape)]

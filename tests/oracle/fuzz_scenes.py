@@ -66,7 +66,9 @@ def gradient(m: Maker) -> str | None:
         seeds = m.fresh_tensor((2, *shape), m.value(x).dtype, 0)
         return f"{left} = torch.autograd.grad({x}, [{', '.join(names)}], {seeds}, is_grads_batched=True{more})"
     if m.chance(0.15):
-        return f"{left} = torch.autograd.grad({x}, [{', '.join(names)}], torch.ones_like({x}){more})"
+        return (
+            f"{left} = torch.autograd.grad({x}, [{', '.join(names)}], torch.ones_like({x}){more})"
+        )
     return f"{left} = torch.autograd.grad({loss_of(m, x)}, [{', '.join(names)}]{more})"
 
 
@@ -127,7 +129,9 @@ def hook(m: Maker) -> str | None:
     if y != x:
         mode = m.one("", ", mode='any'")
         shown = "log('m', gs)"
-        calls.append(f"torch.autograd.graph.register_multi_grad_hook([{x}, {y}], lambda gs: {shown}{mode})")
+        calls.append(
+            f"torch.autograd.graph.register_multi_grad_hook([{x}, {y}], lambda gs: {shown}{mode})"
+        )
     call = m.r.choice(calls)
     if m.chance(0.1) and "register" in call:
         return f"h = {call}\nh.remove()"
@@ -161,17 +165,34 @@ def function(m: Maker) -> str:
         lines.append("    generate_vmap_rule = True")
     if m.chance(0.5):
         body = [*settings, "ctx.shape = x.shape", *forward.replace("{ctx}", "ctx").split("\n")]
-        lines += ["    @staticmethod", "    def forward(ctx, x):", *(f"        {b}" for b in body), "        return y"]
+        lines += [
+            "    @staticmethod",
+            "    def forward(ctx, x):",
+            *(f"        {b}" for b in body),
+            "        return y",
+        ]
     else:
         first, *rest = forward.replace("{ctx}", "ctx").split("\n")
-        lines += ["    @staticmethod", "    def forward(x):", f"        {first}", "        return y"]
+        lines += [
+            "    @staticmethod",
+            "    def forward(x):",
+            f"        {first}",
+            "        return y",
+        ]
         body = [*settings, "(x,) = inputs", "ctx.shape = x.shape", *rest]
-        lines += ["    @staticmethod", "    def setup_context(ctx, inputs, y):", *(f"        {b}" for b in body)]
+        lines += [
+            "    @staticmethod",
+            "    def setup_context(ctx, inputs, y):",
+            *(f"        {b}" for b in body),
+        ]
     if m.chance(0.1):
         lines += ["    @staticmethod", "    @torch.autograd.function.once_differentiable"]
     else:
         lines += ["    @staticmethod"]
-    lines += [f"    def backward(ctx, {grads}):", f"        return {backward.replace('{ctx}', 'ctx')}"]
+    lines += [
+        f"    def backward(ctx, {grads}):",
+        f"        return {backward.replace('{ctx}', 'ctx')}",
+    ]
     if m.chance(0.3) and kind in ("cube", "exp"):
         lines += ["    @staticmethod", "    def jvp(ctx, t):", "        return t * 2"]
     m.functions.append(f"{name}.apply" + ("" if kind != "two" else "|two"))
@@ -193,7 +214,9 @@ def applied(m: Maker) -> str | None:
 # -- functions of random lines -----------------------------------------------------------------------------------
 
 
-def defined(m: Maker, arguments: dict[str, torch.Tensor], outputs: int, real: bool) -> tuple[str, str] | None:
+def defined(
+    m: Maker, arguments: dict[str, torch.Tensor], outputs: int, real: bool
+) -> tuple[str, str] | None:
     """The text of a function of random lines, and its name."""
     inner = m.inner(arguments, m.one(1, 2, 2, 3, 4))
     results = [
@@ -206,11 +229,17 @@ def defined(m: Maker, arguments: dict[str, torch.Tensor], outputs: int, real: bo
     name = m.fresh("f")
     if real:
         x = results[-1]
-        result = f"{x}.real.sum()" if inner.value(x).is_complex() else m.one(f"{x}.sum()", f"({x} ** 2).sum()", f"({x} * {next(iter(arguments))}).sum()")
+        result = (
+            f"{x}.real.sum()"
+            if inner.value(x).is_complex()
+            else m.one(f"{x}.sum()", f"({x} ** 2).sum()", f"({x} * {next(iter(arguments))}).sum()")
+        )
     else:
         result = ", ".join(results[-outputs:])
     body = inner.body() or "pass"
-    text = f"def {name}({', '.join(arguments)}):\n{textwrap.indent(body, '    ')}\n    return {result}"
+    text = (
+        f"def {name}({', '.join(arguments)}):\n{textwrap.indent(body, '    ')}\n    return {result}"
+    )
     return text, name
 
 
@@ -223,7 +252,9 @@ def transformed(m: Maker, f: str, x: str, arguments: int, real: bool, depth: int
     """Text of a transform of the function called `f` at `x`, itself callable as `f` is."""
     which = m.r.choice(range(arguments))
     at = f", argnums={which}" if which else ""
-    text = m.words("grad grad jacrev jacfwd hessian jacrev" if real else "jacrev jacfwd jacrev jacfwd")
+    text = m.words(
+        "grad grad jacrev jacfwd hessian jacrev" if real else "jacrev jacfwd jacrev jacfwd"
+    )
     made = f"{text}({f}{at})"
     if depth and m.chance(0.3):
         return f"{m.words('jacrev jacfwd')}({made})"
@@ -255,7 +286,9 @@ def transform(m: Maker) -> str | None:
         return f"{text}\n{new} = {call}({listed})"
     if kind == "vjp":
         return f"{text}\n{new}, {new}v = vjp({f}, {listed})\n{m.fresh('g')} = {new}v(torch.ones_like({new}))"
-    tangents = ", ".join(m.fresh_tensor(tuple(m.value(g).shape), m.value(g).dtype, 0) for g in given)
+    tangents = ", ".join(
+        m.fresh_tensor(tuple(m.value(g).shape), m.value(g).dtype, 0) for g in given
+    )
     if kind == "jvp":
         return f"{text}\n{new}, {m.fresh('t')} = jvp({f}, ({listed},), ({tangents},))"
     what = m.words("jacobian hessian vjp jvp hvp vhp")
@@ -301,10 +334,13 @@ def dual(m: Maker) -> str | None:
         return None
     z = m.fresh("d")
     inner = m.inner({z: sample(m.value(x))}, m.one(1, 2, 3, 4))
-    results = [n for n, v in inner.names.items() if isinstance(v, torch.Tensor) and n not in inner.start]
+    results = [
+        n for n, v in inner.names.items() if isinstance(v, torch.Tensor) and n not in inner.start
+    ]
     tangent = m.fresh_tensor(tuple(m.value(x).shape), m.value(x).dtype, 0)
     shown = "\n".join(
-        f"log([None if t is None else t.detach().clone() for t in fwAD.unpack_dual({n})])" for n in (*results[-2:], z)
+        f"log([None if t is None else t.detach().clone() for t in fwAD.unpack_dual({n})])"
+        for n in (*results[-2:], z)
     )
     clean = f"del {', '.join([z, *results])}"
     body = f"{z} = fwAD.make_dual({x}, {tangent})\n{inner.body()}\n{shown}"
@@ -367,7 +403,9 @@ def module(m: Maker) -> str | None:
     if m.chance(0.3):
         lines += [f"({new} * {new}).sum().backward()", f"log([p.grad for p in {net}.parameters()])"]
     elif m.chance(0.3):
-        lines[-1:] = [f"{new} = functional_call({net}, {{k: v * 2 for k, v in {net}.named_parameters()}}, ({x},))"]
+        lines[-1:] = [
+            f"{new} = functional_call({net}, {{k: v * 2 for k, v in {net}.named_parameters()}}, ({x},))"
+        ]
     return "\n".join(lines)
 
 
@@ -408,7 +446,9 @@ def layer(m: Maker) -> str | None:
 OPTIMIZERS = """SGD(P, lr=0.1)|SGD(P, lr=0.1, momentum=0.9)|SGD(P, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.1)
 |Adam(P, lr=0.1)|AdamW(P, lr=0.1, amsgrad=True)|RMSprop(P, lr=0.1, centered=True)|Adagrad(P, lr=0.1)|Adadelta(P)
 |NAdam(P, lr=0.1)|RAdam(P, lr=0.1)|Adamax(P, lr=0.1)|ASGD(P, lr=0.1)|Rprop(P, lr=0.1)|Adam(P, lr=0.1, maximize=True)
-|SGD(P, lr=0.1, maximize=True, foreach=False)|Adam(P, lr=0.1, differentiable=False, foreach=True)""".replace("\n", "").split("|")
+|SGD(P, lr=0.1, maximize=True, foreach=False)|Adam(P, lr=0.1, differentiable=False, foreach=True)""".replace(
+    "\n", ""
+).split("|")
 
 
 @line(1.5, inside=False)
@@ -443,7 +483,11 @@ def ending(m: Maker) -> list[str]:
         lines.append(f"{loss_of(m, x)}.backward()")
     names = m.tensors(lambda t: not t.is_inference())
     text = m.body()
-    counted = [n for n in names if f"\n{n} = D(" in f"\n{text}" and "optim" not in text and "out=" not in text]
+    counted = [
+        n
+        for n in names
+        if f"\n{n} = D(" in f"\n{text}" and "optim" not in text and "out=" not in text
+    ]
     if counted and m.chance(0.6):  # of results of an op the first version may be 0 or 1
         lines.append(f"log([{', '.join(f'{n}._version' for n in counted)}])")
     if names and m.chance(0.4):

@@ -64,7 +64,10 @@ def _text(tree: ast.AST) -> str:
 
 
 def _cost(program: str) -> tuple[int, int]:
-    return (program.count("\n"), len(program) + sum(int(n[:3]) for n in re.findall(r"\b\d+\b", program)))
+    return (
+        program.count("\n"),
+        len(program) + sum(int(n[:3]) for n in re.findall(r"\b\d+\b", program)),
+    )
 
 
 def _change(program: str, position: int) -> str | None:
@@ -155,7 +158,15 @@ def _parts(node: ast.expr) -> Iterator[ast.expr]:
 
 
 def _module(value: ast.expr) -> bool:
-    return ast.unparse(value).split(".")[0] in ("torch", "F", "nn", "func", "fwAD", "copy", "pickle")
+    return ast.unparse(value).split(".")[0] in (
+        "torch",
+        "F",
+        "nn",
+        "func",
+        "fwAD",
+        "copy",
+        "pickle",
+    )
 
 
 def _renamed(program: str, shows: Callable[[str], bool]) -> str:
