@@ -156,7 +156,7 @@ def names_for(op, made_class: type) -> dict:
         "failed": dispatch.failed, "floating": dtypes.NP_FLOATING | {dtypes.bfloat16.np},
         "differentiable": dtypes.DIFFERENTIABLE,
         "numbers4": _NUMBERS[dtypes.float32.np], "numbers8": _NUMBERS[dtypes.float64.np], "as_number": as_number,
-        "f4": dtypes.float32.np, "f8": dtypes.float64.np, "i8": dtypes.int64.np,
+        "halves": dtypes.HALVES, "f4": dtypes.float32.np, "f8": dtypes.float64.np, "i8": dtypes.int64.np,
         "complexes": dtypes.COMPLEXES, "save_outputs": save_outputs,
         "attach_outputs": dispatch.attach_outputs,
         "kernel": getattr(xp, op.ufunc) if op.ufunc else op.forward,
@@ -241,12 +241,16 @@ class _Writer:
 
     def number_arrays(self) -> list[str]:
         """A Python number takes part as a 0-dim array of the tensor's dtype."""
-        if self.device:
-            return [f"a_{t} = as_number({t}, d_)" for t in self.numbers]
+        make = "as_number({0}, d_)"
+        if self.op.wide_numbers:
+            make = "as_number({0}, f4 if d_ in halves else d_)"
+        if self.device:  # a wide number is kept for the formulas as it took part
+            kept = "a_{0} = {0} = " if self.op.wide_numbers else "a_{0} = "
+            return [(kept + make).format(t) for t in self.numbers]
         lines = []
         for t in self.numbers:
             kept = f"(numbers4 if d_ is f4 else numbers8).get({t}) if {t} and (d_ is f4 or d_ is f8) else None"
-            lines += [f"k_ = {kept}", f"{t} = as_number({t}, d_) if k_ is None else k_"]
+            lines += [f"k_ = {kept}", f"{t} = {make.format(t)} if k_ is None else k_"]
         return lines
 
     def kernel(self) -> list[str]:
@@ -268,6 +272,8 @@ class _Writer:
         if op.n_out != 1:
             return self.finish_several()
         lines = ["if r_.__class__ is not ndarray: r_ = asarray(r_)", *self.layout(), _NEW]
+        if op.wide_numbers and self.numbers:
+            lines.insert(1, "if r_.dtype is not d_ and d_ in halves: r_ = r_.astype(d_)")
         view = f"return attach(out_, {self.required[0]}, op, ({self.attrs}), "
         plain = [view + "None)"] if op.view else ["return out_"]
         if not op.differentiable:

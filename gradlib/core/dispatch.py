@@ -256,11 +256,15 @@ def _cast(op, args):
         common = dtypes.get_default_dtype()
     elif op.promote == "number" and common is dtypes.bool_:
         common = dtypes.int64
-    return tuple(
-        a.to(common) if isinstance(a, Tensor) and a._array.dtype != common.np else Number(a, common)
-        if a is not None and not isinstance(a, Tensor) else a
-        for a in args
-    )  # fmt: skip
+    wide = dtypes.float32 if op.wide_numbers and common.np in dtypes.HALVES else common
+    out = []
+    for a in args:
+        if not isinstance(a, Tensor):
+            a = None if a is None else Number(a, wide)
+        elif a._array.dtype != common.np:
+            a = a.to(common if a._array.ndim or a._array.dtype.kind not in "fV" else wide)
+        out.append(a)
+    return tuple(out)
 
 
 class Number:
@@ -306,6 +310,9 @@ def execute(op, args: tuple, attrs: tuple) -> Any:
     if op.hidden:
         n = len(raw) - len(op.hidden)
         raw, hidden = (raw[0] if n == 1 else raw[:n]), raw[n:]
+    if op.wide_numbers and raw.dtype not in dtypes.HALVES:
+        half = next((a.dtype for a in arrays if getattr(a, "dtype", None) in dtypes.HALVES), None)
+        raw = raw if half is None else raw.astype(half)
     if (
         op.row_major or op.elementwise or (op.batch == "elementwise" and len(arrays) > 1)
     ) and getattr(raw, "ndim", 0) > 1:
@@ -400,7 +407,7 @@ def make_node(op, args: tuple, attrs: tuple, kwargs: dict, inside: bool = False)
     on_cpu = shared.cuda is None or not any(isinstance(a, Tensor) and a.is_cuda for a in args)
     node = object.__new__(op.node_class if on_cpu else op.device_node_class)
     node.extra = None
-    values = [a.value if isinstance(a, Number) else a for a in args]
+    values = [_kept(op, a, args) if isinstance(a, Number) else a for a in args]
     edges = []
     for i, a in enumerate(values):
         takes = isinstance(a, Tensor) and (
@@ -433,6 +440,20 @@ def make_node(op, args: tuple, attrs: tuple, kwargs: dict, inside: bool = False)
 
         stamp(node)
     return node
+
+
+def _kept(op, number: Number, args: tuple) -> Any:
+    """A number as a node keeps it: beside half types as the array that takes part, where the op asks for wide ones."""
+    if op.wide_numbers and number.dtype is dtypes.float32:
+        from ..backends import kernels_of
+
+        half = next((a._array for a in args if getattr(a, "dtype", None) in HALF_TYPES), None)
+        if half is not None:
+            return _number(kernels_of(half), number)
+    return number.value
+
+
+HALF_TYPES = (dtypes.float16, dtypes.bfloat16)
 
 
 def _set_edges(node, edges) -> None:

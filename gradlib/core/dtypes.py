@@ -78,6 +78,7 @@ ALIASES = {
 BY_NP = {t.np: t for t in ALL}
 BY_NAME = {t.name: t for t in ALL}
 # Arithmetic of these NumPy types already follows PyTorch's rules, weak Python numbers included.
+HALVES = frozenset((float16.np, bfloat16.np))
 NP_FLOATING = frozenset(t.np for t in (float16, float32, float64, complex64, complex128))
 COMPLEXES = frozenset(t.np for t in ALL if t.category == COMPLEX)
 DIFFERENTIABLE = frozenset(t.np for t in ALL if t.category >= FLOATING)

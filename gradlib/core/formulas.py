@@ -13,6 +13,7 @@ import numpy as np
 
 from ..backends.sums import add_up
 from . import recording, saved
+from .dtypes import HALVES
 from .modes import FORWARD_AD, NO_GRAD, PROFILE, VMAP, state
 
 _raw: dict[type, Namespace] = {}  # type of a raw array -> its namespace
@@ -234,6 +235,8 @@ def gradients(node, grads: tuple, traced: bool) -> tuple:
             result.append(None)
             continue
         grad = formula.fn(*(values.get(w) for w in formula.wants))
+        if op.wide_numbers and not traced and grad.dtype != grads[0].dtype and grads[0].dtype in HALVES:
+            grad = grad.astype(grads[0].dtype)
         shape = getattr(node, f"b{i}", None) if op.elementwise and len(op.tensors) > 1 else None
         if shape is not None:
             grad = traced_ops.sum_to_size(grad, shape) if traced else sum_to(grad, shape)

@@ -196,7 +196,7 @@ def _quick(op, tensor: Tensor, others: tuple) -> bool:
     for other in others:
         kind = other.__class__
         if kind is float or kind is int:
-            if op.numbers == "none":
+            if op.numbers == "none" or (op.wide_numbers and dtype in dtypes.HALVES):
                 return False
             arrays.append(other)
             continue

@@ -30,6 +30,8 @@
   "number" (and bool to int64), "none" (refuse mixed types), or "free" (arguments are of
   different kinds); those named in **fixed** (a condition, a mask) keep their dtype.
 - **dynamic**: whether the shape of the result depends on values.
+- **wide_numbers**: numbers (and 0-dim tensors of wider dtypes) beside half types take part in float32, so that one that
+  a half type cannot hold gives the right result.
 - **by_place**: a view op whose attributes name places in memory: the strides of its argument matter.
 - **overlapping**: what its in-place form does to a tensor whose elements share memory, as an expanded one's: "" refuses
   it, "fill" writes one value everywhere, "warn" is deprecated there (and refused where gradients are recorded).
@@ -109,6 +111,7 @@ class Op:
         numbers: str = "",
         check: Callable | None = None,
         row_major: bool = False,
+        wide_numbers: bool = False,
         by_place: bool = False,
         dynamic: bool = False,
         overlapping: str = "",
@@ -139,6 +142,7 @@ class Op:
         self.dependent = tuple(dependent.split())  # see core/dependence.py
         self.numbers = numbers or ("none" if elementwise and len(self.tensors) == 1 else "any")
         self.check, self.row_major, self.by_place = check, row_major, by_place
+        self.wide_numbers = wide_numbers
         self.dynamic, self.overlapping = dynamic, overlapping
         self.channels_last = tuple([self.tensors.index(t) for t in channels_last.split()])
         self.channels_last_3d = channels_last_3d

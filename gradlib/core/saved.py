@@ -11,8 +11,6 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from numpy import ndarray
-
 from . import errors
 from .modes import NO_GRAD, SAVED_HOOKS, set_bits, state
 from .storage import Storage, version_of
@@ -223,7 +221,8 @@ def unpack_tensor(node, name: str) -> Any:
     # In this order: another thread may free the graph in between, and its `release` marks the version first.
     value, version = getattr(node, "s_" + name), getattr(node, "v_" + name)
     if version == DIRECT:
-        return Tensor._make(value) if isinstance(value, ndarray) else value
+        # a number that took part as an array; others share it
+        return Tensor._make(value.copy()) if hasattr(value, "strides") else value
     if version == FREED:
         freed(node)
     if version == PACKED:

@@ -68,9 +68,9 @@ mul = pointwise(
     "mul", "multiply", "multiply", args="self other",
     self=lambda g, other: g * other.conjugate(),
     other=lambda g, self: g * self.conjugate(),
-    doc="``input * other``, with broadcasting.", complex=True)  # fmt: skip
+    doc="``input * other``, with broadcasting.", complex=True, wide_numbers=True)  # fmt: skip
 div_op = declare(
-    "div", "true_divide", args="self other", elementwise=True, promote="float",
+    "div", "true_divide", args="self other", elementwise=True, promote="float", wide_numbers=True,
     self=lambda g, other: g / other.conjugate(),
     other=lambda g, self, other: -g * (self / (other * other)).conjugate(), complex=True)  # fmt: skip
 neg = unary(
