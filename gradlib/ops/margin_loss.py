@@ -6,8 +6,8 @@ import numpy as np
 
 from ..backends import backend_of
 from ..core.device import beside
-from ..core.op import declare
 from ..core.interop import values_of
+from ..core.op import declare
 from ..core.tensor import Tensor
 from ._blocks import floating, raw
 from .activation import logsigmoid_op

@@ -452,10 +452,12 @@ def as_strided_scatter(input, src, size, stride, storage_offset=None):
     _check_part(as_strided(input.detach(), size, stride, storage_offset), src)
     src = src.to(input.dtype)
     places = _memory_places(size, stride, offset)
-    if input.is_contiguous() and 0 <= offset and places.max(initial=0) < max(input.numel(), 1):
+    if input.is_contiguous() and offset >= 0 and places.max(initial=0) < max(input.numel(), 1):
         attrs = (input.stride(), size, stride, offset)
         return REGISTRY["as_strided_scatter"].call(input, src, *attrs)
-    element = {int(place): k for k, place in enumerate(_memory_places(input.shape, input.stride(), 0))}
+    element = {
+        int(place): k for k, place in enumerate(_memory_places(input.shape, input.stride(), 0))
+    }
     found = np.array([element.get(int(place), -1) for place in places], np.int64)
     kept = np.flatnonzero(found >= 0)
     at, of = (Tensor._make(backend_of(input._array).asarray(k)) for k in (found[kept], kept))

@@ -29,7 +29,6 @@ SECONDS = 60  # that the examination of one seed may take
 ACCEPTED: tuple[tuple[str, str, str], ...] = ()
 
 
-
 def _tell(what: Any) -> None:
     if __name__ == "__main__":
         print(json.dumps(what), flush=True)
@@ -57,7 +56,9 @@ def compared(program: str) -> list[str]:
     if ours["ended"] != ended or lines[0] != lines[1]:
         said = f"{texts[0]!r} vs {texts[1]!r}"
         return [ended, f"ended: {ended} vs {ours['ended']}; lines {lines}; {said}"]
-    if ended != "well":  # what an error in backward leaves undone depends on how ops are cut into nodes
+    if (
+        ended != "well"
+    ):  # what an error in backward leaves undone depends on how ops are cut into nodes
         del ours["logged"], theirs["logged"]
     rough = bool(re.search("float32|float16|int64|float\\(\\)|long|complex64", program))
     return [ended, *differences(ours, theirs, rough=rough)]
