@@ -123,7 +123,7 @@ class no_grad(_BareDecorator):
     def __enter__(self) -> None:
         bits = state.bits
         self.prev = bits & NO_GRAD
-        if not self.prev:
+        if not self.prev and not state.keeps_recording:
             set_bits(bits | NO_GRAD)
 
     def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
@@ -158,14 +158,14 @@ class set_grad_enabled(_ModeDecorator):
             )
         self.mode = mode
         self.prev = is_grad_enabled()
-        set_flag(NO_GRAD, not mode)
+        set_flag(NO_GRAD, not mode and not state.keeps_recording)
 
     def __call__(self, func: Callable) -> Callable:
         set_flag(NO_GRAD, not self.prev)
         return super().__call__(func)
 
     def __enter__(self) -> None:
-        set_flag(NO_GRAD, not self.mode)
+        set_flag(NO_GRAD, not self.mode and not state.keeps_recording)
 
     def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
         set_flag(NO_GRAD, not self.prev)

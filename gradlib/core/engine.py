@@ -336,7 +336,7 @@ def before(task: GraphTask, node: Node, grads: list) -> tuple[list, bool]:
     captured = False
     for position, nr in enumerate(numbers):
         hooks = extra.tensor_hooks.get(nr) if extra is not None else None
-        if hooks and grads[position] is not None:
+        if hooks and (grads[position] is not None or node.n_out != 1):
             grads[position] = run_tensor_hooks(hooks, grads[position], task.traced)
         for k in wanted.get((node, nr), ()):
             task.captured[k] = wrap(grads[position], task.traced)
@@ -409,6 +409,9 @@ def run_tensor_hooks(hooks: OrderedDict, grad, traced: bool):
             continue
         if not isinstance(out, Tensor):
             raise TypeError(f"expected Variable, but hook returned '{type(out).__name__}'")
+        if value is None:  # of an output of several that got no gradient
+            value = out
+            continue
         if out._array.dtype != value._array.dtype:
             raise RuntimeError(
                 f"hook '{_name(hook)}' has changed the type of value (was torch.{value.dtype.tensor_type} got "

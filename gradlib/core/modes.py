@@ -54,6 +54,7 @@ class ThreadState(threading.local):
     saved_observer: Any = None  # told before a tensor is changed in place, while OBSERVE is set
     multithreading = True
     view_replay = False
+    keeps_recording = False  # no_grad does not end the recording that a jvp inside a jvp is made of
     warn_on_stream_mismatch = True
     current_task: Any = None  # the backward pass that this thread is in
     needed: Any = None  # the nodes whose gradients are wanted, None for all

@@ -396,7 +396,11 @@ def _by_two_pullbacks(run: Callable, values: list, vectors: list) -> tuple:
     recording = Recording()
     with modes.Flag(UNRECORDED, False):
         watched = recording.watch(values)
-        outs, spec, aux = run([w.clone() for w in watched])  # it may write to its arguments
+        before, state.keeps_recording = state.keeps_recording, True
+        try:
+            outs, spec, aux = run([w.clone() for w in watched])  # it may write to its arguments
+        finally:
+            state.keeps_recording = before
         recording.connect([*outs, *flatten(aux)[0]])
         live = [o for o in outs if o._rg]
         seeds = [batched.apart(zeros_like(o)).requires_grad_() for o in live]
