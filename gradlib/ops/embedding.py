@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import numpy as np
 
@@ -206,6 +207,14 @@ def embedding_bag(
     input: (bags, length), or flat with the bags' start positions `offsets`. per_sample_weights: a factor for each index
     (mode "sum"). padding_idx: an index that counts for nothing. Empty bags give zeros.
     """
+    if weight.dtype is dtypes.int64 and input.is_floating_point():
+        warnings.warn(
+            "Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag(weight, input, ...)` is "
+            "deprecated, and should now be `embedding_bag(input, weight, ...)`.",
+            UserWarning,
+            stacklevel=2,
+        )
+        weight, input = input, weight
     if mode not in MODES:
         raise ValueError("mode has to be one of sum or mean" if mode != "max" else "")
     if input.dim() == 2:

@@ -12,6 +12,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from ..backends import backend_of
+from ..core.errors import check_room
 from ..core.op import declare
 from ..core.tensor import Tensor
 from ._blocks import kind_name
@@ -318,6 +320,7 @@ def interpolate(
         raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
     n = input.dim() - 2
     sizes, scales = _sizes(input, size, scale_factor, bool(recompute_scale_factor))
+    check_room(backend_of(input._array), (*input.shape[:2], *sizes), input.itemsize)
     if mode != "area" and min(sizes, default=1) < 1:
         axes = "DHW"[3 - n :]
         given, made = (
@@ -415,6 +418,7 @@ def adaptive_size(name: str, n: int, output_size, input, first: int) -> tuple:
         raise RuntimeError(
             f"{name}: elements of output_size must be greater than or equal to 0 but received {list(news)}"
         )
+    check_room(backend_of(input._array), (*input.shape[:-n], *news), input.itemsize)
     return news, space
 
 

@@ -11,7 +11,7 @@ from ..core.op import declare
 from ._blocks import floating, kind_name
 from .absolute import relu as relu_op
 from .activation import activation, run
-from .expose import PUBLIC, function, write_out
+from .expose import PUBLIC, function, write_exact
 from .plain_numbers import plain_number
 
 
@@ -155,7 +155,7 @@ def hardshrink(input, lambd=0.5, *, out=None):
     """0 where ``|x| <= lambd``, else `input`."""
     plain_number(lambd, input.dtype)
     result = hardshrink_op.call(input, lambd)
-    return result if out is None else write_out(out, result)
+    return result if out is None else write_exact(out, result)
 
 
 def softshrink(input, lambd=0.5, *, out=None):
@@ -169,7 +169,7 @@ def softshrink(input, lambd=0.5, *, out=None):
             f"lambda must be in range [0, {high:g}] for input dtype {kind}, but found {lambd:g}"
         )
     result = softshrink_op.call(input, lambd)
-    return result if out is None else write_out(out, result)
+    return result if out is None else write_exact(out, result)
 
 
 # -- with a second tensor or a mask ------------------------------------------------------------------------------------
