@@ -61,9 +61,11 @@ dropout_op = declare(
 )  # fmt: skip
 
 
-def _check(p: float) -> None:
-    if p < 0.0 or p > 1.0:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+def _check(p: float, kind: type[Exception] = ValueError) -> None:
+    """An error of this kind unless p lies in [0, 1]; of nan always RuntimeError."""
+    if not 0.0 <= p <= 1.0:
+        text = f"dropout probability has to be between 0 and 1, but got {p}"
+        raise (kind if p == p else RuntimeError)(text)
 
 
 def _run(input: Tensor, shape, p: float, in_place: bool):
@@ -90,12 +92,14 @@ def dropout(input, p=0.5, training=True, inplace=False):
 
 @function("dropout")
 def _dropout_public(input, p, train):
+    _check(p, RuntimeError)
     return dropout(input, p, train)
 
 
 @function("dropout_")
 def dropout_(input, p, train):
     """In-place version of ``dropout``."""
+    _check(p, RuntimeError)
     return dropout(input, p, train, True)
 
 
@@ -106,7 +110,7 @@ def _by_channel(shape) -> tuple:
 @function("feature_dropout")
 def feature_dropout(input, p, train):
     """Dropout of whole channels of `input` (N, C, ...)."""
-    _check(p)
+    _check(p, RuntimeError)
     if not train:
         return input
     if input.dim() < 2:
@@ -211,17 +215,20 @@ def feature_alpha_dropout(input, p=0.5, training=False, inplace=False):
 
 @function("alpha_dropout")
 def _alpha_dropout_public(input, p, train):
+    _check(p, RuntimeError)
     return alpha_dropout(input, p, train)
 
 
 @function("alpha_dropout_")
 def alpha_dropout_(input, p, train):
     """In-place version of ``alpha_dropout``."""
+    _check(p, RuntimeError)
     return alpha_dropout(input, p, train, True)
 
 
 @function("feature_alpha_dropout")
 def _feature_alpha_dropout_public(input, p, train):
+    _check(p, RuntimeError)
     return feature_alpha_dropout(input, p, train)
 
 

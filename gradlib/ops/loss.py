@@ -266,8 +266,10 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
 
 
 def _bce(xp, self, target):
-    if xp.surely((self < 0) | (self > 1)):
+    if xp.surely(~((self >= 0) & (self <= 1))):
         raise RuntimeError("all elements of input should be between 0 and 1")
+    if xp.surely(~((target >= 0) & (target <= 1))):
+        raise RuntimeError("all elements of target should be between 0 and 1")
     return -(
         target * xp.maximum(xp.log(self), -100) + (1 - target) * xp.maximum(xp.log1p(-self), -100)
     )

@@ -139,6 +139,11 @@ def triplet_margin_with_distance_loss(
     return reduced((margin + near - far).clamp_min(0), number)
 
 
+def _above_zero(x: Tensor) -> Tensor:
+    """`x` where it is positive, else 0 (also for nan), without gradient there."""
+    return x.masked_fill(~(x > 0), 0)
+
+
 # -- several classes ---------------------------------------------------------------------------------------------------
 
 
@@ -163,7 +168,7 @@ def multi_margin_loss(
     if y.numel() and not bool(((y >= 0) & (y < classes)).all()):
         raise RuntimeError("target out of range")
     column = y.unsqueeze(1)
-    losses = (margin - x.gather(1, column) + x).clamp_min(0)
+    losses = _above_zero(margin - x.gather(1, column) + x)
     if p == 2:
         losses = losses * losses
     if weight is not None:
@@ -196,7 +201,7 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
         is_target[row, safe[row][live[row]]] = True
     safe = Tensor._make(safe).to(x.device)
     scores = x.gather(1, safe)  # of each target, in order
-    pairs = (1 - (scores.unsqueeze(2) - x.unsqueeze(1))).clamp_min(0)
+    pairs = _above_zero(1 - (scores.unsqueeze(2) - x.unsqueeze(1)))
     off = Tensor._make(~(live[:, :, None] & ~is_target[:, None, :])).to(x.device)
     losses = pairs.masked_fill(off, 0).sum((1, 2)) / classes
     return losses[0] if alone and number == NONE else reduced(losses, number)

@@ -14,7 +14,7 @@ from .expose import PUBLIC, function, write_out
 
 
 def _leaky_relu(xp, self, *, negative_slope):
-    if 0 <= negative_slope <= 1:
+    if 0 < negative_slope <= 1:  # not 0, which times infinity is nan
         return xp.maximum(self, self * negative_slope)
     return xp.where(self > 0, self, self * negative_slope)
 
