@@ -361,6 +361,9 @@ def ctc_loss(
         rows = [labels[a : a + n] for a, n in zip(starts, sizes, strict=False)]
     else:
         rows = [row[:n] for row, n in zip(np.atleast_2d(labels), sizes, strict=True)]
+    wrong = [v for row in rows for v in row if not 0 <= v < x.shape[2]]
+    if wrong:
+        raise IndexError(f"Target {wrong[0]} is out of bounds.")
     losses = ctc_op.call(
         x, tuple(tuple(map(int, r)) for r in rows), tuple(lengths), blank, zero_infinity
     )
