@@ -78,7 +78,7 @@ def _resize_bytes(xp, x, how):
 
 
 def _resize(xp, self, *, how):
-    if self.dtype.kind not in "fVc":
+    if self.dtype.kind not in "fV":
         if self.dtype == np.uint8 and how.bytes:
             return _resize_bytes(xp, self, how)
         raise NotImplementedError(
@@ -106,13 +106,6 @@ def _along(xp, x, dim: int, matrix):
 
 def _resize_any(xp, x, how):
     """The resizing where elements may be infinite or nan: they go only where their weight is not zero."""
-    if x.dtype.kind == "c":
-        out = None
-        for name in ("real", "imag"):
-            part = _resize_any(xp, xp.ascontiguousarray(getattr(x, name)), how)
-            out = xp.empty(part.shape, x.dtype) if out is None else out
-            setattr(out, name, part)
-        return out
     for dim, (matrix, signs) in enumerate(
         zip(how.matrices, how.signs, strict=True), x.ndim - len(how.matrices)
     ):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ..backends import backend_of
+from ..core import dtypes
 from ..core.device import beside
+from ..core.modes import AUTOCAST, state
 from ..core.op import declare
 from ..core.tensor import Tensor
 from ._blocks import floating, raw
@@ -139,6 +141,16 @@ def triplet_margin_with_distance_loss(
     return reduced((margin + near - far).clamp_min(0), number)
 
 
+def _check_class_loss(kernel: str, x: Tensor, y: Tensor) -> None:
+    """NotImplementedError for scores that are neither float32 nor float64, RuntimeError for targets not int64."""
+    if x.dtype not in (dtypes.float32, dtypes.float64) and not state.bits & AUTOCAST:
+        kind = x.dtype.tensor_type.removesuffix("Tensor")
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{kind}'")
+    if y.dtype is not dtypes.int64:
+        kind = y.dtype.tensor_type.removesuffix("Tensor")
+        raise RuntimeError(f"expected scalar type Long but found {kind}")
+
+
 def _above_zero(x: Tensor) -> Tensor:
     """`x` where it is positive, else 0 (also for nan), without gradient there."""
     return x.masked_fill(~(x > 0), 0)
@@ -165,6 +177,10 @@ def multi_margin_loss(
             f"inconsistent target size, expected {x.shape[0]} but got {list(target.shape)}"
         )
     classes = x.shape[1]
+    _check_class_loss("multi_margin_loss_cpu_kernel", x, y)
+    if weight is not None and weight.dtype is not x.dtype and not state.bits & AUTOCAST:
+        wanted, given = (t.dtype.tensor_type.removesuffix("Tensor") for t in (x, weight))
+        raise RuntimeError(f"expected scalar type {wanted} but found {given}")
     if y.numel() and not bool(((y >= 0) & (y < classes)).all()):
         raise RuntimeError("target out of range")
     column = y.unsqueeze(1)
@@ -192,6 +208,7 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
         )
     alone = input.dim() <= 1
     x, y = (input.reshape(1, -1), target.reshape(1, -1)) if alone else (input, target)
+    _check_class_loss("multilabel_margin_loss_forward_out_frame", x, y)
     labels = y._array
     classes = labels.shape[1]
     live = np.cumprod(np.asarray(labels.tolist()).reshape(labels.shape) >= 0, axis=1).astype(bool)
@@ -344,8 +361,11 @@ def ctc_loss(
     number = reduction_number(reduction)
     alone = log_probs.dim() == 2
     x = log_probs.unsqueeze(1) if alone else log_probs
-    lengths = _whole(input_lengths)
-    sizes = _whole(target_lengths)
+    if x.dtype not in (dtypes.float32, dtypes.float64) and not state.bits & AUTOCAST:
+        kind = x.dtype.tensor_type.removesuffix("Tensor")
+        raise NotImplementedError(f"\"ctc_loss_cpu\" not implemented for '{kind}'")
+    lengths = _whole(input_lengths, "input_lengths")
+    sizes = _whole(target_lengths, "target_lengths")
     labels = np.asarray(targets.tolist(), int)
     if not 0 <= blank < x.shape[2]:
         raise RuntimeError("blank must be in label range")
@@ -391,7 +411,9 @@ def _normalisation(log_probs: Tensor, lengths: list[int], losses) -> Tensor:
     return total - total.detach()
 
 
-def _whole(lengths) -> list[int]:
+def _whole(lengths, name: str) -> list[int]:
+    if isinstance(lengths, Tensor) and lengths.dtype.category > dtypes.INTEGER:
+        raise RuntimeError(f"{name} must be integral")
     values = lengths.tolist() if isinstance(lengths, Tensor) else lengths
     return [int(v) for v in values] if isinstance(values, (list, tuple)) else [int(values)]
 
