@@ -11,6 +11,7 @@ import numpy as np
 
 from ..backends import backend_of
 from ..core.device import beside_first
+from ..core.modes import AUTOCAST, state
 from ..core.op import declare
 from ..core.tensor import Tensor
 from ._blocks import floating, raw
@@ -187,6 +188,9 @@ def _check(input, grid, mode: int) -> None:
 def grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
     """``nn.functional.grid_sample`` with modes as numbers."""
     _check(input, grid, interpolation_mode)
+    if input.dtype is not grid.dtype and not state.bits & AUTOCAST:
+        kinds = [t.dtype.tensor_type.removesuffix("Tensor") for t in (input, grid)]
+        raise RuntimeError("expected scalar type {} but found {}".format(*kinds))
     space, out = tuple(input.shape[2:]), tuple(grid.shape[1:-1])
     n = len(space)
     points = grid.reshape(grid.shape[0], math.prod(out), n)

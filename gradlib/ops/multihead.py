@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import warnings
 
+from ..core.modes import AUTOCAST, state
 from ..core.tensor import Tensor
 from .attention import scaled_dot_product_attention
 from .dropout import dropout
 from .expose import PUBLIC, function
-from .matmul import linear_op
+from .matmul import c_name, linear_op
 from .pad import pad
 from .softmax import softmax_op
 
@@ -265,6 +266,11 @@ def bilinear(input1, input2, weight, bias=None):
             raise RuntimeError(
                 f"bilinear(): input{number} size does not match weight size: got {x.shape[-1]} but expected {size}"
             )
+    given = {"input1": input1, "input2": input2, "weight": weight, "bias": bias}
+    given = {k: t for k, t in given.items() if t is not None}
+    if len({t.dtype for t in given.values()}) > 1 and not state.bits & AUTOCAST:
+        found = ", ".join(f"{k}: {c_name(t)}" for k, t in given.items())
+        raise RuntimeError(f"All tensors must have the same dtype, got {found}")
     lead = input1.shape[:-1]
     a, b = input1.reshape(-1, input1.shape[-1]), input2.reshape(-1, input2.shape[-1])
     n, (outputs, first, second) = a.shape[0], weight.shape

@@ -9,7 +9,7 @@ import numpy as np
 from ..backends.sums import row_products, row_sums
 from ..core.op import declare
 from ..core.tensor import Tensor
-from ._blocks import check_kind, row_blocks
+from ._blocks import check_kind, check_parameters, row_blocks
 from .batch_norm import batch_norm_op, nothing, update_running
 from .expose import function
 from .layer_norm import moments
@@ -33,6 +33,7 @@ def _group_moments(xp, x, eps):
 
 def _group_norm(xp, input, weight=None, bias=None, *, groups, eps):
     d, shape = input.dtype, input.shape
+    check_parameters(input, weight, bias)
     check_kind(input, "GroupNormKernelImpl")
     n, c = shape[:2]
     if not input.size:

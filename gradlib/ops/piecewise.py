@@ -8,7 +8,7 @@ from __future__ import annotations
 from ..core import dtypes
 from ..core.inplace import inplace
 from ..core.op import declare
-from ._blocks import floating, kind_name
+from ._blocks import check_kind, floating, kind_name
 from .absolute import relu as relu_op
 from .activation import activation, run
 from .expose import PUBLIC, function, write_exact
@@ -16,7 +16,7 @@ from .plain_numbers import plain_number
 
 
 def _leaky_relu(xp, self, *, negative_slope):
-    if 0 <= negative_slope <= 1:
+    if 0 < negative_slope <= 1:  # not 0, which times infinity is nan
         return xp.maximum(self, self * negative_slope)
     return xp.where(self > 0, self, self * negative_slope)
 
@@ -174,9 +174,21 @@ def softshrink(input, lambd=0.5, *, out=None):
 
 # -- with a second tensor or a mask ------------------------------------------------------------------------------------
 
+
+def _prelu(xp, self, weight):
+    check_kind(self, "prelu_cpu")
+    return xp.where(self > 0, self, self * weight)
+
+
+def _refuse_mixed(args: tuple) -> RuntimeError | None:
+    kinds = [a.dtype.tensor_type.removesuffix("Tensor") for a in args]
+    if kinds[0] == kinds[1]:
+        return None
+    return RuntimeError("prelu: Type promoting not supported. Got {} and {}".format(*kinds))
+
+
 prelu_op = declare(
-    "prelu_kernel", lambda xp, self, weight: xp.where(self > 0, self, self * weight), public="_prelu_kernel",
-    elementwise=True,
+    "prelu_kernel", _prelu, public="_prelu_kernel", elementwise=True, check=_refuse_mixed,
     dependent="self weight",
     self=lambda F, g, self, weight: F.where(self > 0, g, g * weight),
     weight=lambda F, g, self: F.where(self > 0, 0.0, g * self),
