@@ -305,6 +305,10 @@ def interpolate(
     if recompute_scale_factor and size is not None:
         raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
     n = input.dim() - 2
+    if mode != "area" and n in (1, 2, 3) and not input.shape[1]:
+        raise RuntimeError(
+            f"Non-empty {n + 2}D data tensor expected but got a tensor with sizes {list(input.shape)}"
+        )
     sizes, scales = _sizes(input, size, scale_factor, bool(recompute_scale_factor))
     if mode != "area" and min(sizes, default=1) < 1:
         axes = "DHW"[3 - n :]

@@ -335,6 +335,8 @@ def ctc_loss(
     number = reduction_number(reduction)
     alone = log_probs.dim() == 2
     x = log_probs.unsqueeze(1) if alone else log_probs
+    if not x.numel():
+        raise RuntimeError("log_probs tensor must not be empty")
     lengths = _whole(input_lengths)
     sizes = _whole(target_lengths)
     labels = np.asarray(targets.tolist(), int)
