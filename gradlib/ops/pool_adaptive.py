@@ -230,8 +230,8 @@ def _max_unpool(n: int, input, indices, kernel_size, stride, padding, output_siz
     for i, size in enumerate(input.shape[1:], 1):
         if not size:
             raise RuntimeError(
-                f"max_unpooling{max(n, 2)}d_forward_out_cpu(): Expected input to have non-zero size for non-batch dimensions, "
-                f"but got {list(input.shape)} with dimension {i} being empty."
+                f"max_unpooling{max(n, 2)}d_forward_out_cpu(): Expected input to have non-zero size for non-batch "
+                f"dimensions, but got {list(input.shape)} with dimension {i} being empty."
             )
     space = tuple(input.shape[-n:])
     default = tuple(

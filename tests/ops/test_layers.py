@@ -165,7 +165,7 @@ def test_pooling_errors():
         F.max_pool2d(gl.ones(1, 1, 4, 4), 2, padding=2)
     with pytest.raises(RuntimeError, match="Output size is too small"):
         F.max_pool2d(gl.ones(1, 1, 2, 2), 3)
-    with pytest.raises(RuntimeError, match="non-empty 3D or 4D .batch mode. tensor expected"):
+    with pytest.raises(RuntimeError, match=r"non-empty 3D or 4D .batch mode. tensor expected"):
         F.max_pool2d(gl.ones(2, 2), 2)
 
 
