@@ -189,9 +189,8 @@ def multi_head_attention_forward(
             mask = mask.view(count, num_heads, *mask.shape[1:])
         elif mask is not None:
             mask = mask.unsqueeze(0)
-        out = scaled_dot_product_attention(
-            *[x.reshape(count, num_heads, *x.shape[1:]) for x in (q, k, v)], mask, p, is_causal
-        )
+        q, k, v = (x.reshape(count, num_heads, *x.shape[1:]) for x in (q, k, v))
+        out = scaled_dot_product_attention(q, k, v, mask, p, is_causal)
         out, weights = out.reshape(count * num_heads, length, head), None
     out = out.transpose(0, 1).contiguous().view(length * count, embed)
     out = linear_op.call(out, out_proj_weight, out_proj_bias).view(
