@@ -141,7 +141,8 @@ class _Uninitialized:
         raise ValueError(
             f"Attempted to use an uninitialized parameter in {where}. This error happens when you are "
             "using a `LazyModule` or explicitly manipulating "
-            f"`torch.nn.parameter.{self.__class__.__name__}` objects. When using LazyModules Call `forward` with a dummy batch to initialize the parameters before calling torch functions"
+            f"`torch.nn.parameter.{self.__class__.__name__}` objects. When using LazyModules Call "
+            "`forward` with a dummy batch to initialize the parameters before calling torch functions"
         )
 
     @_array.setter

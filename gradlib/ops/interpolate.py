@@ -155,6 +155,8 @@ def _cubic(t, a: float):
 @lru_cache(maxsize=128)
 def line_matrix(kind: str, new: int, old: int, scale, align_corners: bool):
     """The matrix (new, old) of an interpolation along one dimension."""
+    if new == old and kind == "linear":
+        return np.eye(new)  # whatever the scale: as in PyTorch
     out = np.zeros((new, old))
     rows = np.arange(new)
     if kind == "area":
@@ -187,6 +189,8 @@ def _smooth_kernel(kind: str, t):
 @lru_cache(maxsize=128)
 def smooth_matrix(kind: str, new: int, old: int, scale, align_corners: bool):
     """The same with antialiasing: the kernel is widened when the line gets shorter."""
+    if new == old:
+        return np.eye(new)
     if align_corners:
         ratio = (old - 1) / (new - 1) if new > 1 else 0.0
     else:

@@ -299,9 +299,10 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     Shapes broadcast; integers are an error unless the other argument is floating.
     """
     common = dtypes.promote(x1.dtype, x2.dtype)
-    if common.category < dtypes.FLOATING:
+    if common.category != dtypes.FLOATING:
+        kind = common.tensor_type.removesuffix("Tensor")
         raise RuntimeError(
-            f"expected common dtype to be floating point, yet common dtype is {common.name}"
+            f"expected common dtype to be floating point, yet common dtype is {kind}"
         )
     if x1.shape != x2.shape:
         x1, x2 = PUBLIC["broadcast_tensors"](x1, x2)
