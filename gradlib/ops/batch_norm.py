@@ -280,11 +280,11 @@ def batch_norm(
 
 
 def nothing(input, weight, bias):
-    """batch_norm of no elements: a copy that depends on the parameters."""
+    """batch_norm of no elements: a copy that depends on the parameters. IndexError if there are none."""
     out = input.clone()
-    if weight is not None and weight.numel():
+    if weight is not None:
         out = out * weight[0]
-    return out if bias is None or not bias.numel() else out + bias[0]
+    return out if bias is None else out + bias[0]
 
 
 @function("native_batch_norm")

@@ -180,6 +180,12 @@ def _check(input, grid, mode: int) -> None:
             f"grid_sampler(): expected grid to have size {n} in last dimension, but got grid with "
             f"sizes {list(grid.shape)}"
         )
+    for i, size in enumerate(input.shape[2:], 2):
+        if not size:
+            raise RuntimeError(
+                "grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes "
+                f"{list(input.shape)} with dimension {i} being empty"
+            )
     if mode == 2 and n != 2:
         raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
 

@@ -209,6 +209,8 @@ def _cubic(t, a: float):
 @lru_cache(maxsize=128)
 def line_matrix(kind: str, new: int, old: int, scale, align_corners: bool):
     """The matrix (new, old) of an interpolation along one dimension."""
+    if new == old and kind == "linear":
+        return np.eye(new)  # whatever the scale: as in PyTorch
     out = np.zeros((new, old))
     rows = np.arange(new)
     if kind == "area":
@@ -241,6 +243,8 @@ def _smooth_kernel(kind: str, t):
 @lru_cache(maxsize=128)
 def smooth_matrix(kind: str, new: int, old: int, scale, align_corners: bool):
     """The same with antialiasing: the kernel is widened when the line gets shorter."""
+    if new == old:
+        return np.eye(new)
     if align_corners:
         ratio = (old - 1) / (new - 1) if new > 1 else 0.0
     else:
@@ -359,6 +363,10 @@ def interpolate(
     if recompute_scale_factor and size is not None:
         raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
     n = input.dim() - 2
+    if mode != "area" and n in (1, 2, 3) and not input.shape[1]:
+        raise RuntimeError(
+            f"Non-empty {n + 2}D data tensor expected but got a tensor with sizes {list(input.shape)}"
+        )
     sizes, scales = _sizes(input, size, scale_factor, bool(recompute_scale_factor))
     check_room(backend_of(input._array), (*input.shape[:2], *sizes), input.itemsize)
     if mode != "area" and min(sizes, default=1) < 1:

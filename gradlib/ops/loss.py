@@ -419,7 +419,8 @@ def _kl(input, target, number, log_target):
     if input.is_complex() or target.is_complex():
         raise RuntimeError("kl_div: Complex inputs not supported.")
     if not (input.is_floating_point() and target.is_floating_point()):
-        raise RuntimeError("kl_div: Integral inputs not supported.")
+        kind = "Complex" if input.is_complex() or target.is_complex() else "Integral"
+        raise RuntimeError(f"kl_div: {kind} inputs not supported.")
     losses = (
         target.exp() * (target - input) if log_target else target.xlogy(target) - target * input
     )

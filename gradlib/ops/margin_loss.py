@@ -366,6 +366,8 @@ def ctc_loss(
     number = reduction_number(reduction)
     alone = log_probs.dim() == 2
     x = log_probs.unsqueeze(1) if alone else log_probs
+    if not x.numel():
+        raise RuntimeError("log_probs tensor must not be empty")
     if x.dtype not in (dtypes.float32, dtypes.float64) and not state.bits & AUTOCAST:
         kind = x.dtype.tensor_type.removesuffix("Tensor")
         raise NotImplementedError(f"\"ctc_loss_cpu\" not implemented for '{kind}'")

@@ -186,14 +186,12 @@ def multi_head_attention_forward(
     if need_weights:
         out, weights = _with_weights(q, k, v, mask, p)
     else:
-        shape = (count, num_heads, -1, head)
         if mask is not None and mask.shape[0] != 1:
-            mask = mask.view(count, num_heads, -1, mask.shape[-1])
+            mask = mask.view(count, num_heads, *mask.shape[1:])
         elif mask is not None:
             mask = mask.unsqueeze(0)
-        out = scaled_dot_product_attention(
-            q.reshape(shape), k.reshape(shape), v.reshape(shape), mask, p, is_causal
-        )
+        q, k, v = (x.reshape(count, num_heads, *x.shape[1:]) for x in (q, k, v))
+        out = scaled_dot_product_attention(q, k, v, mask, p, is_causal)
         out, weights = out.reshape(count * num_heads, length, head), None
     out = out.transpose(0, 1).contiguous().view(length * count, embed)
     out = linear_op.call(out, out_proj_weight, out_proj_bias).view(

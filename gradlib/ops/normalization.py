@@ -161,8 +161,8 @@ def instance_norm(
             "Expected running_mean and running_var to be defined when use_input_stats is false"
         )
     n, c, *space = input.shape
-    if not input.numel():
-        return nothing(input, weight, bias)
+    if not input.numel():  # as many parameters as samples, if there are any
+        return nothing(input, *[t[:n] if n < 1 and t is not None else t for t in (weight, bias)])
     if use_input_stats and math.prod(space) == 1:
         raise ValueError(
             f"Expected more than 1 spatial element when training, got input size {input.shape}"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ..core import dtypes
 from ..core.inplace import inplace
+from ..core.modes import AUTOCAST, state
 from ..core.op import declare
 from ._blocks import check_kind, floating, kind_name
 from .absolute import relu as relu_op
@@ -199,6 +200,11 @@ prelu_op = declare(
 @function("prelu", method=True)
 def prelu(input, weight):
     """``x`` where positive, else ``weight * x``; `weight` has one element, or one for each channel (dimension 1)."""
+    kinds = [t._array.dtype for t in (input, weight)]
+    if kinds[0] != kinds[1] and not state.bits & AUTOCAST:
+        names = " and ".join([kind_name(t._array) for t in (input, weight)])
+        raise RuntimeError(f"prelu: Type promoting not supported. Got {names}")
+    check_kind(input._array, "prelu_cpu")
     if weight.numel() != 1:
         if input.ndim == 0:
             raise RuntimeError("Not allow zero-dim input tensor.")

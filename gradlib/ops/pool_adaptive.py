@@ -128,6 +128,12 @@ def _fractional(n, input, kernel_size, output_size, output_ratio, return_indices
         ratios = output_ratio if isinstance(output_ratio, (tuple, list)) else (output_ratio,) * n
         output_size = [int(s * r) for s, r in zip(space, ratios, strict=True)]
     news = pool_tuple(output_size, n, "output_size", name)
+    for i, size in enumerate(x.shape[1:], 1 - alone):
+        if not size:
+            raise RuntimeError(
+                f"{name}{'_out' * (n == 3)}(): Expected input to have non-zero size for non-batch dimensions, but got"
+                f"{list(input.shape)} with dimension {i} being empty."
+            )
     sides = ("height", "width") if n == 2 else ("time", "height", "width")
     for side, old, new, k in zip(sides, space, news, kernel, strict=True):
         if new + k - 1 > old - (n == 3):  # in three dimensions one position must be left over
@@ -197,9 +203,9 @@ def fractional_max_pool3d_with_indices(
 def _unpool(xp, self, indices, *, shape):
     k = len(shape)
     lead = self.shape[: self.ndim - k]
-    values = self.reshape(math.prod(lead), -1)
+    values = self.reshape(math.prod(lead), math.prod(self.shape[self.ndim - k :]))
     out = xp.zeros((len(values), math.prod(shape)), self.dtype)
-    xp.put_along_axis(out, indices.reshape(len(values), -1), values, 1)
+    xp.put_along_axis(out, indices.reshape(values.shape), values, 1)
     return out.reshape(*lead, *shape)
 
 
@@ -231,6 +237,12 @@ def _max_unpool(n: int, input, indices, kernel_size, stride, padding, output_siz
             f"({list(input.shape)}) but got indices tensor with "
             f"shape: {list(indices.shape)}"
         )
+    for i, size in enumerate(input.shape[1:], 1):
+        if not size:
+            raise RuntimeError(
+                f"max_unpooling{max(n, 2)}d_forward_out_cpu(): Expected input to have non-zero size for non-batch "
+                f"dimensions, but got {list(input.shape)} with dimension {i} being empty."
+            )
     space = tuple(input.shape[-n:])
     default = tuple(
         (s - 1) * st + k - 2 * p for s, st, k, p in zip(space, stride, kernel, padding, strict=True)

@@ -158,7 +158,7 @@ def pack_padded_sequence(
         sorted_indices = order.to(input.device)
         input = input.index_select(0 if batch_first else 1, sorted_indices)
     length = sizes.tolist()
-    if not length:
+    if not length or not input.numel():
         raise RuntimeError("Cannot pack empty tensors.")
     if length[-1] <= 0:
         raise RuntimeError(
