@@ -101,8 +101,9 @@ def from_np(np_type) -> dtype:
         return BY_NP[np.dtype(np_type)]
     except KeyError:
         raise TypeError(
-            f"can't convert np.ndarray of type {np.dtype(np_type)}. The only supported types are: "
-            f"{', '.join(t.name for t in ALL)}."
+            f"can't convert np.ndarray of type numpy.{np.dtype(np_type).type.__name__}. The only supported types are: "
+            "float64, float32, float16, complex64, complex128, int64, int32, int16, int8, uint64, uint32, uint16, "
+            "uint8, and bool."
         ) from None
 
 

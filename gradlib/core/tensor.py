@@ -41,7 +41,6 @@ class Tensor(Interop, Geometry, Hooks, Declared):
     _tangent_level = -1
     name: str | None = None
     __array_priority__ = 1000  # NumPy arrays leave binary operators to us
-    __array_ufunc__ = None
     is_sparse = is_quantized = is_mkldnn = is_mps = is_meta = is_xpu = is_nested = False
     layout = strided
     names: Any = None

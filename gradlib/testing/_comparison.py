@@ -63,7 +63,8 @@ def default_tolerances(
 ) -> tuple[float, float]:
     """The largest (rtol, atol) of the dtypes of the inputs; zeros for integers and bool."""
     table = dtype_precisions or TOLERANCES
-    found = [table.get(getattr(i, "dtype", i), (0.0, 0.0)) for i in inputs]
+    kinds = [i.dtype if isinstance(i, Tensor) else i for i in inputs]
+    found = [table.get(kind, (0.0, 0.0)) for kind in kinds]
     return max([rtol for rtol, _ in found]), max([atol for _, atol in found])
 
 
