@@ -90,7 +90,12 @@ class Interop:
         return float(value)
 
     def __int__(self) -> int:
-        return int(self._number())
+        value = self._number()
+        if value.__class__ is complex:
+            if value.imag:
+                raise RuntimeError("value cannot be converted to type int64_t without overflow")
+            value = value.real
+        return int(value)
 
     def __complex__(self) -> complex:
         return complex(self._number())
@@ -159,7 +164,7 @@ class Interop:
         if not self.is_cuda:
             raise AttributeError(
                 "Can't get __cuda_array_interface__ on non-CUDA tensor type: torch."
-                f"{self.dtype.tensor_type} Use tensor.cuda() to copy the tensor to device memory."
+                f"{self.dtype.tensor_type} If CUDA data is required use tensor.cuda() to copy tensor to device memory."
             )
         if self._rg:
             raise RuntimeError(

@@ -14,7 +14,7 @@ from ..core.layout import in_order
 from ..core.op import REGISTRY, declare
 from ..core.tensor import Tensor
 from ._blocks import kind_name, missing
-from .expose import PUBLIC, function, need_tensor, write_out
+from .expose import PUBLIC, function, in_place_operator, need_tensor, write_out
 from .pointwise import pointwise, unary
 
 
@@ -316,7 +316,7 @@ for _dunder, _name in (
     ("__ilshift__", "bitwise_left_shift_"),
     ("__irshift__", "bitwise_right_shift_"),
 ):
-    setattr(Tensor, _dunder, getattr(Tensor, _name))
+    in_place_operator(_dunder, getattr(Tensor, _name))
 Tensor.__rlshift__ = lambda self, other: _reflected_shift("bitwise_left_shift", other, self)  # type: ignore[attr-defined]
 Tensor.__rrshift__ = lambda self, other: _reflected_shift("bitwise_right_shift", other, self)  # type: ignore[attr-defined]
 

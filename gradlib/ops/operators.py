@@ -20,6 +20,7 @@ from .elementwise import (
     remainder,
     sub_op,
 )
+from .expose import in_place_operator, op_operator
 
 
 def _reflected(op: Op, needs: str = ""):
@@ -65,13 +66,14 @@ for _name, _op in (
 Tensor.__rtruediv__ = Tensor.__rdiv__ = _reflected(div_op, needs="reciprocal")
 Tensor.__pow__ = _power
 Tensor.__neg__, Tensor.__pos__, Tensor.__abs__ = neg.call, positive, abs.call
-for _operator, _method in {
-    "__iadd__": "add_",
-    "__isub__": "sub_",
-    "__imul__": "mul_",
-    "__itruediv__": "div_",
-    "__ifloordiv__": "floor_divide_",
-    "__imod__": "remainder_",
-    "__ipow__": "pow_",
-}.items():
-    setattr(Tensor, _operator, getattr(Tensor, _method))
+for _names, _op in (
+    (("__iadd__",), add_op),
+    (("__isub__",), sub_op),
+    (("__imul__",), mul),
+    (("__itruediv__", "__idiv__"), div_op),
+    (("__ifloordiv__",), quotient_op),
+    (("__imod__",), remainder),
+):
+    for _name in _names:
+        op_operator(_name, _op)
+in_place_operator("__ipow__", Tensor.pow_)  # type: ignore[attr-defined]
