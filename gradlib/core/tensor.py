@@ -28,6 +28,7 @@ from .tensor_hooks import Hooks
 from .views import View
 
 new = object.__new__
+new_size = tuple.__new__
 
 
 class Constant:
@@ -125,7 +126,7 @@ class Tensor(Interop, Geometry, Hooks, Declared):
 
     @property
     def shape(self) -> Size:
-        return Size(self._array.shape)
+        return new_size(Size, self._array.shape)
 
     @overload
     def size(self) -> Size: ...
@@ -134,7 +135,7 @@ class Tensor(Interop, Geometry, Hooks, Declared):
     def size(self, dim: int | None = None):
         """The shape, or the length of one dimension."""
         if dim is None:
-            return Size(self._array.shape)
+            return new_size(Size, self._array.shape)
         return self._array.shape[wrap_dim(dim, self._array.ndim)]
 
     @property
