@@ -32,6 +32,7 @@ from . import (
     histogram,
     index,
     index_dim,
+    interchange,
     interpolate,
     join,
     layer_norm,

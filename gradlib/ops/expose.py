@@ -8,6 +8,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ..backends import backend_of
 from ..core import errors
 from ..core.device import beside
@@ -242,6 +244,29 @@ def out_writer(op) -> Callable:
         return write_out(out, result)
 
     return write_bool
+
+
+_OPERANDS = (Tensor, int, float, complex, np.number, np.bool_)
+
+
+def in_place_operator(name: str, write: Callable) -> None:
+    """Make ``Tensor.<name>`` of ``write(self, other)``: operands of other kinds give NotImplemented."""
+
+    def operator(self, other):
+        return write(self, other) if isinstance(other, _OPERANDS) else NotImplemented
+
+    operator.__name__ = operator.__qualname__ = name
+    setattr(Tensor, name, operator)
+
+
+def op_operator(name: str, op) -> None:
+    """The same for an op of two tensors."""
+
+    def operator(self, other):
+        return inplace(op, self, (other,)) if isinstance(other, _OPERANDS) else NotImplemented
+
+    operator.__name__ = operator.__qualname__ = name
+    setattr(Tensor, name, operator)
 
 
 def inplace_method(op, name: str, *, convert: Callable | None = None) -> None:

@@ -112,7 +112,7 @@ def searchsorted(
     return write_out(out, result)
 
 
-@function("bucketize", method=True)
+@function("bucketize")
 def bucketize(input, boundaries, *, out_int32=False, right=False, out=None):
     """The number of the interval between sorted `boundaries` that each value is in."""
     if boundaries._array.ndim != 1:
