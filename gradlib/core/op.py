@@ -29,6 +29,7 @@
 - **promote**: "same" (cast arguments to their common type), "float" (and integers to the default float),
   "number" (and bool to int64), "none" (refuse mixed types), or "free" (arguments are of
   different kinds); those named in **fixed** (a condition, a mask) keep their dtype.
+- **known_as**: ``known_as(*args)`` gives the name of a call in PyTorch, for an op that is several there.
 - **row_major**: the result is made row-major; without it the kernel decides, and elementwise ops keep the order of
   strides of their arguments.
 """
@@ -99,6 +100,7 @@ class Op:
         numbers: str = "",
         check: Callable | None = None,
         row_major: bool = False,
+        known_as: Callable | None = None,
         **formulas: Callable,
     ):
         self.name, self.view, self.n_out = name, view, n_out
@@ -122,7 +124,7 @@ class Op:
         self.domain, self.complex = domain, complex
         self.dependent = tuple(dependent.split())  # see core/dependence.py
         self.numbers = numbers or ("none" if elementwise and len(self.tensors) == 1 else "any")
-        self.check, self.row_major = check, row_major
+        self.check, self.row_major, self.known_as = check, row_major, known_as
         self.node_name = node or _camel(name) + "Backward0"
         unknown = set(formulas) - set(self.tensors)
         if unknown:
