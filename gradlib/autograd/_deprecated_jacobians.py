@@ -16,10 +16,10 @@ from ._jacobians import (
     as_tuple,
     differentiable_outputs,
     numerical_jacobians,
-    part_of,
 )
 
 DEPRECATED = "`{}` is not part of the public API. It is deprecated and will be removed."
+COMPLEX = "Expected output to be non-complex. {} no longer supports functions that return complex outputs."
 GRAD_OUT = "Expected grad_out to be 1.0. {} no longer supports values of grad_out != 1.0."
 
 
@@ -58,10 +58,7 @@ def get_analytical_jacobian(
     if grad_out != 1.0:
         raise ValueError(GRAD_OUT.format("get_analytical_jacobian"))
     if output.is_complex():
-        raise ValueError(
-            "Expected output to be non-complex. get_analytical_jacobian no longer supports functions that return "
-            "complex outputs."
-        )
+        raise ValueError(COMPLEX.format("get_analytical_jacobian"))
     wanted = list(_tensors(inputs, True))
     exact = Options(nondet_tol=np.inf)
     first, second = (analytical_jacobians(output, wanted, 1, exact) for _ in range(2))
@@ -73,10 +70,10 @@ def get_analytical_jacobian(
 
 
 def _numerical(run: Callable, tensor: Tensor, outputs: Any, eps: float) -> tuple[Tensor, ...]:
+    if any(out.is_complex() for out in as_tuple(outputs)):
+        raise ValueError(COMPLEX.format("get_numerical_jacobian"))
     found = numerical_jacobians(run, tensor, as_tuple(outputs), Options(eps=eps))
-    return tuple(
-        Tensor._make(as_gradient(part_of(j, 1) if not np.iscomplexobj(j) else j)) for j in found
-    )
+    return tuple(Tensor._make(as_gradient(jacobian)) for jacobian in found)
 
 
 def _tensors(value: Any, only_requiring_grad: bool) -> Iterator[Tensor]:
