@@ -13,9 +13,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core import dispatch
-from ..core.modes import FORWARD_AD, OBSERVE, Interposer, set_flag, state
+from ..core.modes import FORWARD_AD, state
 from ..core.storage import share
 from ..ops import aten
+from ._watching import Watching
 
 RECOMPUTE, CONSUMED = object(), object()
 MUTATED = "Tensor cached during selective activation checkpoint has been mutated"
@@ -67,18 +68,10 @@ class Entry:
         return any(storage.version != version for storage, version in self.storages)
 
 
-class _Watching(Interposer):
-    """An interposer that is asked last, while its block runs."""
-
+class _Counting(Watching):
     def __enter__(self):
         self.calls: dict = defaultdict(int)
-        self.had = set_flag(OBSERVE, True)
-        state.interposers = (self, *state.interposers)
-        return self
-
-    def __exit__(self, *exc) -> None:
-        state.interposers = tuple(i for i in state.interposers if i is not self)
-        set_flag(OBSERVE, self.had)
+        return super().__enter__()
 
     def number(self, operator) -> int:
         """How many calls of `operator` there were before this one."""
@@ -95,7 +88,7 @@ def _keepable(op, args: tuple) -> bool:
     )
 
 
-class Caching(_Watching):
+class Caching(_Counting):
     """The first run: asks the policy about each result."""
 
     def __init__(self, policy: Callable, storage: dict):
@@ -131,7 +124,7 @@ class Caching(_Watching):
         return policy if isinstance(policy, bool) else policy in SAVE
 
 
-class Cached(_Watching):
+class Cached(_Counting):
     """The second run: hands out what was kept."""
 
     def __init__(self, storage: dict, allow_mutation: bool):
@@ -149,10 +142,13 @@ class Cached(_Watching):
             return proceed() if compute is None else _execute(op, args, attrs, compute)
         if entry is CONSUMED:
             raise RuntimeError(AGAIN)
-        entries[number] = CONSUMED
         if not self.allow_mutation and entry.mutated():
             raise RuntimeError(MUTATED)
-        return _execute(op, args, attrs, lambda *call: (entry.raw, entry.hidden))
+        if op.saved_results:
+            entries[number] = CONSUMED
+        out = _execute(op, args, attrs, lambda *call: (entry.raw, entry.hidden))
+        entries[number] = CONSUMED  # not if the run ended with the saving of the op's arguments
+        return out
 
     def call_inplace(self, op, tensor, others: tuple, attrs: tuple, proceed: Callable) -> Any:
         return proceed()

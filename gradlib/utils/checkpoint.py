@@ -19,6 +19,7 @@ from ..autograd import backward
 from ..autograd.function import Function
 from ..autograd.grad_mode import enable_grad, no_grad
 from ..autograd.graph import saved_tensors_hooks
+from ..core.errors import modified
 from ..core.modes import AUTOCAST, FORWARD_AD, Flag, set_bits, state
 from ..core.tensor import Tensor
 from ..random import _devices, fork_rng, get_rng_state, set_rng_state
@@ -28,6 +29,7 @@ from ._selective import (
     SelectiveCheckpointContext,
     create_selective_checkpoint_contexts,
 )
+from ._watching import Logging
 
 __all__ = [
     "SAC_IGNORED_OPS",
@@ -69,6 +71,11 @@ MORE = (
 OTHER = (
     "torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than during the "
     "forward pass.\n{}.\n"
+)
+LOGS = (
+    " An error happened while unpacking tensors; dumping logs of latest computation\nbecause you passed `debug=True` "
+    "to `torch.utils.checkpoint.checkpoint()`.\n\nOps of the original forward:\n\n{}\n\nOps of the recomputation:\n\n"
+    "{}\n\n{}"
 )
 HINT = (
     "The function must do the same in both runs: look for anything that depends on state outside (counters, caches, "
@@ -219,7 +226,7 @@ def checkpoint(
         preserve_rng_state: (keyword, True) give the second run the random state of the first.
         context_fn: gives two context managers, for the first and for the second run (not reentrant only).
         determinism_check: "default" compares shapes, dtypes and devices of both runs; "none" does not.
-        debug: errors list what was saved in both runs.
+        debug: errors list the ops of both runs with their lines, and what was saved.
         early_stop: stop the second run when the last saved tensor is there.
 
     Raises CheckpointError in backward if the second run saves something else than the first.
@@ -241,9 +248,12 @@ def checkpoint(
             f"determinism_check should be one of ['default', 'none'], but got {determinism_check}"
         )
     stop = early_stop if _early_stop is None else _early_stop
-    first, second = context_fn()
+    debug = debug if _debug is None else _debug
+    if debug and context_fn is not noop_context_fn:
+        raise ValueError("debug=True is incompatible with non-default context_fn")
+    first, second = (Logging(), Logging()) if debug else context_fn()
     frame = _Frame(function, args, kwargs, _Surroundings(preserve, args), second, stop)
-    frame.check, frame.debug = determinism_check == "default", debug if _debug is None else _debug
+    frame.check, frame.logs = determinism_check == "default", (first, second) if debug else None
     if frame.inputs is None:  # nothing is recorded here
         return function(*args, **kwargs)
     with saved_tensors_hooks(frame.pack, _unpack), first:
@@ -301,7 +311,7 @@ class _KeepInputs(Function):
 class _Holder:
     """Stands for one saved tensor; has its value once the part was run again."""
 
-    __slots__ = ("__weakref__", "frame", "value")
+    __slots__ = ("__weakref__", "frame", "value", "version")
 
     def __init__(self, frame: _Frame):
         self.frame = frame
@@ -311,7 +321,7 @@ class _Holder:
 class _Frame:
     """One call of :func:`checkpoint`. Its holders keep it alive; it knows them only weakly."""
 
-    debug = False
+    logs: tuple[Logging, Logging] | None = None
     check = True
 
     def __init__(self, function, args, kwargs, surroundings, context, early_stop: bool):
@@ -370,6 +380,7 @@ class _Frame:
         holder = self.holders[i]()
         if holder is not None:
             holder.value = tensor.detach()
+            holder.version = holder.value._version
             if _facts(tensor) != self.facts[i]:
                 self.different[i] = _facts(tensor)
         if self.early_stop and self.count == len(self.holders):
@@ -382,7 +393,7 @@ class _Frame:
             f"recomputed metadata: {_described(facts)}\n"
             for i, facts in self.different.items()
         )
-        if self.debug:
+        if self.logs is not None:
             saved = "\n".join(str(_described(facts)) for facts in self.facts)
             text += f"all tensors saved in forward:\n{saved}\n"
         return text
@@ -410,14 +421,28 @@ def _unpack(holder: _Holder) -> Any:
     """The unpack hook: run the part again, once for each backward pass."""
     frame, task = holder.frame, GraphExecGroup._current or state.current_task
     if task is None or frame.filled_in() is not task or holder.value is None:
-        frame.run_again()
+        try:
+            frame.run_again()
+        except CheckpointError as exc:
+            if frame.logs is None:
+                raise
+            first, second = (log.text() for log in frame.logs)
+            raise CheckpointError(LOGS.format(first, second, exc)) from exc
         if task is None:  # asked for outside of backward: nothing tells how long to keep it
-            value = holder.value
+            value = _unchanged(holder)
             frame.forget()
             return value
         weak = weakref.ref(frame)
         frame.filled_in = weakref.ref(task, lambda _: (f := weak()) is not None and f.forget())
-    return holder.value
+    return _unchanged(holder)
+
+
+def _unchanged(holder: _Holder) -> Any:
+    """The value, if the part did not write to it after it was saved."""
+    value = holder.value
+    if value is not None and value._version != holder.version:
+        raise modified(None, "tensor of a checkpointed part", value, holder.version)
+    return value
 
 
 # -- with reentrance -------------------------------------------------------------------------------------------------
