@@ -5,6 +5,7 @@ from . import (
     activation,
     addmm,
     arrange,
+    aten,
     attention,
     batch_norm,
     cast,

@@ -14,7 +14,7 @@ from ..backends import backend_of
 from ..core import errors
 from ..core.device import beside
 from ..core.inplace import inplace, repeats_itself
-from ..core.modes import OBSERVE, is_grad_enabled, state
+from ..core.modes import FORWARD_AD, OBSERVE, is_grad_enabled, state
 from ..core.tensor import Tensor
 
 PUBLIC: dict[str, Callable] = {}  # gradlib.<name>
@@ -114,6 +114,13 @@ def write_out(out: Any, result: Any) -> Any:
             "functions with out=... arguments don't support automatic differentiation, but one of the arguments "
             "requires grad."
         )
+    if state.bits & FORWARD_AD:
+        from ..core.tangents import any_tangent
+
+        if any_tangent((out, result)):
+            raise NotImplementedError(
+                "Trying to use forward AD with a function that does not support it because it is an out= function"
+            )
     if result.dtype.category > out.dtype.category:
         raise RuntimeError(
             f"result type {result.dtype.tensor_type.removesuffix('Tensor')} can't be cast to the desired output type "
