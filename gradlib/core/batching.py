@@ -47,6 +47,10 @@ SHAPES = (
     "vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over aten::{}. Please "
     "file an issue at https://github.com/pytorch/pytorch/issues if you need this feature."
 )
+PLACES = (
+    "vmap: {} counts places in memory, but an entry of the batch lies in the memory of all entries here (as with "
+    "chunk_size). Please clone() it first."
+)
 MASK = (
     "vmap: We do not support batching operators that can support dynamic shape. Attempting to batch over indexing with "
     "a boolean mask."
@@ -186,6 +190,9 @@ class Level(Interposer):
                 break
         if mapped and op.dynamic:
             raise RuntimeError(SHAPES.format(op.public))
+        if mapped and op.by_place and (view := args[0]._view) is not None:
+            if not self.mapped(view.base):
+                raise RuntimeError(PLACES.format(op.public))
         out = proceed()
         if mapped:
             if out.__class__ is Tensor:
