@@ -71,13 +71,18 @@ class Recording:
         if not pairs:
             return [zeros_like(leaf) for leaf in self.leaves]
         outs, given = zip(*pairs, strict=True)
-        found = differentiate.grad(
-            outs, self.leaves, given, retain, create, allow_unused=True, materialize_grads=True
-        )
+        found = [
+            zeros_like(leaf) if g is None else g
+            for leaf, g in zip(
+                self.leaves,
+                differentiate.grad(outs, self.leaves, given, retain, create, allow_unused=True),
+                strict=True,
+            )
+        ]
         levels = batching.marks((*outputs, *seeds, *self.leaves))
         for g in found:
             batching.add_levels(g, levels)
-        return list(found)
+        return found
 
 
 def outside_inference(run: Callable) -> Callable:
@@ -391,7 +396,7 @@ def _by_two_pullbacks(run: Callable, values: list, vectors: list) -> tuple:
     recording = Recording()
     with modes.Flag(UNRECORDED, False):
         watched = recording.watch(values)
-        outs, spec, aux = run(watched)
+        outs, spec, aux = run([w.clone() for w in watched])  # it may write to its arguments
         recording.connect([*outs, *flatten(aux)[0]])
         live = [o for o in outs if o._rg]
         seeds = [batched.apart(zeros_like(o)).requires_grad_() for o in live]

@@ -7,7 +7,7 @@ import numpy as np
 from ..backends import backend_of
 from ..core import dtypes, errors
 from ..core.device import beside
-from ..core.inplace import check
+from ..core.inplace import check, partly_the_same
 from ..core.op import declare
 from ..core.tensor import Tensor
 from .expose import function, method, refuse_overlap, write_out
@@ -134,7 +134,7 @@ def copy_(self, src, non_blocking=False):
     if array.__class__ is not other.__class__ or self.device != src.device:
         src = src.to(self.device, non_blocking=non_blocking)
         other = src._array
-    if quiet(self, src):
+    if quiet(self, src) and not partly_the_same(self, src):
         _copy_into(None, array, other)
         return wrote(self, "copy_")
     if other.dtype != array.dtype:

@@ -6,29 +6,23 @@
 
 A program is drawn by `fuzz_maker`; both libraries run it by `found_programs.run`. What differs is made smaller by
 `fuzz_shrink`; programs whose smallest forms do the same with the same kind of difference count as one finding.
+
+The work is done by `fuzz_examine` in another process: some programs crash PyTorch. Those are counted and left out.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import json
 import os
-import re
+import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-if __name__ == "__main__":
-    sys.path[:0] = [str(Path(__file__).parents[2])]
-
-import fuzz_lines  # noqa: F401  (the kinds of lines)
-import fuzz_scenes
-from found_programs import differences, run
-from fuzz_maker import Maker
-from fuzz_shrink import shrink, signature, without_try
-
-# Differences kept on purpose: (what the smallest program contains, what the difference says, why); regular expressions.
-ACCEPTED: tuple[tuple[str, str, str], ...] = ()
+HERE = Path(__file__).parent
 
 
 @dataclasses.dataclass
@@ -45,117 +39,76 @@ class Finding:
         return f"### seed {self.seed} ({self.count} programs)\n{self.program}\n{says}\n"
 
 
-def program_of(seed: int) -> str:
-    """The program of a seed."""
-    maker = Maker(seed)
-    maker.draw(maker.r.randint(3, 14))
-    lines = maker.body()
-    if not maker.failed:
-        lines = "\n".join([lines, *fuzz_scenes.ending(maker)])
-    return lines
+@dataclasses.dataclass
+class Search:
+    """What was found, and the seeds of programs that PyTorch did not survive."""
+
+    findings: dict[tuple, Finding] = dataclasses.field(default_factory=dict)
+    crashes: list[int] = dataclasses.field(default_factory=list)
 
 
-def compared(program: str) -> list[str]:
-    """How the program ends on PyTorch, then the differences; where one raises, with the texts and lines of the errors."""
-    ours, theirs = run(program, "gradlib"), run(program, "torch")
-    texts = [o.pop("text", "") for o in (theirs, ours)]
-    ended, lines = theirs["ended"], [o.get("line", 0) for o in (theirs, ours)]
-    if ours["ended"] != ended or lines[0] != lines[1]:
-        said = f"{texts[0]!r} vs {texts[1]!r}"
-        return [ended, f"ended: {ended} vs {ours['ended']}; lines {lines}; {said}"]
-    if (
-        ended != "well"
-    ):  # what an error in backward leaves undone depends on how ops are cut into nodes
-        del ours["logged"], theirs["logged"]
-    rough = bool(re.search("float32|float16|int64|float\\(\\)|long|complex64", program))
-    return [ended, *differences(ours, theirs, rough=rough)]
+def search(start: int, count: int, show: Callable[[str], None] = lambda text: None) -> Search:
+    """Examine the programs of `count` seeds from `start` on."""
+    result, seed, end = Search(), start, start + count
+    while seed < end:
+        seed = _examine_until_crash(seed, end, result, show)
+    return result
 
 
-def kinds(says: list[str]) -> set[str]:
-    """What kinds of differences these are, without the numbers; empty if there is none."""
-    ended, *rest = says
-    if rest and rest[0].startswith("ended"):
-        return {rest[0].partition("; lines")[0]}
-    return {f"{_kind(s)} ({ended})" for s in rest}
-
-
-def _kind(text: str) -> str:
-    where = re.sub(r"\[\d+\]", "", text.partition(": ")[0]).split()
-    kind = where[-1] if where[0] == "variable" and len(where) > 2 else where[0]
-    return re.sub(r"\d", "", kind)
-
-
-def accepted(program: str, says: list[str]) -> bool:
-    """Whether a difference is one of those kept on purpose."""
-    return any(
-        re.search(does, program) and any(re.search(what, s) for s in says[1:])
-        for does, what, _ in ACCEPTED
-    )
-
-
-def examine(seed: int) -> Finding | None:
-    """What the program of `seed` does otherwise than on PyTorch."""
-    program = program_of(seed)
-    says = compared(program)
-    if len(says) == 1:
-        return None
-    plain = without_try(program)
-    if plain != program and len(compared(plain)) > 1:
-        program, says = plain, compared(plain)
-    wanted = kinds(says)
-
-    def shows(smaller: str) -> bool:
-        try:
-            return bool(wanted & kinds(compared(smaller)))
-        except Exception:
-            return False
-
-    small = shrink(program, shows)
-    says = compared(small)
-    return None if accepted(small, says) else Finding(seed, small, says[1:])
-
-
-def search(start: int, count: int, show: bool = False) -> list[Finding]:
-    """The findings of `count` seeds from `start` on, one for each cause."""
-    found: dict[tuple, Finding] = {}
-    for seed in range(start, start + count):
-        one = examine(seed)
-        if one is None:
-            continue
-        key = (signature(one.program), *sorted(kinds(["", *one.says])))
-        if key in found:
-            found[key].count += 1
-        else:
-            found[key] = one
-            if show:
-                print(one, flush=True)
-    return list(found.values())
+def _examine_until_crash(start: int, end: int, result: Search, show: Callable) -> int:
+    """Examine seeds in one process; the seed to go on with."""
+    command = [sys.executable, "-W", "ignore", str(HERE / "fuzz_examine.py"), str(start), str(end - start)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    seed, running = start, "nothing"
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as worker:
+        assert worker.stdout is not None
+        for line in worker.stdout:
+            told = json.loads(line)
+            if isinstance(told, int):
+                seed = told
+            elif isinstance(told, str):
+                running = told
+            elif (cause := tuple(told.pop("cause"))) in result.findings:
+                result.findings[cause].count += 1
+            else:
+                result.findings[cause] = Finding(**told)
+                show(str(result.findings[cause]))
+    if not worker.returncode:
+        return end
+    if running == "torch" and worker.returncode < 0:
+        result.crashes.append(seed)
+    else:
+        said = f"the process ended with {worker.returncode} while it ran {running}"
+        result.findings["crash", str(seed)] = Finding(seed, f"# --show {seed}", [said])
+        show(str(result.findings["crash", str(seed)]))
+    return seed + 1
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--programs", type=int, default=1000)
     parser.add_argument("--save", type=Path)
     parser.add_argument("--show", type=int, metavar="SEED")
     given = parser.parse_args()
     if given.show is not None:
+        sys.path[:0] = [str(HERE.parents[1])]
+        from fuzz_examine import program_of
+
         print(program_of(given.show))
         return 0
     began = time.time()
-    found = search(given.seed, given.programs, show=True)
+    result = search(given.seed, given.programs, lambda text: print(text, flush=True))
     if given.save:
         given.save.mkdir(parents=True, exist_ok=True)
-        for one in found:
+        for one in result.findings.values():
             (given.save / f"{one.seed}.txt").write_text(str(one))
     print(
-        f"{given.programs} programs from seed {given.seed}: {len(found)} findings, {time.time() - began:.0f} s"
+        f"{given.programs} programs from seed {given.seed}: {len(result.findings)} findings, "
+        f"{len(result.crashes)} that crash PyTorch, {time.time() - began:.0f} s"
     )
-    return bool(found)
+    return bool(result.findings)
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
     raise SystemExit(main())
