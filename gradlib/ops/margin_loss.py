@@ -6,8 +6,8 @@ import numpy as np
 
 from ..backends import backend_of
 from ..core.device import beside
-from ..core.op import declare
 from ..core.interop import values_of
+from ..core.op import declare
 from ..core.tensor import Tensor
 from ._blocks import floating, raw
 from .activation import logsigmoid_op
@@ -312,7 +312,7 @@ def _ctc_counts(log_probs: Tensor, targets, lengths, blank) -> Tensor:
         for n, (target, length) in enumerate(zip(targets, lengths, strict=True)):
             if length:
                 likelihood = _ctc_recorded(log_probs[:length, n], target, blank)
-                if float(likelihood.detach()) > 0.5 * NEVER:
+                if values_of(likelihood.detach()) > 0.5 * NEVER:
                     total = total + likelihood
         return total
 

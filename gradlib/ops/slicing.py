@@ -8,7 +8,7 @@ import operator
 import numpy as np
 
 from ..backends import backend_of
-from ..core import errors, memory
+from ..core import batching, errors, memory
 from ..core.formulas import formula_function
 from ..core.memory import extent, owner
 from ..core.op import REGISTRY, declare
@@ -446,16 +446,19 @@ def as_strided_scatter(input, src, size, stride, storage_offset=None):
 
     What of `src` comes to lie between or outside of the elements of `input` is left out.
     """
+    batching.refuse_places(input, "as_strided_scatter")
     size, stride = size_of((size,)), size_of((stride,))
     own = input.storage_offset()
     offset = (own if storage_offset is None else storage_offset) - own
     _check_part(as_strided(input.detach(), size, stride, storage_offset), src)
     src = src.to(input.dtype)
     places = _memory_places(size, stride, offset)
-    if input.is_contiguous() and 0 <= offset and places.max(initial=0) < max(input.numel(), 1):
+    if input.is_contiguous() and offset >= 0 and places.max(initial=0) < max(input.numel(), 1):
         attrs = (input.stride(), size, stride, offset)
         return REGISTRY["as_strided_scatter"].call(input, src, *attrs)
-    element = {int(place): k for k, place in enumerate(_memory_places(input.shape, input.stride(), 0))}
+    element = {
+        int(place): k for k, place in enumerate(_memory_places(input.shape, input.stride(), 0))
+    }
     found = np.array([element.get(int(place), -1) for place in places], np.int64)
     kept = np.flatnonzero(found >= 0)
     at, of = (Tensor._make(backend_of(input._array).asarray(k)) for k in (found[kept], kept))
