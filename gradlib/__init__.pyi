@@ -304,7 +304,7 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Generator | None = Non
     """1 with probability `p` (or the element of `input`), else 0; not differentiable."""
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Any = None) -> Tensor:
     """``sum_ij input1[..., i] * weight[k, i, j] * input2[..., j] + bias[k]``: (..., outputs)."""
-def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Any = None, reduction: Any = 1) -> Tensor:
+def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Any = None, reduction: Any = 0) -> Tensor:
     ...
 def bincount(input: Tensor, weights: Any = None, minlength: Any = 0) -> Tensor:
     """How often each of 0, 1, 2... occurs in an integer vector, or the sum of the weights of its occurrences."""
@@ -428,7 +428,7 @@ def cosh(input: Tensor, *, out: Any = None) -> Tensor:
     """``cosh`` of each element."""
 def cosh_(input: Tensor) -> Tensor:
     """In-place version of ``cosh``."""
-def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: Any = 0.0, reduction: Any = 1) -> Tensor:
+def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: Any = 0.0, reduction: Any = 0) -> Tensor:
     ...
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: Any = 1, eps: Any = 1e-08) -> Tensor:
     """The cosine of the angle between vectors along `dim`; norms below `eps` count as `eps`."""
@@ -438,7 +438,7 @@ def cov(input: Tensor, *, correction: Any = 1, fweights: Any = None, aweights: A
     """The covariance matrix of variables (rows) over observations (columns); of one variable its variance."""
 def cross(input: Tensor, other: Tensor | _b.complex, dim: Any = None, *, out: Any = None) -> Tensor:
     """``linalg.cross``; without `dim`, along the first dimension of length 3."""
-def ctc_loss(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: Any = 0, reduction: Any = 1, zero_infinity: _b.bool = False) -> Tensor:
+def ctc_loss(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: Any = 0, reduction: Any = 0, zero_infinity: _b.bool = False) -> Tensor:
     ...
 def cummax(input: Tensor, dim: Any = None, *, out: Any = None, axis: Any = None) -> _cummax:
     """(values, indices): the largest element so far along `dim`, and the last place where it was found."""
@@ -634,11 +634,11 @@ def hash_tensor(input: Tensor, dim: Any = ..., *, keepdim: _b.bool = False, mode
     """A 64-bit hash (uint64) of all elements or along `dim`: the exclusive or of them as float64 or int64 patterns."""
 def heaviside(input: Tensor, values: Tensor | _b.complex, *, out: Any = None) -> Tensor:
     """``heaviside`` of each element."""
-def hinge_embedding_loss(input: Tensor, target: Tensor, margin: Any = 1.0, reduction: Any = 1) -> Tensor:
+def hinge_embedding_loss(input: Tensor, target: Tensor, margin: Any = 1.0, reduction: Any = 0) -> Tensor:
     ...
 def histc(input: Tensor, bins: Any = 100, min: Any = 0, max: Any = 0, *, out: Any = None) -> Tensor:
     """How many elements fall into each of `bins` equal intervals from `min` to `max`."""
-def histogram(input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: _b.bool = False, out: Any = None) -> _histogram:
+def histogram(input: Tensor, bins: Any = 100, *, range: Any = None, weight: Tensor | None = None, density: _b.bool = False, out: Any = None) -> _histogram:
     """(hist, bin_edges) of all elements."""
 def histogramdd(input: Tensor, bins: Any, range: Any = None, weight: Tensor | None = None, density: _b.bool = False) -> _histogramdd:
     """(hist, bin_edges) of points, the last dimension of `input`: counts in a grid with one dimension for each."""
@@ -718,7 +718,7 @@ def istft(input: Tensor, n_fft: Any, hop_length: Any = None, win_length: Any = N
     """The signal (n) or signals (b, n) with the given short-time Fourier transform (b, bins, pieces): least squares."""
 def kaiser_window(window_length: Any, periodic: _b.bool = True, beta: Any = 12.0, **options: Any) -> Tensor:
     """The Kaiser window of shape `beta`; see ``hann_window`` for the arguments."""
-def kl_div(input: Tensor, target: Tensor, reduction: Any = 1, log_target: _b.bool = False) -> Tensor:
+def kl_div(input: Tensor, target: Tensor, reduction: Any = 0, log_target: _b.bool = False) -> Tensor:
     ...
 def kron(input: Tensor, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
     """The Kronecker product: every element of `input` times `other`, as blocks."""
@@ -798,7 +798,7 @@ def lu_solve(b: Any, LU_data: Any, LU_pivots: Any, *, out: Any = None) -> Tensor
     """See ``linalg.lu_solve``."""
 def lu_unpack(LU_data: Any, LU_pivots: Any, unpack_data: _b.bool = True, unpack_pivots: _b.bool = True, *, out: Any = None) -> _lu_unpack:
     """(P, L, U) from ``lu_factor``'s result: ``A = P @ L @ U``; parts that are not asked for are empty."""
-def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: Any = 0.0, reduction: Any = 1) -> Tensor:
+def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: Any = 0.0, reduction: Any = 0) -> Tensor:
     ...
 def masked_fill(input: Tensor, mask: Tensor, value: Tensor | _b.complex) -> Tensor:
     """A copy of `input` with `value`, a number or 0-dim tensor, where the bool tensor `mask` is true."""
@@ -946,6 +946,8 @@ def pixel_unshuffle(input: Tensor, downscale_factor: Any) -> Tensor:
     """(..., C, H * r, W * r) to (..., C * r * r, H, W)."""
 def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Poisson numbers with the rates in `input`; not differentiable."""
+def poisson_nll_loss(input: Tensor, target: Tensor, log_input: Any, full: Any, eps: Any, reduction: Any) -> Tensor:
+    ...
 def polar(abs: Any, angle: Any, *, out: Any = None) -> Tensor:
     """The complex tensor with the given absolute values and angles, two float or two double tensors."""
 def polygamma(n: Any, input: Tensor, *, out: Any = None) -> Tensor:
@@ -1082,6 +1084,8 @@ def sinh_(input: Tensor) -> Tensor:
     """In-place version of ``sinh``."""
 def slice_copy(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> Tensor:
     """A copy of what ``slice`` gives as a view."""
+def slice_inverse(input: Tensor, src: Tensor, dim: Any = 0, start: Any = None, end: Tensor | _b.complex | None = None, step: Any = 1) -> Tensor:
+    """The tensor that `input` is a slice of, laid out in memory as `src` is: the opposite of slicing."""
 def slice_scatter(input: Tensor, src: Tensor, dim: Any = 0, start: Any = None, end: Tensor | _b.complex | None = None, step: Any = 1, *, out: Any = None) -> Tensor:
     """A copy of `input` with `src` in place of the slice ``start:end:step`` of `dim`."""
 def slogdet(A: Any, *, out: Any = None) -> _slogdet:
@@ -1186,7 +1190,7 @@ def tril(input: Tensor, diagonal: _b.int = 0, *, out: Any = None) -> Tensor:
     """A copy with zeros except on and below the given diagonal of the last two dimensions."""
 def tril_indices(row: _b.int, col: _b.int, offset: _b.int = 0, *, dtype: _dtype | None = ..., device: _device | _b.str | _b.int | None = None, layout: _layout | None = None, pin_memory: _b.bool = False) -> Tensor:
     """Row and column indices of the lower triangle, as a 2 x N tensor."""
-def triplet_margin_loss(anchor: Any, positive: Any, negative: Any, margin: Any = 1.0, p: Any = 2.0, eps: Any = 1e-06, swap: _b.bool = False, reduction: Any = 1) -> Tensor:
+def triplet_margin_loss(anchor: Any, positive: Any, negative: Any, margin: Any = 1.0, p: Any = 2.0, eps: Any = 1e-06, swap: _b.bool = False, reduction: Any = 0) -> Tensor:
     ...
 def triu(input: Tensor, diagonal: _b.int = 0, *, out: Any = None) -> Tensor:
     """A copy with zeros except on and above the given diagonal of the last two dimensions."""

@@ -22,6 +22,7 @@ from .memory import (
     size_of,
     view_of,
 )
+from .modes import shared
 from .sizes import Size, wrap_dim
 from .storage import before_write, bump
 from .untyped import UntypedStorage, storage_in, storage_of
@@ -140,6 +141,10 @@ class Geometry:
                 f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}"
             )
         if shape != self._array.shape or memory_format is not None:
+            if shared.batches:
+                from .batched import refuse_logical
+
+                refuse_logical(self)
             self._array = _resized(self, shape, memory_format)  # type: ignore[arg-type]
             bump(self)
         return self  # type: ignore[return-value]

@@ -29,7 +29,7 @@
 - **promote**: "same" (cast arguments to their common type), "float" (and integers to the default float),
   "number" (and bool to int64), "none" (refuse mixed types), or "free" (arguments are of
   different kinds); those named in **fixed** (a condition, a mask) keep their dtype.
-- **dynamic**: whether the shape of the result depends on values.
+- **dynamic**: whether the shape of the result depends on values, or the name of the argument whose values decide.
 - **wide_numbers**: numbers (and 0-dim tensors of wider dtypes) beside half types take part in float32, so that one that
   a half type cannot hold gives the right result.
 - **by_place**: a view op whose attributes name places in memory: the strides of its argument matter.
@@ -114,7 +114,7 @@ class Op:
         row_major: bool = False,
         wide_numbers: bool = False,
         by_place: bool = False,
-        dynamic: bool = False,
+        dynamic: bool | str = False,
         overlapping: str = "",
         channels_last: str = "",
         channels_last_3d: bool = True,

@@ -295,6 +295,16 @@ def index_put(level, op, args, attrs):
     return op.call(level.full(x), placed.rearranged(value), placed.indices, accumulate)
 
 
+@rule("masked_select")
+def masked_select(level, op, args, attrs):
+    """A mask that all entries share picks as many elements in each."""
+    (mask, differs), x = level.part(args[1]), level.full(args[0])
+    if differs:
+        raise Unbatchable
+    places = mask.reshape(-1).nonzero().reshape(-1)
+    return x.reshape(level.size, -1).index_select(1, places)
+
+
 @rule("copy")
 def copy(level, op, args, attrs):
     physical, batched = level.part(args[1])

@@ -262,6 +262,8 @@ def native_dropout(input, p, train):
     array = input._array
     if not train:
         return input.clone(), Tensor._make(backend_of(array).ones(array.shape, bool))
+    if 0 < p < 1:
+        _check_scaled(input)
     mask = keep_mask(array.shape, p, input.device) if p < 1 else np.zeros(array.shape, bool)
     mask = Tensor._make(backend_of(array).asarray(mask))
     return dropout_op.call(input, mask, 1.0 / (1.0 - p) if p < 1 else 0.0), mask

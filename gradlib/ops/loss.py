@@ -369,7 +369,7 @@ def _bce_with_logits(input, target, weight, pos_weight, number):
 
 
 @function("binary_cross_entropy_with_logits")
-def _bce_with_logits_public(input, target, weight=None, pos_weight=None, reduction=1):
+def _bce_with_logits_public(input, target, weight=None, pos_weight=None, reduction=NONE):
     number = number_of("binary_cross_entropy_with_logits", reduction, 5)
     return _bce_with_logits(input, target, weight, pos_weight, number)
 
@@ -428,7 +428,7 @@ def _kl(input, target, number, log_target):
 
 
 @function("kl_div")
-def _kl_div_public(input, target, reduction=1, log_target=False):
+def _kl_div_public(input, target, reduction=NONE, log_target=False):
     return _kl(input, target, number_of("kl_div", reduction, 3), log_target)
 
 
