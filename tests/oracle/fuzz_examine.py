@@ -113,7 +113,7 @@ def program_of(seed: int) -> str:
 
 
 def compared(program: str) -> list[str]:
-    """How the program ends on PyTorch, then the differences; where one raises, with the texts and lines of the errors."""
+    """How the program ends on PyTorch, then the differences; of errors with their texts and lines."""
     _tell("gradlib")
     ours = run(program, "gradlib")
     _tell("torch")

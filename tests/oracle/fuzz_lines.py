@@ -218,8 +218,10 @@ def view_of(m: Maker, x: str, t: torch.Tensor) -> str:
     d = dims(m, shape)
     size = shape[d] if n else 1
     forms = [
-        f"{x}.detach()", f"{x}.detach()" if m.depth else f"{x}.data", f"{x}.view(-1)", f"{x}.reshape(-1)", f"{x}.unsqueeze({d})", f"{x}.squeeze()",
-        f"{x}.view({x}.shape)", f"{x}[...]", f"{x}[None]", f"{x}.view_as({x})", f"{x}.expand(2, {', '.join(['-1'] * n)})",
+        f"{x}.detach()", f"{x}.detach()" if m.depth else f"{x}.data", f"{x}.view(-1)",
+        f"{x}.reshape(-1)", f"{x}.unsqueeze({d})", f"{x}.squeeze()",
+        f"{x}.view({x}.shape)", f"{x}[...]", f"{x}[None]", f"{x}.view_as({x})",
+        f"{x}.expand(2, {', '.join(['-1'] * n)})",
         f"{x}.flatten()", f"{x}.mT" if n > 1 else f"{x}.T" if n < 3 else f"{x}.movedim(0, -1)", f"{x}.ravel()",
         f"{x}.contiguous()", f"{x}.expand_as({x})", f"{x}.to({x}.dtype)", f"torch.atleast_2d({x})",
     ]  # fmt: skip
@@ -294,7 +296,7 @@ def index(m: Maker, t: torch.Tensor) -> str:
                 f"torch.tensor({[m.chance(0.6) for _ in range(n)]})",
                 "-2:",
                 "0",
-            )  # fmt: skip
+            )
         )
         if m.chance(0.08):
             parts.append("None")
@@ -319,7 +321,7 @@ def indexed(m: Maker) -> str | None:
 
 
 def overlaps(t: torch.Tensor) -> bool:
-    """Whether two elements lie in one place, in a way that PyTorch does not refuse to write to: the result is undefined."""
+    """Whether elements share a place in a way that PyTorch does not refuse to write to: the result is undefined."""
     if 0 in t.stride():
         return False
     places = {0}
