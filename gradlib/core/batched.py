@@ -51,6 +51,7 @@ class Logical(np.ndarray):
     batched: bool  # whether `physical` has the batch dimension, or all entries share it
 
     __array_ufunc__ = __array_function__ = _refuse
+    get = _refuse  # which copies an array of a device to the host
 
 
 _METADATA = set(
@@ -129,6 +130,8 @@ class BatchLevel(Level):
 
     def call_inplace(self, op, tensor, others: tuple, attrs: tuple, proceed: Callable) -> Any:
         self.before.append(_Before(tensor))
+        if not is_logical(tensor) and any([o._rg for o in others if is_logical(o)]):
+            raise Unbatchable  # what is recorded inside is the history of logical tensors alone
         return proceed()  # `write` asks whether the tensor has a place for the batch
 
     def call_function(self, cls, args: tuple) -> Any:
@@ -206,7 +209,11 @@ class BatchLevel(Level):
         """What the caller of vmap gets for a result of the function."""
         out = self.full(value)
         out = out.movedim(0, dim) if dim else out
-        if state.bits & FORWARD_AD and (tangent := tangents.tangent_of(value)) is not None:
+        if not state.bits & FORWARD_AD:
+            return out
+        with self.running():  # that of a view is made from its base's by ops
+            tangent = tangents.tangent_of(value)
+        if tangent is not None:
             out = tangents.split_off(out.view_as(out))
             tangents.own_tangent(out, self.result(tangent, dim))
         return out
@@ -383,8 +390,9 @@ def write(op, tensor: Tensor, args: tuple, attrs: tuple) -> None:
     if not op.elementwise:
         rule = _rule_of(op)
         with Physically(level):
-            result = (rule or one_by_one)(level, op, (tensor, *given), attrs)
-            physical.copy_(result)
+            # what the op saves must not be what is written
+            before = Tensor._make(wrap(level, physical.clone()))
+            physical.copy_((rule or one_by_one)(level, op, (before, *given), attrs))
         return
     aligned = []
     for a in given:
@@ -401,17 +409,35 @@ def write(op, tensor: Tensor, args: tuple, attrs: tuple) -> None:
 
 def zeros_within(base: Tensor, like: Tensor) -> Tensor:
     """Zeros of the shape of `base` that have a batch wherever `base` or `like` has one."""
-    from ..ops.create import zeros_like
+    from ..ops.create import constant_zeros
 
     level = level_of((base, like))
     if level is None:
-        return zeros_like(base)
+        return constant_zeros(base)
     (value, own), (other, batched) = level.part(base), level.part(like)
     with Physically(level):
         if batched and not own:
             value = Tensor._make(value._array).expand(level.size, *value.shape)
         zeros = zeros_within(value, other)
     return Tensor._make(wrap(level, zeros, own or batched))
+
+
+def of_batch(made: Tensor, like: Tensor) -> Tensor:
+    """`made`, which is outside of all graphs, as a tensor that has a batch wherever `like` has one, to be written into."""
+    if not is_logical(like):
+        return made
+    level = like._array.level
+    physical, batched = level.part(like)
+    with Physically(level):
+        if batched:
+            constant = Tensor._make(made._array)
+            entries = constant.unsqueeze(0).expand(level.size, *constant.shape).clone()
+        else:
+            entries = made
+        inner = of_batch(entries, physical)
+    out = Tensor._make(wrap(level, inner, batched))
+    out._rg = made._rg
+    return out
 
 
 def holds(tensor: Tensor, like: Tensor) -> bool:

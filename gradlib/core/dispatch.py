@@ -51,6 +51,10 @@ def general(op, args: tuple, attrs: tuple) -> Any:
             state.interposers = before
     if op.variadic:
         args = tuple(args[0])
+    if shared.batches and batched.level_of(args) is not None:
+        other = batched.replacement(op)
+        if other is not None:  # before tangents are taken: what it calls computes its own
+            return other(*args, *attrs)
     if bits & FORWARD_AD:
         from .tangents import any_tangent, run_with_tangents
 
@@ -279,9 +283,6 @@ class Number:
 def execute(op, args: tuple, attrs: tuple) -> Any:
     """Kernel, wrapping and recording for prepared arguments."""
     if shared.batches and (level := batched.level_of_call(op, args, attrs)) is not None:
-        other = batched.replacement(op)
-        if other is not None:
-            return other(*args, *attrs)
         return record(op, args, attrs, *run_batched(level, op, args, attrs), inside=True)
     from ..backends import kernels_of
 

@@ -34,6 +34,12 @@ OVERLAP = (
 )
 
 
+PARTIAL_OVERLAP = (
+    "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
+    "location. Please clone() the tensor before performing the operation."
+)
+
+
 def size(shape) -> str:
     """[2, 3] as PyTorch prints sizes in messages."""
     return "[" + ", ".join(map(str, shape)) + "]"

@@ -30,7 +30,7 @@ from .modes import FORWARD_AD, INFERENCE, NO_GRAD, OBSERVE, PROFILE, SAVED_HOOKS
 from .node import Node, VariadicNode, edge, next_seq
 from .storage import INFERENCE as INFERENCE_STORAGE
 from .storage import Storage, bump
-from .strided import Layout
+from .strided import Layout, overlap_partly
 from .tensor import Tensor
 
 
@@ -123,6 +123,14 @@ def check(tensor: Tensor, op: Any, records: bool) -> None:
         raise RuntimeError(errors.LEAF_INPLACE)
 
 
+def partly_the_same(tensor: Tensor, other: Tensor) -> bool:
+    """Whether both lie in the same memory, in places that are not the same for all elements."""
+    counter = tensor._ver
+    if counter.__class__ is int or other._ver is not counter or other is tensor:
+        return False
+    return overlap_partly(tensor._array, other._array)
+
+
 def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor:
     """``tensor = op(tensor, *others, *attrs)`` in the memory of `tensor`; returns `tensor`."""
     if not isinstance(tensor, Tensor):
@@ -151,6 +159,9 @@ def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor
         finally:
             state.interposers = outer
     check(tensor, op, records)
+    for other in others:
+        if isinstance(other, Tensor) and partly_the_same(tensor, other):
+            raise RuntimeError(errors.PARTIAL_OVERLAP)
     if bits & OBSERVE and state.saved_observer is not None:
         state.saved_observer.before_write(tensor)
     dual = False
@@ -206,6 +217,8 @@ def _quick(op, tensor: Tensor, others: tuple) -> bool:
             or value.dtype is not dtype
             or (value.ndim and value.shape != array.shape)
         ):
+            return False
+        if partly_the_same(tensor, other):
             return False
         arrays.append(value)
     try:

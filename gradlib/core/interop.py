@@ -17,6 +17,12 @@ def to_host(array) -> np.ndarray:
     return array if array.__class__ is ndarray else array.get()
 
 
+def values_of(tensor: Any) -> Any:
+    """``tensor.tolist()`` for code of the library, which vmap then runs entry by entry instead of refusing it."""
+    array = to_host(tensor._array)
+    return (array.astype(np.float32) if array.dtype.kind == "V" else array).tolist()
+
+
 def _batching() -> Any:
     """The mechanism of vmap, for tensors that belong to a batch."""
     from . import batching
@@ -73,8 +79,7 @@ class Interop:
         """The values as nested lists of Python numbers."""
         if shared.active and state.bits & VMAP:
             _batching().refuse(self, NO_STORAGE)
-        array = to_host(self._array)
-        return (array.astype(np.float32) if array.dtype.kind == "V" else array).tolist()
+        return values_of(self)
 
     def _number(self):
         """The value of the only element; ValueError if there are more."""

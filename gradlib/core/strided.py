@@ -8,6 +8,21 @@ from .accumulation import is_dense
 from .memory import address, extent
 
 
+def overlap_partly(a: Any, b: Any) -> bool:
+    """Whether two dense raw arrays share some memory, but do not have the same elements at the same places.
+
+    Of arrays with gaps nothing is said: False.
+    """
+    if a is b or not (a.size and b.size and is_dense(a) and is_dense(b)):
+        return False
+    start, other = address(a), address(b)
+    if start == other and a.nbytes == b.nbytes:
+        pairs = zip(a.shape, a.strides, strict=True), zip(b.shape, b.strides, strict=True)
+        first, second = ([s for n, s in p if n != 1] for p in pairs)
+        return first != second
+    return start < other + b.nbytes and other < start + a.nbytes
+
+
 class Layout(NamedTuple):
     """The dimensions from the one with the longest to the one with the shortest stride, for a dense array; else `room`,
     the elements of all the memory, `start`, the place of the first element in it, and the strides, in elements."""

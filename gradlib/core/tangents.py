@@ -74,6 +74,13 @@ def own_tangent(holder: Any, tangent: Tensor | None) -> None:
         view._tangent, view._tangent_level = tangent, state.dual_serial
 
 
+def forget(tensor: Tensor) -> None:
+    """Let `tensor`, which is detached in place, have no tangent any more."""
+    if tensor._view is not None and tensor._view.__class__ is not DualView:
+        split_off(tensor)
+    own_tangent(tensor, None)
+
+
 def own_tangent_of(holder: Any) -> Tensor | None:
     return holder._tangent if holder._tangent_level == state.dual_serial else None
 
@@ -360,4 +367,4 @@ def _derived(op, args, attrs, tangents, outs) -> list:
 def zeros_like(tensor: Tensor) -> Tensor:
     from ..ops import create
 
-    return create.zeros_like(tensor)
+    return create.constant_zeros(tensor)

@@ -375,6 +375,10 @@ class Tensor(Interop, Geometry, Hooks, Declared):
                 "Optimizer.zero_grad() function in torch/optim/optimizer.py as a solution."
             )
         self._rg, self._fn, self._nr, self._accumulator = False, None, 0, None
+        if shared.active and state.dual_level >= 0:
+            from .tangents import forget
+
+            forget(self)
         return self
 
     def record_stream(self, stream) -> None:

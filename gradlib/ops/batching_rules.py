@@ -207,6 +207,8 @@ class _Placed:
 
     def __init__(self, level, indices: tuple, own: bool):
         parts = [(None, False) if i is None else level.part(i) for i in _counted(indices)]
+        if any([has and part.dtype.kind == "b" for part, has in parts]):
+            raise Unbatchable  # a mask picks other places in each entry
         given = [k for k, (part, _) in enumerate(parts) if part is not None]
         together = given[-1] - given[0] + 1 == len(given)
         batched = any([has for _, has in parts])
@@ -425,7 +427,10 @@ def _scaled(level, product: Tensor, added: Tensor, beta, alpha) -> Tensor:
 
 @rule("addmm addmv baddbmm")
 def addmm(level, op, args, attrs):
-    return _scaled(level, matmul(level, op, args[1:], ()), args[0], *attrs)
+    product = matmul(level, op, args[1:], ())
+    if not any(level.part(a)[1] for a in args[1:]):
+        product = product.expand(level.size, *product.shape)
+    return _scaled(level, product, args[0], *attrs)
 
 
 @rule("addr")
@@ -454,7 +459,7 @@ def einsum(level, op, args, attrs):
 
 
 _LEADING = (
-    "triu tril triangle linalg_cholesky linalg_det linalg_inv linalg_slogdet linalg_matrix_exp linalg_eigh linalg_qr "
+    "triu tril triangle linalg_cholesky linalg_det linalg_inv linalg_slogdet linalg_matrix_exp linalg_eigh "
     "linalg_svd linalg_eig cholesky_inverse gather_plane scatter_plane pixel_shuffle pixel_unshuffle"
 )
 
@@ -463,6 +468,12 @@ _LEADING = (
 def leading(level, op, args, attrs):
     """Ops on the last dimensions that take any number of others in front."""
     return op.call(*(level.full(a) for a in args), *attrs)
+
+
+@rule("linalg_qr")
+def qr(level, op, args, attrs):
+    Q, R = op.call(level.full(args[0]), *attrs)
+    return Q if attrs[0] != "r" else Q.expand(level.size, 0), R
 
 
 @rule("native_layer_norm fused_rms_norm")

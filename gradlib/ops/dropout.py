@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from ..backends import backend_of
+from ..core import dtypes
 from ..core.device import CPU, beside, beside_first
 from ..core.inplace import inplace as run_inplace
 from ..core.layout import in_order
@@ -67,6 +68,13 @@ def _check(p: float) -> None:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
 
 
+def _check_scaled(input: Tensor, kind: str = "") -> None:
+    """RuntimeError if `input` cannot hold what is left after scaling."""
+    if input.dtype.category < dtypes.FLOATING:
+        kind = kind or input.dtype.tensor_type.removesuffix("Tensor")
+        raise RuntimeError(f"result type Float can't be cast to the desired output type {kind}")
+
+
 def _run(input: Tensor, shape, p: float, in_place: bool):
     """Zero the elements (or the slices) of a random mask of `shape`; scale the rest."""
     if p == 0.0 or input.numel() == 0:
@@ -75,6 +83,7 @@ def _run(input: Tensor, shape, p: float, in_place: bool):
     if p == 1.0:
         mask, scale = np.zeros(shape, bool), 1.0
     else:
+        _check_scaled(input)
         mask, scale = keep_mask(shape, p, input.device), 1.0 / (1.0 - p)
     if array.__class__ is not np.ndarray:
         mask = backend_of(array).asarray(mask)
@@ -182,7 +191,9 @@ def _alpha(input, shape, p: float, in_place: bool):
     if p == 0.0 or input.numel() == 0:
         return input
     if p == 1.0:
-        return input.mul_(0.0) if in_place else input * 0.0
+        nothing = input.new_zeros(())
+        return input.mul_(nothing) if in_place else input * nothing
+    _check_scaled(input, "Long")
     scale = 1.0 / math.sqrt((ALPHA * ALPHA * p + 1.0) * (1.0 - p))
     mask = keep_mask(shape, p, input.device)
     noise = backend_of(input._array).asarray(mask)

@@ -7,7 +7,7 @@ import numpy as np
 from ..backends import backend_of
 from ..core import dtypes, errors
 from ..core.device import beside
-from ..core.inplace import check
+from ..core.inplace import check, partly_the_same
 from ..core.op import declare
 from ..core.tensor import Tensor
 from .expose import function, method, refuse_overlap, write_out
@@ -134,7 +134,7 @@ def copy_(self, src, non_blocking=False):
     if array.__class__ is not other.__class__ or self.device != src.device:
         src = src.to(self.device, non_blocking=non_blocking)
         other = src._array
-    if quiet(self, src):
+    if quiet(self, src) and not partly_the_same(self, src):
         _copy_into(None, array, other)
         return wrote(self, "copy_")
     if other.dtype != array.dtype:
@@ -197,7 +197,7 @@ masked_fill_tensor_op = declare(
     node="MaskedFillBackward1", complex=True, jvp="linear", overlapping="warn",
     public="masked_fill",
     self=lambda F, g, mask, self_shape: F.sum_to_size(F.masked_fill(g, mask, 0), self_shape),
-    value=lambda F, g, mask: F.sum_all(F.where(mask, g, 0.0)),
+    value=lambda F, g, mask, value_shape: F.sum_to_size(F.where(mask, g, 0.0), value_shape),
     samples=lambda t: [(t(3, 4), _bools(t, 3, 4), t()), (t(3, 1), _bools(t, 4), t()), (t(0, 2), _bools(t, 2), t())],
 )  # fmt: skip
 masked_fill_into = InPlace(masked_fill_op, _masked_fill_into)

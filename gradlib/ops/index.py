@@ -18,7 +18,7 @@ from ..core import batching, dtypes, errors
 from ..core.batched import Logical
 from ..core.device import copied
 from ..core.errors import type_name
-from ..core.inplace import repeats_itself
+from ..core.inplace import partly_the_same, repeats_itself
 from ..core.layout import in_order
 from ..core.modes import NO_GRAD, VMAP, shared, state
 from ..core.op import declare
@@ -452,7 +452,8 @@ def setitem(self, key, value):
             kind = ("torch.cuda." if self.is_cuda else "torch.") + self.dtype.tensor_type
             raise TypeError(f"can't assign a {type_name(value)} to a {kind}")
         value = _number(value, self.dtype)
-    if quiet(self, value):
+    alias = tensor and value._ver is self._ver and self._ver.__class__ is not int
+    if not alias and quiet(self, value):
         target = _raw_target(self._array, key)
         if target is not None and (not tensor or _plainly_fits(target, value._array)):
             target[...] = value._array if tensor else value
@@ -577,7 +578,7 @@ def _put(x: Tensor, indices: tuple, values: Tensor, accumulate: bool) -> Tensor:
     if values.device != x.device and not values._array.ndim:
         values = values.to(x.device)
     try:
-        if quiet(x, values):
+        if quiet(x, values) and not partly_the_same(x, values):
             array = x._array
             _index_put_into(
                 backend_of(array), array, values._array, indices=indices, accumulate=accumulate

@@ -12,8 +12,9 @@ import numpy as np
 from ..core import dtypes
 from ..core.errors import broadcast
 from ..core.formulas import formula_function
-from ..core.modes import AUTOCAST, state
+from ..core.modes import AUTOCAST, FORWARD_AD, state
 from ..core.op import declare
+from ..core.tangents import any_tangent
 from ..core.tensor import Tensor
 from ._blocks import is_half, kind_name
 from .expose import PUBLIC, method, need_tensor, write_out
@@ -212,7 +213,14 @@ unimplemented_op = declare(
 
 
 def without_derivative(name: str, result: Tensor, *sources: Tensor) -> Tensor:
-    """`result`, whose backward raises that `name` has no derivative, if one of its `sources` requires grad."""
+    """`result`, whose backward raises that `name` has no derivative, if one of its `sources` requires grad.
+
+    NotImplementedError if one of them has a tangent.
+    """
+    if state.bits & FORWARD_AD and any_tangent(sources):
+        raise NotImplementedError(
+            f"Trying to use forward AD with aten::{name} that does not support it."
+        )
     source = next((s for s in sources if s.requires_grad), None)
     return result if source is None else unimplemented_op.call(result, source, name)
 

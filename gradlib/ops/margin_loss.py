@@ -7,6 +7,7 @@ import numpy as np
 from ..backends import backend_of
 from ..core.device import beside
 from ..core.op import declare
+from ..core.interop import values_of
 from ..core.tensor import Tensor
 from ._blocks import floating, raw
 from .activation import logsigmoid_op
@@ -160,7 +161,7 @@ def multi_margin_loss(
             f"inconsistent target size, expected {x.shape[0]} but got {list(target.shape)}"
         )
     classes = x.shape[1]
-    if y.numel() and not bool(((y >= 0) & (y < classes)).all()):
+    if y.numel() and not values_of(((y >= 0) & (y < classes)).all()):
         raise RuntimeError("target out of range")
     column = y.unsqueeze(1)
     losses = (margin - x.gather(1, column) + x).clamp_min(0)
@@ -345,7 +346,7 @@ def ctc_loss(
     x = log_probs.unsqueeze(1) if alone else log_probs
     lengths = _whole(input_lengths)
     sizes = _whole(target_lengths)
-    labels = np.asarray(targets.tolist(), int)
+    labels = np.asarray(values_of(targets), int)
     if not 0 <= blank < x.shape[2]:
         raise RuntimeError("blank must be in label range")
     if len(lengths) != x.shape[1] or len(sizes) != x.shape[1]:
@@ -388,7 +389,7 @@ def _normalisation(log_probs: Tensor, lengths: list[int], losses) -> Tensor:
 
 
 def _whole(lengths) -> list[int]:
-    values = lengths.tolist() if isinstance(lengths, Tensor) else lengths
+    values = values_of(lengths) if isinstance(lengths, Tensor) else lengths
     return [int(v) for v in values] if isinstance(values, (list, tuple)) else [int(values)]
 
 

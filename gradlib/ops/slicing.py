@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import operator
 
 import numpy as np
 
+from ..backends import backend_of
 from ..core import errors, memory
 from ..core.formulas import formula_function
 from ..core.memory import extent, owner
@@ -440,14 +442,28 @@ def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1, *, out=None):
 
 @function("as_strided_scatter", method=True)
 def as_strided_scatter(input, src, size, stride, storage_offset=None):
-    """A copy of `input` with `src` in place of ``input.as_strided(size, stride, storage_offset)``."""
-    from .cast import contiguous
+    """A copy of `input` with `src` in place of ``input.as_strided(size, stride, storage_offset)``.
 
-    base = contiguous(input)
+    What of `src` comes to lie between or outside of the elements of `input` is left out.
+    """
     size, stride = size_of((size,)), size_of((stride,))
-    own = base.storage_offset()
+    own = input.storage_offset()
     offset = (own if storage_offset is None else storage_offset) - own
-    _check_part(as_strided(base.detach(), size, stride, storage_offset), src)
-    return REGISTRY["as_strided_scatter"].call(
-        base, src.to(base.dtype), base.stride(), size, stride, offset
-    )
+    _check_part(as_strided(input.detach(), size, stride, storage_offset), src)
+    src = src.to(input.dtype)
+    places = _memory_places(size, stride, offset)
+    if input.is_contiguous() and 0 <= offset and places.max(initial=0) < max(input.numel(), 1):
+        attrs = (input.stride(), size, stride, offset)
+        return REGISTRY["as_strided_scatter"].call(input, src, *attrs)
+    element = {int(place): k for k, place in enumerate(_memory_places(input.shape, input.stride(), 0))}
+    found = np.array([element.get(int(place), -1) for place in places], np.int64)
+    kept = np.flatnonzero(found >= 0)
+    at, of = (Tensor._make(backend_of(input._array).asarray(k)) for k in (found[kept], kept))
+    flat = input.reshape(-1).index_copy(0, at, src.reshape(-1).index_select(0, of))
+    return flat.reshape(input.shape)
+
+
+def _memory_places(size, stride, offset: int) -> np.ndarray:
+    """Where in memory the elements of a strided tensor lie, in their order, from the first element of its base on."""
+    grids = np.indices(tuple(size)).reshape(len(size), math.prod(size))
+    return offset + np.asarray(stride, np.int64) @ grids
