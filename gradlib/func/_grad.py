@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..autograd import differentiate, forward_ad
-from ..core import batched, batching, modes
+from ..core import batched, batching, modes, views
 from ..core.modes import FORWARD_AD, INFERENCE, NO_GRAD, state
 from ..core.node import AccumulateGrad, edge
 from ..core.pytree import flatten, tree_map, unflatten
@@ -45,6 +45,7 @@ class Recording:
         elif tensor._rg and self.outer_grad:
             self.connected = True
             leaf = alias.call(tensor)
+            leaf._view.made_in = views.ARGUMENT
         else:
             leaf = batching.inherit(tensor, _apart(tensor)).requires_grad_()
         self.leaves.append(leaf)
