@@ -397,7 +397,9 @@ def _by_two_pullbacks(run: Callable, values: list, vectors: list) -> tuple:
     recording = Recording()
     with modes.Flag(UNRECORDED, False):
         watched = recording.watch(values)
-        outs, spec, aux = run([w.clone() for w in watched])  # it may write to its arguments
+        given = [w.clone() for w in watched]  # it may write to its arguments
+        outs, spec, aux = run(given)
+        _written_back(values, given)
         recording.connect([*outs, *flatten(aux)[0]])
         live = [o for o in outs if o._rg]
         seeds = [batched.apart(zeros_like(o)).requires_grad_() for o in live]
@@ -425,6 +427,14 @@ def _by_two_pullbacks(run: Callable, values: list, vectors: list) -> tuple:
                         found[id(o)] = p
         tangents = [found.get(id(o)) for o in outs]
         return recording.release(outs), tangents, spec, recording.release(aux)
+
+
+def _written_back(values: list, given: list) -> None:
+    """Write to the arguments `values` what a function wrote to the copies that it was given."""
+    with modes.Flag(NO_GRAD, True):
+        for value, copy in zip(values, given, strict=True):
+            if copy._version and copy.shape == value.shape:
+                value.detach().copy_(copy.detach())
 
 
 def linearize(func: Callable, *primals: Any) -> tuple[Any, Callable]:

@@ -20,80 +20,11 @@ if __name__ == "__main__":
 import fuzz_lines  # noqa: F401  (the kinds of lines)
 import fuzz_scenes
 from found_programs import differences, run
+from fuzz_accepted import accepted
 from fuzz_maker import Maker
 from fuzz_shrink import shrink, signature, without_try
 
 SECONDS = 60  # that the examination of one seed may take
-
-# Differences kept on purpose: (what the smallest program contains, what the difference says, why); regular expressions.
-FORWARD = r"jvp|fwAD|jacfwd|hessian"
-ACCEPTED: tuple[tuple[str, str, str], ...] = (
-    # fewer tensors are saved for backward
-    (
-        "",
-        r"lines \[\d+, 0\]; 'Trying to backward through the graph a second",
-        "an op that saves nothing can run again",
-    ),
-    (
-        "",
-        r"lines \[\d+, 0\]; 'one of the variables needed for gradient",
-        "the value is not saved, or a copy of it is",
-    ),
-    # PyTorch refuses what works here
-    ("", "Nested forward mode AD is not supported", "more transforms can be nested"),
-    (
-        "grad|jac|hess|vjp",
-        "would mutate a captured Tensor",
-        "a function may write to what it closes over",
-    ),
-    (
-        "grad|jac|hess|vjp",
-        "don't yet support saved tensor hooks",
-        "transforms work inside saved_tensors_hooks",
-    ),
-    (
-        "",
-        "does not support automatic differentiation for outputs with complex dtype",
-        "they are differentiated",
-    ),
-    (
-        "fwAD|jvp",
-        r"forward AD with \w+ that does not support it",
-        "out= takes dual tensors, and more ops do",
-    ),
-    (FORWARD, "ZeroTensors are immutable", "a tangent of zeros is an ordinary tensor"),
-    ("", "floor_divide", "another type of exception"),
-    # PyTorch's result is wrong, undefined, or an internal error
-    (
-        FORWARD + "(?s:.)*hardsig|hardsigmoid|hardswish",
-        "value",
-        "the slope of hardsigmoid is exactly 1/6",
-    ),
-    ("", "value: raises RuntimeError vs", "a wrapper of a transform was left behind"),
-    ("vmap", "Cannot set version_counter for inference tensor|34359738", "an internal error"),
-    ("jac|grad", "Cannot set version_counter for inference tensor", "an internal error"),
-    (
-        "",
-        r"value: [^v]*\bnan\b.* vs [^n]*$",
-        "the second derivative is 0 * inf where the function is not smooth",
-    ),
-    (
-        rf"(?s)({FORWARD}).*(\b(\w+)(\[.*\])? [-+*/]= .*\b\3\b|\b(\w+)\.\w+_\(.*\b\5\b)",
-        "value",
-        "the tangent of an in-place op that reads what it writes is taken at the new value",
-    ),
-    # a gradient that is zero
-    (
-        FORWARD + r"|jac\w+\(jac|create_graph",
-        "requires_grad: True vs False|leaf: False vs True",
-        "PyTorch records a tangent, or a gradient, as a function of the primal also where the derivative is 0",
-    ),
-    (
-        FORWARD,
-        r"; '' vs .*(does not|doesn't) require grad|; .*'NoneType' object has no attribute 'register",
-        "the same",
-    ),
-)
 
 
 def _tell(what: Any) -> None:
@@ -123,9 +54,10 @@ def compared(program: str) -> list[str]:
     if ours["ended"] != ended or lines[0] != lines[1]:
         said = f"{texts[0]!r} vs {texts[1]!r}"
         return [ended, f"ended: {ended} vs {ours['ended']}; lines {lines}; {said}"]
-    if (
-        ended != "well"
-    ):  # what an error in backward leaves undone depends on how ops are cut into nodes
+    if "Inplace update to inference tensor" in texts[0]:
+        return [ended]  # PyTorch raises after it has written
+    if ended != "well":
+        # what an error in backward leaves undone depends on how ops are cut into nodes
         del ours["logged"], theirs["logged"]
     rough = bool(re.search("float32|float16|int64|float\\(\\)|long|complex64", program))
     return [ended, *differences(ours, theirs, rough=rough)]
@@ -143,14 +75,6 @@ def _kind(text: str) -> str:
     where = re.sub(r"\[\d+\]", "", text.partition(": ")[0]).split()
     kind = where[-1] if where[0] == "variable" and len(where) > 2 else where[0]
     return re.sub(r"\d", "", kind)
-
-
-def accepted(program: str, says: list[str]) -> bool:
-    """Whether a difference is one of those kept on purpose."""
-    return any(
-        re.search(does, program) and any(re.search(what, s) for s in says[1:])
-        for does, what, _ in ACCEPTED
-    )
 
 
 def examine(seed: int) -> dict | None:

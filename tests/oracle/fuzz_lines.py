@@ -395,7 +395,7 @@ def in_place(m: Maker) -> str | None:
         f"clamp_(min={m.number()})", f"addcmul_({tensor}, {tensor}, value=0.5)", f"lerp_({tensor}, 0.3)",
         f"masked_fill_({text} > 0, {m.one(m.number(), scalar)})", f"cumsum_({d})", f"copysign_({tensor})",
         f"add_({other}, alpha=2)", f"addcdiv_({tensor}, {tensor}.abs() + 1)", f"fmod_({m.one(2, 1.5)})",
-        f"maximum({tensor})", "neg_()" if t.is_complex() else f"lt_({other})",
+        f"maximum({tensor})", "neg_()" if t.is_complex() else f"lt_({m.number()})",
     ]  # fmt: skip
     if len(shape) == 2:
         calls += [
@@ -462,7 +462,7 @@ def geometry(m: Maker) -> str | None:
     d = dims(m, m.value(x).shape)
     return f"{x}." + m.one(
         "t_()", f"transpose_(0, {max(n - 1, 0)})", f"unsqueeze_({d})", "squeeze_()", f"squeeze_({d})", "detach_()",
-        "detach_()" if m.depth else "requires_grad_()", "requires_grad_(False)", "detach_()", "resize_(2)",
+        "detach_()" if m.depth else "requires_grad_()", "requires_grad_(False)", "detach_()",
     )  # fmt: skip
 
 

@@ -92,6 +92,8 @@ def logged(m: Maker) -> str | None:
         return None
     facts = m.one("is_leaf", "requires_grad", "retains_grad", "grad_fn is None", "is_inference()", "grad",
                   "output_nr", "stride()", "is_contiguous()")  # fmt: skip
+    if facts == "stride()" and not m.value(x).numel():
+        return None
     if facts == "retains_grad" or not m.chance(0.15):
         return f"log({x}.{facts})"
     return f"log({x}.untyped_storage().data_ptr() == {y}.untyped_storage().data_ptr())"
