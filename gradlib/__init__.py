@@ -90,6 +90,7 @@ from .random import get_rng_state, initial_seed, manual_seed, seed, set_rng_stat
 
 if TYPE_CHECKING:
     from . import (
+        _C,
         accelerator,
         amp,
         backends,
@@ -138,7 +139,7 @@ __version__ = "0.1.0"
 
 _SUBPACKAGES = frozenset(
     (
-        "accelerator amp backends compiler cuda fft func linalg nn optim profiler random return_types safetensors "
+        "_C accelerator amp backends compiler cuda fft func linalg nn optim profiler random return_types safetensors "
         "serialization signal storage special testing utils version"
     ).split()
 )

@@ -157,7 +157,11 @@ def _listed(device: str) -> dict[CodeType, int]:
     found = {}
     for names, policy in _policy.FUNCTIONS[device]:
         for name in names.split():
-            for function in (getattr(functional, name, None), PUBLIC.get(name), getattr(linalg, name, None)):
+            for function in (
+                getattr(functional, name, None),
+                PUBLIC.get(name),
+                getattr(linalg, name, None),
+            ):
                 if function is not None and hasattr(inspect.unwrap(function), "__code__"):
                     found[inspect.unwrap(function).__code__] = policy
     return found

@@ -423,7 +423,7 @@ def zeros_within(base: Tensor, like: Tensor) -> Tensor:
 
 
 def of_batch(made: Tensor, like: Tensor) -> Tensor:
-    """`made`, which is outside of all graphs, as a tensor that has a batch wherever `like` has one, to be written into."""
+    """`made`, which has no history, as a tensor that has a batch wherever `like` has one, to be written into."""
     if not is_logical(like):
         return made
     level = like._array.level

@@ -199,7 +199,9 @@ def _run(op):
         lines += [indent(_fetch(op, want), "    ") for want in formula.wants]
         lines.append(f"    r_ = f{i}_({', '.join(formula.wants)})")
         if op.wide_numbers:
-            lines.append("    if r_.dtype is not g.dtype and g.dtype in halves: r_ = r_.astype(g.dtype)")
+            lines.append(
+                "    if r_.dtype is not g.dtype and g.dtype in halves: r_ = r_.astype(g.dtype)"
+            )
         if op.elementwise and len(op.tensors) > 1:
             lines.append(f"    if node.b{i} is not None: r_ = sum_to(r_, node.b{i})")
         lines += _put(i, "r_")

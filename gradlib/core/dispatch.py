@@ -512,6 +512,8 @@ def kernel_error(exc: Exception, op, args: tuple, attrs: tuple) -> Exception:
     """PyTorch's exception for what a kernel raised."""
     if op.check is not None and (refusal := op.check(args)) is not None:
         return refusal
+    if (refusal := errors.allocation(exc)) is not None:
+        return refusal
     shapes = [tuple(a.shape) for a in args if isinstance(a, Tensor)]
     broadcasts = op.elementwise or "broadcast together" in str(exc)
     if isinstance(exc, ValueError) and len(shapes) > 1 and broadcasts:

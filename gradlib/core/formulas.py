@@ -235,7 +235,12 @@ def gradients(node, grads: tuple, traced: bool) -> tuple:
             result.append(None)
             continue
         grad = formula.fn(*(values.get(w) for w in formula.wants))
-        if op.wide_numbers and not traced and grad.dtype != grads[0].dtype and grads[0].dtype in HALVES:
+        if (
+            op.wide_numbers
+            and not traced
+            and grad.dtype != grads[0].dtype
+            and grads[0].dtype in HALVES
+        ):
             grad = grad.astype(grads[0].dtype)
         shape = getattr(node, f"b{i}", None) if op.elementwise and len(op.tensors) > 1 else None
         if shape is not None:

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.kernels import settings
+
 
 class layout(str):
     """How a tensor is stored; all tensors here are ``gradlib.strided``."""
@@ -124,6 +126,18 @@ def empty_in(xp: Any, shape: tuple, dtype: np.dtype, wanted: memory_format | str
         return xp.empty(shape, dtype)
     order = _order(wanted, len(shape))  # type: ignore[arg-type]
     return xp.empty(tuple([shape[d] for d in order]), dtype).transpose(_BACK[wanted])  # type: ignore[index]
+
+
+def settled(array: Any) -> Any:
+    """A raw array that nobody has written to, filled if everything is to be deterministic.
+
+    Floating types hold nan then, integers their largest number, bools True.
+    """
+    if not (settings.deterministic and settings.fill_memory):
+        return array
+    kind = array.dtype.kind
+    array[...] = True if kind == "b" else np.iinfo(array.dtype).max if kind in "iu" else np.nan
+    return array
 
 
 def with_strides_of(xp: Any, array: Any, like: Any) -> Any:

@@ -150,6 +150,9 @@ def set_tangent(tensor: Tensor, tangent: Tensor | None) -> None:
     changes: that of a view is written into a copy of its base's, made once.
     """
     view = tensor._view
+    if tangent is not None and tangent._array.dtype != tensor._array.dtype:
+        with modes.Flag(FORWARD_AD, False):  # the op promotes, what it is written into does not
+            tangent = tangent.to(tensor.dtype)
     if view is None:
         own_tangent(tensor, tangent)
         return
@@ -340,7 +343,7 @@ def _derived(op, args, attrs, tangents, outs) -> list:
     apart = batched.apart
     recording = modes.is_grad_enabled() and any(isinstance(a, Tensor) and a._rg for a in args)
     live = [i for i, t in enumerate(tangents) if t is not None]
-    with modes.Flag(modes.NO_GRAD, False):
+    with modes.Flag(modes.NO_GRAD, False), modes.Flag(modes.SAVED_HOOKS, False):
         # one alias for each argument, so that a tensor that is two arguments counts as two
         fresh = [
             a if i not in live else traced_ops.alias(a) if a._rg else apart(a).requires_grad_()

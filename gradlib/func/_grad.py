@@ -398,7 +398,11 @@ def _by_two_pullbacks(run: Callable, values: list, vectors: list) -> tuple:
     with modes.Flag(UNRECORDED, False):
         watched = recording.watch(values)
         given = [w.clone() for w in watched]  # it may write to its arguments
-        outs, spec, aux = run(given)
+        before, state.keeps_recording = state.keeps_recording, True
+        try:
+            outs, spec, aux = run(given)
+        finally:
+            state.keeps_recording = before
         _written_back(values, given)
         recording.connect([*outs, *flatten(aux)[0]])
         live = [o for o in outs if o._rg]

@@ -57,6 +57,8 @@ def refusing(fn: Callable, name: str) -> Callable:
     def checked(*args, **kwargs):
         try:
             return fn(*args, **kwargs)
+        except MemoryError as exc:
+            raise (errors.allocation(exc) or exc) from None
         except AttributeError:
             value = args[0] if args else kwargs.get(first)
             if isinstance(value, Tensor) or hasattr(value, "_array"):

@@ -10,8 +10,8 @@ import math
 
 from .. import return_types
 from ..core import dtypes
-from ..core.op import declare
 from ..core.interop import values_of
+from ..core.op import declare
 from ..core.tensor import Tensor
 from .expose import write_out
 from .linalg_base import (

@@ -10,8 +10,8 @@ import math
 
 from ..core import dtypes
 from ..core.dispatch import common_dtype
-from ..core.op import declare
 from ..core.interop import values_of
+from ..core.op import declare
 from ..core.tensor import Tensor
 from ._blocks import floating
 from .expose import need_tensor, write_out

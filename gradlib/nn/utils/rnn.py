@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import gradlib
 from gradlib.core.tensor import Tensor
+from gradlib.ops.plain_numbers import plain_number
 
 __all__ = [
     "PackedSequence",
@@ -157,7 +158,7 @@ def pack_padded_sequence(
         sorted_indices = order.to(input.device)
         input = input.index_select(0 if batch_first else 1, sorted_indices)
     length = sizes.tolist()
-    if not length:
+    if not length or not input.numel():
         raise RuntimeError("Cannot pack empty tensors.")
     if length[-1] <= 0:
         raise RuntimeError(
@@ -259,10 +260,12 @@ def pad_sequence(
     if not rows:
         raise RuntimeError("received an empty list of sequences")
     longest = max(row.size(0) for row in rows)
-    padded = []
+    padded, first = [], rows[0]
+    padding_value = plain_number(float(padding_value), first.dtype)
     for row in rows:
+        row = row.to(first.dtype)
         if row.size(0) < longest:
-            rest = row.new_full((longest - row.size(0), *row.shape[1:]), padding_value)
+            rest = first.new_full((longest - row.size(0), *row.shape[1:]), padding_value)
             row = gradlib.cat([row, rest] if padding_side == "right" else [rest, row])
         padded.append(row)
     return gradlib.stack(padded, 0 if batch_first else 1)
