@@ -9,7 +9,7 @@ import numpy as np
 
 from . import dtypes
 from .errors import check_room
-from .layout import empty_in, has_layout, preserve_format
+from .layout import empty_in, has_layout, preserve_format, settled
 from .memory import (
     address,
     address_of_memory,
@@ -219,6 +219,8 @@ def _resized(tensor: Tensor, shape: tuple, memory_format) -> Any:
 
     Where its memory is too small it grows, for all tensors on it; what is new is zero.
     """
+    from ..backends import backend_of
+
     array = tensor._array
     kind, lengths = dtypes.BY_NP[array.dtype], [max(n, 1) for n in shape]
     strides = tuple([Size(lengths[i + 1 :]).numel() for i in range(len(shape))])
@@ -227,8 +229,9 @@ def _resized(tensor: Tensor, shape: tuple, memory_format) -> Any:
         strides = tuple([s // array.itemsize for s in steps])
     offset = tensor.storage_offset()
     need, root = bytes_needed(kind.itemsize, offset, shape, strides), owner(array)
-    if need > size_of(root):
-        check_room(np, shape, array.itemsize)
+    if need > (size := size_of(root)):
+        have = size // kind.itemsize
+        check_room(backend_of(array), shape, array.itemsize)
         if not resizable(root):
             raise RuntimeError("Trying to resize storage that is not resizable")
         del array
@@ -236,4 +239,5 @@ def _resized(tensor: Tensor, shape: tuple, memory_format) -> Any:
             root = enlarged(root, need)
         else:
             root = storage_of(tensor._array).resize_(need)._root
+        settled(view_of(flat_bytes(root), kind, 0, (need // kind.itemsize,), (1,))[have:])
     return view_of(flat_bytes(root), kind, offset, shape, strides)

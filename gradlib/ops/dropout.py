@@ -82,9 +82,6 @@ def _run(input: Tensor, shape, p: float, in_place: bool):
     if p == 0.0 or input.numel() == 0:
         return input
     array = input._array
-    if array.dtype.kind in "iub":
-        kind = input.dtype.tensor_type.removesuffix("Tensor")
-        raise RuntimeError(f"result type Float can't be cast to the desired output type {kind}")
     if p == 1.0:
         mask, scale = np.zeros(shape, bool), 1.0
     else:
@@ -197,9 +194,6 @@ def _alpha(input, shape, p: float, in_place: bool):
     """Dropped elements go to -ALPHA; then scaled and shifted so that mean 0 and variance 1 are kept."""
     if p == 0.0 or input.numel() == 0:
         return input
-    if input._array.dtype.kind in "iub":
-        kind = "Long" if input._array.dtype.kind == "b" else input.dtype.tensor_type[:-6]
-        raise RuntimeError(f"result type Float can't be cast to the desired output type {kind}")
     if p == 1.0:
         nothing = input.new_zeros(())
         return input.mul_(nothing) if in_place else input * nothing
