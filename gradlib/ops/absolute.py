@@ -244,13 +244,19 @@ def clamp(input, min=None, max=None, *, out=None):
 
 def _check_bounds(name: str, input: Tensor, min, max) -> None:
     """TypeError for a number beside a tensor, RuntimeError for numbers that do not fit in the dtype of the result."""
+    kind = input.dtype
+    if kind.category == dtypes.FLOATING and min.__class__ in _REAL and max.__class__ in _REAL:
+        if min is not None:
+            plain_number(min, kind)
+        if max is not None:
+            plain_number(max, kind)
+        return
     given = [b for b in (min, max) if b is not None]
     numbers = [b for b in given if not isinstance(b, Tensor)]
     if not numbers:
         return
     if len(numbers) < len(given) or not all([is_number(b) for b in numbers]):
         raise _invalid(name, input, min, max)
-    kind = input.dtype
     if kind.category < dtypes.FLOATING:
         kind = common_dtype((input, *numbers))
     if kind.category < dtypes.COMPLEX:

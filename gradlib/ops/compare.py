@@ -208,19 +208,14 @@ def is_complex(F, x):
 
 def _beside(value, other):
     """A number as what it is beside a tensor of floats: a 0-dim tensor of its dtype."""
-    if not is_number(value):
-        return value
     array: Any = getattr(other, "_array", None)
-    if array is None:
+    plain = value.__class__ is float or value.__class__ is int
+    if plain and array.__class__ is np.ndarray and array.dtype in dtypes.NP_FLOATING:
+        kind = dtypes.BY_NP[array.dtype]
+        return Tensor._make(np.asarray(single_number(value, kind), array.dtype))
+    if array is None or not is_number(value):
         return value
-    value = single_number(value, common_dtype((value, other)))
-    if (
-        array.__class__ is np.ndarray
-        and array.dtype in dtypes.NP_FLOATING
-        and not isinstance(value, complex)
-    ):
-        return Tensor._make(np.asarray(value, array.dtype))
-    return value
+    return single_number(value, common_dtype((value, other)))
 
 
 @function("where")

@@ -187,7 +187,7 @@ def refuse_overlap(out: Tensor | tuple | None, *inputs: Tensor) -> None:
 
 def write_same(out: Any, result: Any) -> Any:
     """`write_out` of an op whose ``out=`` tensors must have the dtypes of its results."""
-    if out is not None:
+    if out is not None and isinstance(out, Tensor) == isinstance(result, Tensor):
         pairs = zip(out, result, strict=True) if isinstance(result, tuple) else ((out, result),)
         for o, r in pairs:
             if o.dtype is not r.dtype:
