@@ -106,13 +106,9 @@ def check_parameters(x, *parameters) -> None:
         return
     if given[0].dtype == x.dtype:
         other = next(p for p in given if p.dtype != x.dtype)
-        raise RuntimeError(
-            f"expected scalar type {kind_name(x)} but found {kind_name(other)}"
-        )
+        raise RuntimeError(f"expected scalar type {kind_name(x)} but found {kind_name(other)}")
     if any(p.dtype != F4 for p in given):
-        raise RuntimeError(
-            "mixed dtype (CPU): expect parameter to have scalar type of Float"
-        )
+        raise RuntimeError("mixed dtype (CPU): expect parameter to have scalar type of Float")
     if not is_half(x):
         raise RuntimeError("mixed dtype (CPU): all inputs must share same datatype.")
 

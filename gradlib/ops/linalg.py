@@ -227,7 +227,11 @@ def _matrix_exp(xp, self):
     unbounded = ~xp.isfinite(size)
     if xp.may(unbounded):
         kept = xp.where(unbounded[..., None, None], self.dtype.type(0), self)
-        result = self if xp.surely(unbounded.all()) else _exponential(xp, kept, xp.where(unbounded, 0, size))
+        result = (
+            self
+            if xp.surely(unbounded.all())
+            else _exponential(xp, kept, xp.where(unbounded, 0, size))
+        )
         return xp.where(unbounded[..., None, None], self.dtype.type(math.nan), result)
     return _exponential(xp, self, size)
 

@@ -130,7 +130,9 @@ def _fractional(n, input, kernel_size, output_size, output_ratio, return_indices
     for side, old, new, k in zip(sides, space, news, kernel, strict=True):
         if new + k - 1 > old - (n == 3):  # in three dimensions one position must be left over
             where = name if n == 2 else name + "_out"
-            raise RuntimeError(f"{where}(): pool {side} {k} too large relative to input {side} {old}")
+            raise RuntimeError(
+                f"{where}(): pool {side} {k} too large relative to input {side} {old}"
+            )
     if random_samples is None:
         from .expose import PUBLIC
 
@@ -143,9 +145,7 @@ def _fractional(n, input, kernel_size, output_size, output_ratio, return_indices
     for b, c in np.ndindex(*x.shape[:2]):
         # as in PyTorch: of two samples the last one belongs to the first dimension, of three the first one
         starts = [
-            _fractional_starts(
-                samples[b, c, 1 - d if n == 2 else d], space[d], news[d], kernel[d]
-            )
+            _fractional_starts(samples[b, c, 1 - d if n == 2 else d], space[d], news[d], kernel[d])
             for d in range(n)
         ]
         bounds = [[(s, s + k) for s in line] for line, k in zip(starts, kernel, strict=True)]

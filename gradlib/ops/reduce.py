@@ -6,8 +6,6 @@ import math
 import operator
 from typing import Any
 
-import numpy as np
-
 from ..backends.sums import LARGE, LONG, add_up, row_products
 from ..core import dtypes
 from ..core.formulas import formula_function
@@ -95,9 +93,9 @@ def result_dtype(input: Tensor, dtype, out: Tensor | None = None) -> tuple[Tenso
 
 def sum_floats(xp, self, dim, keepdim: bool):
     """The sum of an array that is neither of integers nor of half types."""
-    if xp.name == "numpy":
-        return add_up(self, dim, keepdim)
-    return xp.add.reduce(self, dim or None, None, None, keepdim)
+    if self.size < LARGE or xp.name != "numpy":
+        return xp.add.reduce(self, dim or None, None, None, keepdim)
+    return add_up(self, dim, keepdim)
 
 
 def sum_of_squares(xp, flat):
@@ -162,7 +160,9 @@ mean_all = declare(
 )  # fmt: skip
 mean_dim = declare(
     "mean", _mean, row_major=True, node="MeanBackward1", jvp="linear", complex=True,
-    self=lambda F, g, self_shape, dim, keepdim: F.spread(over(F, g, count(self_shape, dim) or 1), self_shape, dim, keepdim),
+    self=lambda F, g, self_shape, dim, keepdim: F.spread(
+        over(F, g, count(self_shape, dim) or 1), self_shape, dim, keepdim
+    ),
     samples=lambda t: [
         (t(3, 4), (1,), False), (t(3, 4), (0,), True), (t(2, 3, 4), (0, 2), False), (t(), (), True), (t(3, 0), (0,),
         False),

@@ -18,7 +18,7 @@ from .transcendental import logaddexp_kernel
 
 I8 = dtypes.int64.np
 SLICE, LARGE = 64, 512  # elements from which a slice and an array are long
-FEW = 32  # most single-precision numbers whose running sum is kept in single precision
+FEW = 32  # most single-precision numbers whose running sum is kept in single precision; products leave its range
 EXTREMA = ("maximum", "minimum")
 
 
@@ -43,9 +43,7 @@ def accumulate(xp, ufunc: str, x, dim: int):
 
 
 _WIDER = {
-    **dict.fromkeys(
-        (dtypes.float32.np, dtypes.float16.np, dtypes.bfloat16.np), dtypes.float64.np
-    ),
+    **dict.fromkeys((dtypes.float32.np, dtypes.float16.np, dtypes.bfloat16.np), dtypes.float64.np),
     dtypes.complex64.np: dtypes.complex128.np,
 }
 
@@ -56,7 +54,8 @@ def _accumulate(xp, ufunc: str, x, dim: int):
     Of many single-precision numbers the running value is kept in double precision.
     """
     step = getattr(xp, ufunc)
-    wider = _WIDER.get(x.dtype) if x.shape[dim] > FEW and ufunc not in EXTREMA else None
+    few = ufunc in EXTREMA or (x.shape[dim] <= FEW and ufunc == "add")
+    wider = None if few else _WIDER.get(x.dtype)
     if dim == x.ndim - 1 or xp.name != "numpy" or x.size < SLICE * x.shape[dim] or not x.size:
         if wider is None:
             return step.accumulate(x, dim)
@@ -74,7 +73,7 @@ def _accumulate(xp, ufunc: str, x, dim: int):
 
 
 def _accumulate_wider(xp, step, x, dim: int, wider):
-    """``accumulate`` in the dtype `wider`, rounded to that of `x`; parts of long rows at a time, which stay in cache."""
+    """``accumulate`` in the dtype `wider`, rounded to that of `x`; parts of long rows at a time, for the cache."""
     n = x.shape[dim]
     if x.size < 2 * PIECE or xp.name != "numpy":
         return step.accumulate(x, dim, wider).astype(x.dtype)

@@ -319,7 +319,6 @@ scatter_reduce_op = declare(
 )  # fmt: skip
 
 
-
 def _scatter_with_into(xp, out, index, src, *, dim, reduce):
     if reduce == "add":
         _scatter_add_into(xp, out, index, src, dim=dim)

@@ -11,7 +11,9 @@ import gradlib as torch
 from gradlib.nn import functional as F
 
 N = 1_000_000
-BOUND = 1e-6  # of float32 results, whose own rounding is 6e-8, and of gradients through several sums
+BOUND = (
+    1e-6  # of float32 results, whose own rounding is 6e-8, and of gradients through several sums
+)
 ROUNDED = {"float16": 1e-3, "bfloat16": 8e-3}  # one rounding of the result
 
 numbers = (np.random.default_rng(0).standard_normal(N) * 0.5 + 1).astype(np.float32)
