@@ -107,8 +107,9 @@ minimum = pointwise(
 
 
 def _fmax_share(F, g, self, other, mine):
-    """Like `_share_ties`; an argument also gets the gradient where the other one is nan."""
-    return F.where(mine | F.isnan(other), g, 0.0) + F.where(self == other, 0.5 * g, 0.0)
+    """Like `_share_ties`, also of two nan; an argument gets the gradient where only the other one is nan."""
+    none, both = F.isnan(other), (self == other) | (F.isnan(self) & F.isnan(other))
+    return F.where(both, 0.5 * g, F.where(mine | none, g, 0.0))
 
 
 fmax = pointwise(

@@ -55,7 +55,7 @@ hardsigmoid_op = activation(
 )  # fmt: skip
 hardswish_op = activation(
     "hardswish", lambda xp, self: self * xp.clip(self + 3, 0, 6) * (1 / 6),
-    lambda F, g, self: g * F.where(self <= -3, 0.0, F.where(self < 3, self * (1 / 3) + 0.5, 1.0)), domain=(-4.0, 4.0),
+    lambda F, g, self: g * F.where(self <= -3, 0.0, F.where(self >= 3, 1.0, self * (1 / 3) + 0.5)), domain=(-4.0, 4.0),
 )  # fmt: skip
 hardshrink_op = activation(
     "hardshrink",
