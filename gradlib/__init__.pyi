@@ -621,7 +621,7 @@ def grid_sampler_2d(input: Tensor, grid: Any, interpolation_mode: Any, padding_m
 def grid_sampler_3d(input: Tensor, grid: Any, interpolation_mode: Any, padding_mode: Any, align_corners: Any) -> Tensor:
     """``nn.functional.grid_sample`` with modes as numbers."""
 def group_norm(input: Tensor, num_groups: Any, weight: Tensor | None = None, bias: Any = None, eps: Any = 1e-05, cudnn_enabled: _b.bool = True) -> Tensor:
-    ...
+    """``nn.functional.group_norm``, also of groups of one value."""
 def gt(input: Tensor, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
     """``gt`` of each element."""
 def hamming_window(window_length: Any, periodic: _b.bool = True, alpha: Any = 0.54, beta: Any = 0.46, **options: Any) -> Tensor:
