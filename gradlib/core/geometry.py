@@ -16,11 +16,11 @@ from .memory import (
     bytes_needed,
     enlarged,
     flat_bytes,
-    owner,
     pointer,
     resizable,
     size_of,
     view_of,
+    whole,
 )
 from .modes import shared
 from .sizes import Size, wrap_dim
@@ -228,14 +228,15 @@ def _resized(tensor: Tensor, shape: tuple, memory_format) -> Any:
         steps = empty_in(np, shape, array.dtype, memory_format).strides
         strides = tuple([s // array.itemsize for s in steps])
     offset = tensor.storage_offset()
-    need, root = bytes_needed(kind.itemsize, offset, shape, strides), owner(array)
+    need, root = bytes_needed(kind.itemsize, offset, shape, strides), whole(array)
     if need > (size := size_of(root)):
         have = size // kind.itemsize
         check_room(backend_of(array), shape, array.itemsize)
         if not resizable(root):
             raise RuntimeError("Trying to resize storage that is not resizable")
         del array
-        if root is tensor._array and sys.getrefcount(root) <= 3:  # `root`, the tensor and the call
+        counted = root is tensor._array and isinstance(root, np.ndarray)
+        if counted and sys.getrefcount(root) <= 3:  # `root`, the tensor and the call
             root = enlarged(root, need)
         else:
             root = storage_of(tensor._array).resize_(need)._root

@@ -153,7 +153,8 @@ class Interop:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
         if stream is not None and type(stream) is not int:
             raise TypeError("stream must be ``int`` or ``none``")
-        options = {"max_version": max_version, "dl_device": dl_device, "copy": copy}
+        asked = {"max_version": max_version, "dl_device": dl_device, "copy": copy}
+        options = {name: value for name, value in asked.items() if value is not None}
         if self._array.__class__ is ndarray:
             assert stream is None, "stream should be None on cpu."
             return export(self._array, **options)

@@ -41,8 +41,11 @@ class memory_format(_Named):
 
 
 def named(name: str) -> _Named:
-    """The constant ``torch.<name>``."""
-    return globals()[name.rpartition(".")[2]]
+    """The constant that is called ``torch.<name>``; ValueError for any other text."""
+    for constant in (strided, contiguous_format, preserve_format, channels_last, channels_last_3d):
+        if constant == name:
+            return constant
+    raise ValueError(f"{name!r} is neither a layout nor a memory format")
 
 
 strided = layout("torch.strided")
