@@ -20,7 +20,7 @@ from ..autograd.function import Function
 from ..autograd.grad_mode import enable_grad, no_grad
 from ..autograd.graph import saved_tensors_hooks
 from ..core.errors import modified
-from ..core.modes import AUTOCAST, FORWARD_AD, Flag, set_bits, state
+from ..core.modes import AUTOCAST, FORWARD_AD, VMAP, Flag, set_bits, state
 from ..core.tensor import Tensor
 from ..random import _devices, fork_rng, get_rng_state, set_rng_state
 from ._selective import (
@@ -247,6 +247,8 @@ def checkpoint(
         raise ValueError(
             f"determinism_check should be one of ['default', 'none'], but got {determinism_check}"
         )
+    if state.bits & VMAP and any(map(_is_batched, (*args, *kwargs.values()))):
+        return function(*args, **kwargs)  # the batch will be gone when the part should run again
     stop = early_stop if _early_stop is None else _early_stop
     debug = debug if _debug is None else _debug
     if debug and context_fn is not noop_context_fn:
@@ -258,6 +260,13 @@ def checkpoint(
         return function(*args, **kwargs)
     with saved_tensors_hooks(frame.pack, _unpack), first:
         return function(*args, **kwargs)
+
+
+def _is_batched(value: Any) -> bool:
+    """Whether `value` is a tensor that is another one for each entry of a running vmap."""
+    from ..core.batching import levels_of
+
+    return isinstance(value, Tensor) and bool(levels_of(value))
 
 
 def checkpoint_sequential(

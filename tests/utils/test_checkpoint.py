@@ -284,3 +284,24 @@ def test_saved_attributes_can_be_read_outside_of_backward():
         warnings.simplefilter("error")
         y.sum().backward()
     np.testing.assert_allclose(a.grad, 2 * np.exp([2.0, 2.0]), rtol=1e-6)
+
+
+def test_inside_vmap():
+    part = lambda x: (x * x).exp().sin()
+    run = lambda x: checkpoint(part, x, use_reentrant=False)
+    x = gl.rand(4, 3, requires_grad=True)
+    np.testing.assert_array_equal(gl.vmap(run)(x.detach()), part(x.detach()))
+    slope = gl.func.grad(lambda x: run(x).sum())
+    np.testing.assert_allclose(gl.vmap(slope)(x.detach()), slope(x.detach()))
+    (g,) = gl.autograd.grad(gl.vmap(run)(x).sum(), x)
+    np.testing.assert_allclose(g, gl.autograd.grad(part(x).sum(), x)[0])
+
+
+def test_vectorized_jacobian_of_nested_parts():
+    inner = lambda x: (x * x).exp()
+    middle = lambda x: checkpoint(inner, x.sin(), use_reentrant=False) * x
+    outer = lambda x: checkpoint(middle, x, use_reentrant=False).cos()
+    plain = lambda x: (inner(x.sin()) * x).cos()
+    x = gl.rand(3, dtype=gl.float64)
+    found, want = (gl.autograd.functional.jacobian(f, x, vectorize=True) for f in (outer, plain))
+    np.testing.assert_allclose(found, want, rtol=1e-12)
