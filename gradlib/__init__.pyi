@@ -28,6 +28,7 @@ from . import nn as nn
 from . import ops as ops
 from . import optim as optim
 from . import profiler as profiler
+from . import quasirandom as quasirandom
 from . import random as random
 from . import return_types as return_types
 from . import safetensors as safetensors
@@ -265,7 +266,7 @@ def as_strided_scatter(input: Tensor, src: Tensor, size: Any, stride: Any, stora
     """A copy of `input` with `src` in place of ``input.as_strided(size, stride, storage_offset)``."""
 def as_tensor(data: Any, dtype: _dtype | None = None, device: _device | _b.str | _b.int | None = None) -> Tensor:
     """`data` as a tensor, sharing memory where dtype and device allow it."""
-def asarray(obj: Any, *, dtype: _dtype | None = None, device: _device | _b.str | _b.int | None = None, copy: Any = None, requires_grad: _b.bool = False) -> Tensor:
+def asarray(obj: Any, *, dtype: _dtype | None = None, device: _device | _b.str | _b.int | None = None, copy: Any = None, requires_grad: _b.bool | None = None) -> Tensor:
     """`obj` as a tensor: itself or sharing its memory where that can be, unless `copy` is true."""
 def asin(input: Tensor, *, out: Any = None) -> Tensor:
     """``asin`` of each element."""
@@ -581,8 +582,8 @@ def frac_(input: Tensor) -> Tensor:
     """In-place version of ``frac``."""
 def frexp(input: Tensor, *, out: Any = None) -> _frexp:
     """(mantissa, exponent) with ``input = mantissa * 2**exponent`` and the mantissa in (-1, -0.5] or [0.5, 1)."""
-def from_dlpack(ext_tensor: Any) -> Tensor:
-    """A tensor that shares memory with any object that speaks DLPack (NumPy, CuPy, PyTorch, JAX)."""
+def from_dlpack(ext_tensor: Any, *, device: _device | _b.str | _b.int | None = None, copy: Any = None) -> Tensor:
+    """A tensor that shares memory with any object that speaks DLPack (NumPy, CuPy, PyTorch, JAX), or with a capsule."""
 def from_file(filename: Any, shared: Any = None, size: Any = 0, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | _b.str | _b.int | None = None, pin_memory: _b.bool = False, requires_grad: _b.bool = False) -> Tensor:
     """A vector of `size` elements that is the beginning of a file, read as they are needed."""
 def from_numpy(ndarray: Any) -> Tensor:
@@ -1169,6 +1170,8 @@ def threshold_(input: Tensor, threshold: Any, value: Tensor | _b.complex) -> Ten
     """In-place version of ``threshold``."""
 def tile(input: Tensor, *dims: Any, **kw: Any) -> Tensor:
     """``repeat``; missing leading counts are ones."""
+def to_dlpack(tensor: Tensor) -> Any:
+    """A capsule for another library's `from_dlpack`, which takes the tensor itself, too."""
 def topk(input: Tensor, k: Any, dim: Any = -1, largest: _b.bool = True, sorted: _b.bool = True, *, out: Any = None) -> _topk:
     """(values, indices) of the `k` largest (or smallest) elements along `dim`, the first being the extreme one."""
 def trace(input: Tensor) -> Tensor:

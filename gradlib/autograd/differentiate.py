@@ -13,7 +13,7 @@ from ..core import engine
 from ..core.accumulation import keep_gradient
 from ..core.batched import BatchLevel, Unbatchable, apart
 from ..core.modes import FORWARD_AD, state
-from ..core.node import AccumulateGrad, Node, edge
+from ..core.node import AccumulateGrad, Node, edge, leaf_edge
 from ..core.tensor import Tensor
 
 NO_GRAD_FN = "element {} of tensors does not require grad and does not have a grad_fn"
@@ -288,6 +288,8 @@ def _input_edge(value) -> tuple[Node, int]:
         if not value._rg:
             raise RuntimeError("One of the differentiated Tensors does not require grad")
         node, nr = edge(value)
+        if node is None:  # a view made without grad, which nothing leads to
+            node, nr = leaf_edge(value)
     elif not hasattr(value, "output_nr"):
         raise RuntimeError(
             f"all inputs have to be Tensors or GradientEdges, but got {type(value).__name__}"

@@ -413,17 +413,35 @@ def write(op, tensor: Tensor, args: tuple, attrs: tuple) -> None:
 
 def zeros_within(base: Tensor, like: Tensor) -> Tensor:
     """Zeros of the shape of `base` that have a batch wherever `base` or `like` has one."""
-    from ..ops.create import zeros_like
+    from ..ops.create import constant_zeros
 
     level = level_of((base, like))
     if level is None:
-        return zeros_like(base)
+        return constant_zeros(base)
     (value, own), (other, batched) = level.part(base), level.part(like)
     with Physically(level):
         if batched and not own:
             value = Tensor._make(value._array).expand(level.size, *value.shape)
         zeros = zeros_within(value, other)
     return Tensor._make(wrap(level, zeros, own or batched))
+
+
+def of_batch(made: Tensor, like: Tensor) -> Tensor:
+    """`made`, which has no history, as a tensor that has a batch wherever `like` has one, to be written into."""
+    if not is_logical(like):
+        return made
+    level = like._array.level
+    physical, batched = level.part(like)
+    with Physically(level):
+        if batched:
+            constant = Tensor._make(made._array)
+            entries = constant.unsqueeze(0).expand(level.size, *constant.shape).clone()
+        else:
+            entries = made
+        inner = of_batch(entries, physical)
+    out = Tensor._make(wrap(level, inner, batched))
+    out._rg = made._rg
+    return out
 
 
 def holds(tensor: Tensor, like: Tensor) -> bool:

@@ -116,6 +116,7 @@ class Declared:
     def __gt__(self, other: Any, /) -> Tensor: ...
     def __iadd__(self, other: Any, /) -> Tensor: ...
     def __iand__(self, other: Any, /) -> Tensor: ...
+    def __idiv__(self, other: Any, /) -> Tensor: ...
     def __ifloordiv__(self, other: Any, /) -> Tensor: ...
     def __ilshift__(self, other: Any, /) -> Tensor: ...
     def __imod__(self, other: Any, /) -> Tensor: ...
@@ -330,8 +331,6 @@ class Declared:
         """Converted to bool; itself if it is so already."""
     def broadcast_to(self, size: Any, *more: Any) -> Tensor:
         """``expand`` to `size`."""
-    def bucketize(self, boundaries: Tensor | _b.complex, *, out_int32: _b.bool = False, right: _b.bool = False, out: Any = None) -> Tensor:
-        """The number of the interval between sorted `boundaries` that each value is in."""
     def byte(self, memory_format: _memory_format | None = None) -> Tensor:
         """Converted to uint8; itself if it is so already."""
     def cauchy_(self, *args: Any, generator: Generator | None = None, **kwargs: Any) -> Tensor:
@@ -372,8 +371,6 @@ class Declared:
         """In-place version of ``clamp``."""
     def clone(self, *, memory_format: _memory_format | None = None) -> Tensor:
         """A copy; the copy is recorded, so gradients flow to the original."""
-    def combinations(self, r: Any = 2, with_replacement: _b.bool = False) -> Tensor:
-        """All ways to choose `r` of the elements of a vector, as rows, in the order of ``itertools.combinations``."""
     def conj(self) -> Tensor:
         """The complex conjugate; a real tensor itself."""
     def conj_physical(self, *, out: Any = None) -> Tensor:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from . import dtypes
+from .errors import check_room
 from .layout import empty_in, has_layout, preserve_format
 from .memory import (
     address,
@@ -227,6 +228,7 @@ def _resized(tensor: Tensor, shape: tuple, memory_format) -> Any:
     offset = tensor.storage_offset()
     need, root = bytes_needed(kind.itemsize, offset, shape, strides), owner(array)
     if need > size_of(root):
+        check_room(np, shape, array.itemsize)
         if not resizable(root):
             raise RuntimeError("Trying to resize storage that is not resizable")
         del array

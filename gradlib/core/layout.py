@@ -7,23 +7,42 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.kernels import settings
 
-class layout(str):
+
+class _Named(str):
+    """A constant with a name, which copies and pickles as itself."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __copy__(self) -> _Named:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> _Named:
+        return self
+
+    def __reduce__(self) -> Any:
+        return named, (str(self),)
+
+
+class layout(_Named):
     """How a tensor is stored; all tensors here are ``gradlib.strided``."""
 
     __slots__ = ()
 
-    def __repr__(self) -> str:
-        return str(self)
 
-
-class memory_format(str):
+class memory_format(_Named):
     """The order of strides: ``contiguous_format``, ``preserve_format``, ``channels_last``, ``channels_last_3d``."""
 
     __slots__ = ()
 
-    def __repr__(self) -> str:
-        return str(self)
+
+def named(name: str) -> _Named:
+    """The constant ``torch.<name>``."""
+    return globals()[name.rpartition(".")[2]]
 
 
 strided = layout("torch.strided")
@@ -124,6 +143,18 @@ def empty_in(xp: Any, shape: tuple, dtype: np.dtype, wanted: memory_format | str
         return xp.empty(shape, dtype)
     order = _order(wanted, len(shape))  # type: ignore[arg-type]
     return xp.empty(tuple([shape[d] for d in order]), dtype).transpose(_BACK[wanted])  # type: ignore[index]
+
+
+def settled(array: Any) -> Any:
+    """A raw array that nobody has written to, filled if everything is to be deterministic.
+
+    Floating types hold nan then, integers their largest number, bools True.
+    """
+    if not (settings.deterministic and settings.fill_memory):
+        return array
+    kind = array.dtype.kind
+    array[...] = True if kind == "b" else np.iinfo(array.dtype).max if kind in "iu" else np.nan
+    return array
 
 
 def with_strides_of(xp: Any, array: Any, like: Any) -> Any:

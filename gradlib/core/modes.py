@@ -53,6 +53,9 @@ class ThreadState(threading.local):
     current_node: Any = None  # the node that backward is running, parent of nodes made meanwhile
     saved_observer: Any = None  # told before a tensor is changed in place, while OBSERVE is set
     multithreading = True
+    view_replay = False
+    keeps_recording = False  # no_grad does not end the recording that a jvp inside a jvp is made of
+    warn_on_stream_mismatch = True
     current_task: Any = None  # the backward pass that this thread is in
     needed: Any = None  # the nodes whose gradients are wanted, None for all
     depth = 0  # backward passes inside each other

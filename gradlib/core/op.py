@@ -37,6 +37,7 @@
   it, "fill" writes one value everywhere, "warn" is deprecated there (and refused where gradients are recorded).
 - **public**: what people call the op, in profiles and traces, where that is not its name: several ops may stand for one
   function (pow of a number, of a tensor).
+- **known_as**: ``known_as(*args)`` gives the name of a call in PyTorch, for an op that is several there.
 - **row_major**: the result is made row-major; without it the kernel decides, and elementwise ops keep the order of
   strides of their arguments.
 - **channels_last**: the results are channels last where one of the arguments named here is; **channels_last_3d**:
@@ -118,6 +119,7 @@ class Op:
         channels_last: str = "",
         channels_last_3d: bool = True,
         public: str = "",
+        known_as: Callable | None = None,
         **formulas: Callable,
     ):
         self.name, self.view, self.n_out = name, view, n_out
@@ -148,6 +150,7 @@ class Op:
         self.channels_last_3d = channels_last_3d
         self.forward = self.laid_out(self.forward)
         self.public = public or name
+        self.known_as = known_as
         self.node_name = node or _camel(name) + "Backward0"
         unknown = set(formulas) - set(self.tensors)
         if unknown:

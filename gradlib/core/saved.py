@@ -142,10 +142,12 @@ def save_result(node, name: str, out, nr: int = 0) -> None:
 class Part:
     """Where a saved output that was written through a view has its history: in the base, which `whole` made."""
 
-    __slots__ = ("shape", "steps", "whole")
+    __slots__ = ("dtype", "shape", "steps", "whole")
 
     def __init__(self, whole, view):
-        self.whole, self.shape, self.steps = weakref.ref(whole), view.base._array.shape, view.replay
+        base = view.base._array
+        self.whole, self.shape, self.dtype = weakref.ref(whole), base.shape, base.dtype
+        self.steps = view.replay
 
     def give_history(self, out) -> None:
         """The steps to the view are recorded on a stand-in of the base: only shapes matter."""
@@ -155,7 +157,7 @@ class Part:
         whole = self.whole()
         if whole is None:  # the graph beyond the view is gone
             return
-        base = Tensor._make(out._array.__class__(self.shape, out._array.dtype))
+        base = Tensor._make(out._array.__class__(self.shape, self.dtype))
         base._rg, base._fn, base._nr = True, whole, 0
         part = views.replay(base, self.steps)
         out._rg = True

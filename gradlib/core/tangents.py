@@ -74,6 +74,13 @@ def own_tangent(holder: Any, tangent: Tensor | None) -> None:
         view._tangent, view._tangent_level = tangent, state.dual_serial
 
 
+def forget(tensor: Tensor) -> None:
+    """Let `tensor`, which is detached in place, have no tangent any more."""
+    if tensor._view is not None and tensor._view.__class__ is not DualView:
+        split_off(tensor)
+    own_tangent(tensor, None)
+
+
 def own_tangent_of(holder: Any) -> Tensor | None:
     return holder._tangent if holder._tangent_level == state.dual_serial else None
 
@@ -143,6 +150,9 @@ def set_tangent(tensor: Tensor, tangent: Tensor | None) -> None:
     changes: that of a view is written into a copy of its base's, made once.
     """
     view = tensor._view
+    if tangent is not None and tangent._array.dtype != tensor._array.dtype:
+        with modes.Flag(FORWARD_AD, False):  # the op promotes, what it is written into does not
+            tangent = tangent.to(tensor.dtype)
     if view is None:
         own_tangent(tensor, tangent)
         return
@@ -333,7 +343,7 @@ def _derived(op, args, attrs, tangents, outs) -> list:
     apart = batched.apart
     recording = modes.is_grad_enabled() and any(isinstance(a, Tensor) and a._rg for a in args)
     live = [i for i, t in enumerate(tangents) if t is not None]
-    with modes.Flag(modes.NO_GRAD, False):
+    with modes.Flag(modes.NO_GRAD, False), modes.Flag(modes.SAVED_HOOKS, False):
         # one alias for each argument, so that a tensor that is two arguments counts as two
         fresh = [
             a if i not in live else traced_ops.alias(a) if a._rg else apart(a).requires_grad_()
@@ -360,4 +370,4 @@ def _derived(op, args, attrs, tangents, outs) -> list:
 def zeros_like(tensor: Tensor) -> Tensor:
     from ..ops import create
 
-    return create.zeros_like(tensor)
+    return create.constant_zeros(tensor)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .tensor import Tensor
 
 new = object.__new__
-DEFAULT, NO_GRAD_MODE, MULTI_OUTPUT, CUSTOM_FUNCTION, INFERENCE_MODE = range(5)
+DEFAULT, NO_GRAD_MODE, MULTI_OUTPUT, CUSTOM_FUNCTION, INFERENCE_MODE, ARGUMENT = range(6)
 
 
 class View:
@@ -52,8 +52,10 @@ class View:
 
     def current_fn(self, tensor: Tensor) -> Node | None:
         """The node of the view `tensor`, regenerated if its buffer was changed since."""
-        if tensor._ver is INFERENCE:
-            return self.fn
+        if tensor._ver is INFERENCE or self.made_in == ARGUMENT:
+            return (
+                self.fn
+            )  # an argument of a transform stays what is differentiated with respect to
         if self.fn is None and not self.base._rg:
             return None  # a leaf of its own
         version = version_of(tensor)
@@ -109,6 +111,10 @@ def refusal(view: View, what: str = MODIFIED) -> RuntimeError:
             "can clarify your code by moving both the view and the inplace either both inside the "
             f"{mode} block (if you don't want the inplace to be tracked) or both outside (if you "
             "want the inplace to be tracked)."
+        )
+    if view.made_in == ARGUMENT:
+        return RuntimeError(
+            errors.LEAF_INPLACE if view.parent is None else errors.VIEW_OF_LEAF_INPLACE
         )
     if view.fn is None:
         first = WITHOUT_GRAD.format(what) + " "

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..autograd import differentiate, forward_ad
-from ..core import batched, batching, modes
+from ..core import batched, batching, modes, views
 from ..core.modes import FORWARD_AD, INFERENCE, NO_GRAD, state
 from ..core.node import AccumulateGrad, edge
 from ..core.pytree import flatten, tree_map, unflatten
@@ -45,6 +45,7 @@ class Recording:
         elif tensor._rg and self.outer_grad:
             self.connected = True
             leaf = alias.call(tensor)
+            leaf._view.made_in = views.ARGUMENT
         else:
             leaf = batching.inherit(tensor, _apart(tensor)).requires_grad_()
         self.leaves.append(leaf)
@@ -396,7 +397,13 @@ def _by_two_pullbacks(run: Callable, values: list, vectors: list) -> tuple:
     recording = Recording()
     with modes.Flag(UNRECORDED, False):
         watched = recording.watch(values)
-        outs, spec, aux = run([w.clone() for w in watched])  # it may write to its arguments
+        given = [w.clone() for w in watched]  # it may write to its arguments
+        before, state.keeps_recording = state.keeps_recording, True
+        try:
+            outs, spec, aux = run(given)
+        finally:
+            state.keeps_recording = before
+        _written_back(values, given)
         recording.connect([*outs, *flatten(aux)[0]])
         live = [o for o in outs if o._rg]
         seeds = [batched.apart(zeros_like(o)).requires_grad_() for o in live]
@@ -424,6 +431,14 @@ def _by_two_pullbacks(run: Callable, values: list, vectors: list) -> tuple:
                         found[id(o)] = p
         tangents = [found.get(id(o)) for o in outs]
         return recording.release(outs), tangents, spec, recording.release(aux)
+
+
+def _written_back(values: list, given: list) -> None:
+    """Write to the arguments `values` what a function wrote to the copies that it was given."""
+    with modes.Flag(NO_GRAD, True):
+        for value, copy in zip(values, given, strict=True):
+            if copy._version and copy.shape == value.shape:
+                value.detach().copy_(copy.detach())
 
 
 def linearize(func: Callable, *primals: Any) -> tuple[Any, Callable]:

@@ -10,10 +10,11 @@ import numpy as np
 from ..backends.sums import add_up, column_sums, row_products, row_sums
 from ..core import dtypes
 from ..core.device import beside
+from ..core.modes import AUTOCAST, state
 from ..core.op import declare
 from ..core.storage import before_write, bump
 from ..core.tensor import Tensor
-from ._blocks import check_kind, row_blocks, wide_or_none
+from ._blocks import check_kind, check_parameters, row_blocks, wide_or_none
 from .expose import function, write_out
 
 F4, F8 = dtypes.float32.np, dtypes.float64.np
@@ -93,6 +94,11 @@ def _batch_norm(
     d = input.dtype
     if d is not F4 and d is not F8:
         check_kind(input, "batch_norm")
+    for p in (weight, bias, running_mean, running_var):
+        if p is not None and p.dtype is not d:
+            check_parameters(input, weight, bias, running_mean, running_var)
+            break
+    if d is not F4 and d is not F8:
         input, weight, bias = xp.wide(input), wide_or_none(xp, weight), wide_or_none(xp, bias)
     x = as_channels(input)
     if training:
@@ -257,6 +263,12 @@ def batch_norm(
                 raise RuntimeError(f"{name} must be defined in evaluation mode")
         elif value._array.size != shape[1]:
             raise RuntimeError(f"{name} should contain {shape[1]} elements not {value._array.size}")
+    if training and running_mean is not None:
+        kinds = {t.dtype for t in (input, running_mean, running_var)}
+        if len(kinds) > 1 and not state.bits & AUTOCAST:
+            check_kind(input._array, "batch_norm")
+            given = (weight, bias, running_mean, running_var)
+            check_parameters(input._array, *(None if t is None else t._array for t in given))
     box: list | None = [] if training and running_mean is not None else None
     if not training:
         return batch_norm_op.call(input, weight, bias, running_mean, running_var, False, eps, None)
@@ -268,11 +280,11 @@ def batch_norm(
 
 
 def nothing(input, weight, bias):
-    """batch_norm of no elements: a copy that depends on the parameters."""
+    """batch_norm of no elements: a copy that depends on the parameters. IndexError if there are none."""
     out = input.clone()
-    if weight is not None and weight.numel():
+    if weight is not None:
         out = out * weight[0]
-    return out if bias is None or not bias.numel() else out + bias[0]
+    return out if bias is None else out + bias[0]
 
 
 @function("native_batch_norm")

@@ -11,6 +11,8 @@ import string
 from collections.abc import Callable
 from typing import Any
 
+from numpy import ndarray
+
 from ..backends import backend_of
 from ..core.batched import RULES, Logical, Unbatchable, one_by_one
 from ..core.op import REGISTRY
@@ -338,8 +340,18 @@ def as_strided(level, op, args, attrs):
 def index_select(level, op, args, attrs):
     index, batched = level.part(args[1])
     if batched or not args[0].ndim:
+        _check_places(index, args[0].shape[attrs[0]] if args[0].ndim else 1, attrs[0] + 1)
         return one_by_one(level, op, args, attrs)
     return op.call(level.full(args[0]), index, attrs[0] % args[0].ndim + 1)
+
+
+def _check_places(index: Tensor, n: int, dim: int) -> None:
+    """RuntimeError for an index out of range, where a look at the values costs no wait for a device."""
+    array = index._array
+    if array.__class__ is ndarray and array.size:
+        wrong = array.min() if array.min() < 0 else array.max()
+        if not 0 <= wrong < n:
+            raise RuntimeError(f"index {wrong} is out of bounds for dimension {dim} with size {n}")
 
 
 @rule("index_select_backward")

@@ -15,7 +15,7 @@ from ..core.layout import in_order
 from ..core.op import REGISTRY, declare
 from ..core.tensor import Tensor
 from ._blocks import kind_name, missing
-from .expose import PUBLIC, function, need_tensor, write_out
+from .expose import PUBLIC, function, in_place_operator, need_tensor, write_same
 from .plain_numbers import is_number, single_number
 from .pointwise import pointwise, unary
 
@@ -97,6 +97,7 @@ pointwise(
     "invert",
     nondifferentiable="integer",
     samples=lambda t: [a[:1] for a in _integers(t)],
+    exact_out=True,
 )
 
 
@@ -105,6 +106,8 @@ def _heaviside(xp, self, values):
 
 
 def _refuse_mixed(args):
+    if args[0].is_complex() or args[1].is_complex():
+        return RuntimeError("heaviside is not yet implemented for complex tensors.")
     if args[0].dtype is not args[1].dtype:
         return RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
     return None
@@ -118,6 +121,7 @@ pointwise(
     numbers="none",
     samples=lambda t: [(t(3, 4, requires_grad=False), t(4, requires_grad=False))],
     check=_refuse_mixed,
+    exact_out=True,
     complex=False,
 )
 pointwise("logical_not", "logical_not", nondifferentiable="bool")
@@ -235,7 +239,7 @@ def where(condition, input=None, other=None, *, out=None):
     if condition._array.dtype.kind != "b":
         condition = condition.bool()
     input, other = _beside(input, other), _beside(other, input)
-    return write_out(out, select.call(input, other, condition))
+    return write_same(out, select.call(input, other, condition))
 
 
 Tensor.where = lambda self, condition, other: where(condition, self, other)  # type: ignore[attr-defined]
@@ -320,6 +324,14 @@ for _dunder, _name in (
     ("__rshift__", "bitwise_right_shift"),
 ):
     setattr(Tensor, _dunder, operator(REGISTRY[_name], _dunder))
+for _dunder, _name in (
+    ("__iand__", "bitwise_and_"),
+    ("__ior__", "bitwise_or_"),
+    ("__ixor__", "bitwise_xor_"),
+    ("__ilshift__", "bitwise_left_shift_"),
+    ("__irshift__", "bitwise_right_shift_"),
+):
+    in_place_operator(_dunder, getattr(Tensor, _name))
 Tensor.__rlshift__ = lambda self, other: _reflected_shift("bitwise_left_shift", other, self)  # type: ignore[attr-defined]
 Tensor.__rrshift__ = lambda self, other: _reflected_shift("bitwise_right_shift", other, self)  # type: ignore[attr-defined]
 

@@ -231,6 +231,11 @@ def _check(input, weight, bias, padding, dilation, stride, groups, transposed=Fa
     shape, kernel = input._array.shape, weight._array.shape
     if groups <= 0:
         raise RuntimeError("non-positive groups is not supported")
+    if not kernel[0]:
+        raise RuntimeError(
+            f"Given groups={groups}, expected weight to be at least 1 at dimension 0, but got weight of size "
+            f"{list(kernel)} instead"
+        )
     if min(stride) <= 0:
         raise RuntimeError("non-positive stride is not supported")
     if min(padding) < 0:

@@ -63,9 +63,11 @@ dropout_op = declare(
 )  # fmt: skip
 
 
-def _check(p: float) -> None:
-    if p < 0.0 or p > 1.0:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+def _check(p: float, kind: type[Exception] = ValueError) -> None:
+    """An error of this kind unless p lies in [0, 1]; of nan always RuntimeError."""
+    if not 0.0 <= p <= 1.0:
+        text = f"dropout probability has to be between 0 and 1, but got {p}"
+        raise (kind if p == p else RuntimeError)(text)
 
 
 def _check_scaled(input: Tensor, kind: str = "") -> None:
@@ -80,6 +82,9 @@ def _run(input: Tensor, shape, p: float, in_place: bool):
     if p == 0.0 or input.numel() == 0:
         return input
     array = input._array
+    if array.dtype.kind in "iub":
+        kind = input.dtype.tensor_type.removesuffix("Tensor")
+        raise RuntimeError(f"result type Float can't be cast to the desired output type {kind}")
     if p == 1.0:
         mask, scale = np.zeros(shape, bool), 1.0
     else:
@@ -100,12 +105,14 @@ def dropout(input, p=0.5, training=True, inplace=False):
 
 @function("dropout")
 def _dropout_public(input, p, train):
+    _check(p, RuntimeError)
     return dropout(input, p, train)
 
 
 @function("dropout_")
 def dropout_(input, p, train):
     """In-place version of ``dropout``."""
+    _check(p, RuntimeError)
     return dropout(input, p, train, True)
 
 
@@ -116,7 +123,7 @@ def _by_channel(shape) -> tuple:
 @function("feature_dropout")
 def feature_dropout(input, p, train):
     """Dropout of whole channels of `input` (N, C, ...)."""
-    _check(p)
+    _check(p, RuntimeError)
     if not train:
         return input
     if input.dim() < 2:
@@ -190,6 +197,9 @@ def _alpha(input, shape, p: float, in_place: bool):
     """Dropped elements go to -ALPHA; then scaled and shifted so that mean 0 and variance 1 are kept."""
     if p == 0.0 or input.numel() == 0:
         return input
+    if input._array.dtype.kind in "iub":
+        kind = "Long" if input._array.dtype.kind == "b" else input.dtype.tensor_type[:-6]
+        raise RuntimeError(f"result type Float can't be cast to the desired output type {kind}")
     if p == 1.0:
         nothing = input.new_zeros(())
         return input.mul_(nothing) if in_place else input * nothing
@@ -223,17 +233,20 @@ def feature_alpha_dropout(input, p=0.5, training=False, inplace=False):
 
 @function("alpha_dropout")
 def _alpha_dropout_public(input, p, train):
+    _check(p, RuntimeError)
     return alpha_dropout(input, p, train)
 
 
 @function("alpha_dropout_")
 def alpha_dropout_(input, p, train):
     """In-place version of ``alpha_dropout``."""
+    _check(p, RuntimeError)
     return alpha_dropout(input, p, train, True)
 
 
 @function("feature_alpha_dropout")
 def _feature_alpha_dropout_public(input, p, train):
+    _check(p, RuntimeError)
     return feature_alpha_dropout(input, p, train)
 
 

@@ -72,7 +72,8 @@ mul = pointwise(
 div_op = declare(
     "div", "true_divide", args="self other", elementwise=True, promote="float", wide_numbers=True,
     self=lambda g, other: g / other.conjugate(),
-    other=lambda g, self, other: -g * (self / (other * other)).conjugate(), complex=True)  # fmt: skip
+    # divided twice, since a square may leave the range of the type
+    other=lambda g, self, other: -g * (self / other / other).conjugate(), complex=True)  # fmt: skip
 neg = unary(
     "neg", lambda g: -g, "negative", forward="negative", promote="same", complex=True, exact_out=True,
     check=_refuse_bool_negative)  # fmt: skip
@@ -275,9 +276,9 @@ def _grad_base(F, g, base, exponent):
     )
 
 
-def _log(base):
-    """The logarithm of a number that is not 0: nan of a negative one, as of a tensor."""
-    if isinstance(base, complex):
+def _log(base, to_complex: bool):
+    """The logarithm of a number that is not 0: nan of a negative one, as of a tensor, unless it is to be complex."""
+    if to_complex or isinstance(base, complex):
         return cmath.log(base)
     return math.log(base) if base > 0 else math.nan
 
@@ -286,7 +287,7 @@ def _grad_exponent(F, g, base, result, exponent):
     """g * result * log(base), 0 where base is 0 and the exponent is not negative."""
     if not hasattr(base, "shape"):
         return (
-            g * (result * _log(base)).conjugate()
+            g * (result * _log(base, F.is_complex(exponent))).conjugate()
             if base
             else F.where(exponent.real >= 0, 0.0, g * (result * -math.inf))
         )

@@ -330,7 +330,7 @@ def _along(op, arg_op, result_type, input, dim, keepdim, out):
         raise IndexError(f"{op.name}(): Expected reduction dim {d} to have non-zero size.")
     indices = arg_op.call(input, d if input._array.ndim else None, keepdim)
     result = result_type(op.call(input, indices, d, keepdim), indices)
-    return write_out(out, result) if out is not None else result
+    return write_same(out, result) if out is not None else result
 
 
 @function("max", method=True)

@@ -10,7 +10,7 @@ from ..core import dtypes
 from ..core.inplace import inplace
 from ..core.op import declare
 from ._blocks import kind_name
-from .expose import function, method, write_out
+from .expose import function, method, write_out, write_same
 from .pointwise import pointwise
 from .reduce import count, dims_of
 
@@ -45,7 +45,7 @@ def frexp(input, *, out: Any = None):
             f"frexp(): argument 'out' must be tuple of Tensors, not {type(out).__name__}"
         )
     result: Any = return_types.frexp(*frexp_op.call(input))
-    return write_out(out, result)
+    return write_same(out, result)
 
 
 def _ldexp(xp, self, other):

@@ -133,7 +133,7 @@ def _index_put_into(xp, out, values, *, indices, accumulate):
 
 
 def _index_put(xp, self, values, *, indices, accumulate):
-    out = xp.array(self, order="C")
+    out = self.copy(order="K")
     _index_put_into(xp, out, values, indices=indices, accumulate=accumulate)
     return out
 
@@ -246,7 +246,11 @@ def _bounds(part: slice, n: int) -> tuple[int, int, int]:
     """(start, end, step) of a slice of `n` entries; ValueError for a step that is not positive."""
     step = part.step
     if step is not None and operator.index(step) <= 0:
-        raise ValueError("step must be greater than zero")
+        raise ValueError(
+            "step must be greater than zero"
+            if operator.index(step)
+            else "slice step cannot be zero"
+        )
     start, end, step = part.indices(n)
     return start, end if end > start else start, step
 
@@ -342,6 +346,8 @@ def _say(exc: Exception) -> Exception:
         if "broadcast together" in text:
             text = re.sub(r"\(([\d, ]*?),?\)", r"[\1]", text).replace("] [", "], [").rstrip()
             text = re.sub(r"(\d),(\d)", r"\1, \2", text)
+        if text.endswith("with size 0") or "non-empty take" in text:
+            text = "index is out of bounds for dimension with size 0"
         return IndexError(text)
     counts = re.search(r"cannot assign (\d+) input values to the (\d+) output values", text)
     if counts:
@@ -492,7 +498,7 @@ def _raw_put(array, index, value) -> bool:
             return False
     try:
         array[index] = value
-    except (IndexError, ValueError):
+    except (IndexError, ValueError, TypeError):
         return False
     return True
 
@@ -585,7 +591,8 @@ def _put(x: Tensor, indices: tuple, values: Tensor, accumulate: bool) -> Tensor:
             )
             return wrote(x, "index_put_")
         return index_put_into(x, (values,), (indices, accumulate))
-    except (IndexError, ValueError) as exc:
+    except (IndexError, ValueError, TypeError) as exc:
+        _check_shapes(x, indices, values)
         raise _say(exc) from None
 
 
@@ -617,7 +624,8 @@ def index_put(input, indices, values, accumulate=False):
     values = _put_values(input, found, values, bool(accumulate))
     try:
         return index_put_op.call(input, values, _bool_masks(found), bool(accumulate))
-    except (IndexError, ValueError) as exc:
+    except (IndexError, ValueError, TypeError) as exc:
+        _check_shapes(input, found, values)
         raise _say(exc) from None
 
 

@@ -12,6 +12,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from ..backends import backend_of
+from ..core.errors import check_room
 from ..core.op import declare
 from ..core.tensor import Tensor
 from ._blocks import kind_name
@@ -30,6 +32,7 @@ class Resize:
     def __init__(self, matrices: tuple, bytes: bool = False):
         self.matrices, self.bytes = matrices, bytes
         self.back: Resize | None = None
+        self._signs: tuple | None = None
 
     @property
     def transposed(self) -> Resize:
@@ -37,6 +40,21 @@ class Resize:
             self.back = Resize(tuple(m.T for m in self.matrices))
             self.back.back = self
         return self.back
+
+    @property
+    def signs(self) -> tuple:
+        """For each matrix where it is positive, where negative, and where either, as numbers 0 and 1."""
+        if self._signs is None:
+            self._signs = tuple(
+                tuple(where.astype(np.float32) for where in (m > 0, m < 0, m != 0))
+                for m in self.matrices
+            )
+        return self._signs
+
+    @property
+    def partial(self) -> bool:
+        """Whether some elements do not depend on all of the old ones."""
+        return not all(where.all() for *_, where in self.signs)
 
     def __repr__(self) -> str:
         return f"Resize({' x '.join(f'{m.shape[1]}->{m.shape[0]}' for m in self.matrices)})"
@@ -62,23 +80,47 @@ def _resize_bytes(xp, x, how):
 
 
 def _resize(xp, self, *, how):
-    if self.dtype.kind not in "fVc":
+    if self.dtype.kind not in "fV":
         if self.dtype == np.uint8 and how.bytes:
             return _resize_bytes(xp, self, how)
         raise NotImplementedError(
             f"\"compute_indices_weights\" not implemented for '{kind_name(self)}'"
         )
-    x = xp.wide(self)
+    x = old = xp.wide(self)
     first = x.ndim - len(how.matrices)
     for dim, matrix in enumerate(how.matrices, first):
-        m = xp.table(matrix, x.dtype)
-        if dim == x.ndim - 1:
-            rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
-            x = xp.dot(rows, m.T).reshape(*x.shape[:-1], m.shape[0])
-        else:
-            flat = x.reshape(math.prod(x.shape[:dim]), x.shape[dim], math.prod(x.shape[dim + 1 :]))
-            x = xp.matmul(m, flat).reshape(*x.shape[:dim], m.shape[0], *x.shape[dim + 1 :])
+        x = _along(xp, x, dim, matrix)
+    # an infinite or nan element times the zeros of a matrix has made everything nan
+    if (xp.name != "numpy" or not np.isfinite(np.add.reduce(x, None))) and how.partial:
+        x = _resize_any(xp, old, how)
     return x.astype(self.dtype, copy=False)
+
+
+def _along(xp, x, dim: int, matrix):
+    """The matrix times the lines of `x` along `dim`."""
+    m = xp.table(matrix, x.dtype)
+    if dim == x.ndim - 1:
+        rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+        return xp.dot(rows, m.T).reshape(*x.shape[:-1], m.shape[0])
+    flat = x.reshape(math.prod(x.shape[:dim]), x.shape[dim], math.prod(x.shape[dim + 1 :]))
+    return xp.matmul(m, flat).reshape(*x.shape[:dim], m.shape[0], *x.shape[dim + 1 :])
+
+
+def _resize_any(xp, x, how):
+    """The resizing where elements may be infinite or nan: they go only where their weight is not zero."""
+    for dim, (matrix, signs) in enumerate(
+        zip(how.matrices, how.signs, strict=True), x.ndim - len(how.matrices)
+    ):
+        finite = xp.isfinite(x)
+        high, low = (x == math.inf).astype(x.dtype), (x == -math.inf).astype(x.dtype)
+        plus, minus, any_ = signs
+        up = _along(xp, high, dim, plus) + _along(xp, low, dim, minus) > 0
+        down = _along(xp, low, dim, plus) + _along(xp, high, dim, minus) > 0
+        none = _along(xp, (x != x).astype(x.dtype), dim, any_) > 0
+        x = _along(xp, xp.where(finite, x, 0), dim, matrix)
+        x = xp.where(up, math.inf, xp.where(down, -math.inf, x))
+        x = xp.where(none | (up & down), math.nan, x)
+    return x
 
 
 def _some(n: int) -> Resize:
@@ -167,6 +209,8 @@ def _cubic(t, a: float):
 @lru_cache(maxsize=128)
 def line_matrix(kind: str, new: int, old: int, scale, align_corners: bool):
     """The matrix (new, old) of an interpolation along one dimension."""
+    if new == old and kind == "linear":
+        return np.eye(new)  # whatever the scale: as in PyTorch
     out = np.zeros((new, old))
     rows = np.arange(new)
     if kind == "area":
@@ -199,6 +243,8 @@ def _smooth_kernel(kind: str, t):
 @lru_cache(maxsize=128)
 def smooth_matrix(kind: str, new: int, old: int, scale, align_corners: bool):
     """The same with antialiasing: the kernel is widened when the line gets shorter."""
+    if new == old:
+        return np.eye(new)
     if align_corners:
         ratio = (old - 1) / (new - 1) if new > 1 else 0.0
     else:
@@ -317,7 +363,12 @@ def interpolate(
     if recompute_scale_factor and size is not None:
         raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
     n = input.dim() - 2
+    if mode != "area" and n in (1, 2, 3) and not input.shape[1]:
+        raise RuntimeError(
+            f"Non-empty {n + 2}D data tensor expected but got a tensor with sizes {list(input.shape)}"
+        )
     sizes, scales = _sizes(input, size, scale_factor, bool(recompute_scale_factor))
+    check_room(backend_of(input._array), (*input.shape[:2], *sizes), input.itemsize)
     if mode != "area" and min(sizes, default=1) < 1:
         axes = "DHW"[3 - n :]
         given, made = (
@@ -415,6 +466,7 @@ def adaptive_size(name: str, n: int, output_size, input, first: int) -> tuple:
         raise RuntimeError(
             f"{name}: elements of output_size must be greater than or equal to 0 but received {list(news)}"
         )
+    check_room(backend_of(input._array), (*input.shape[:-n], *news), input.itemsize)
     return news, space
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from ..backends.sums import RUN, column_sums, ones, row_products, row_sums
 from ..core import dtypes, modes
 from ..core.op import declare
-from ._blocks import PIECE, check_kind, is_half, row_blocks, wide_or_none
+from ._blocks import PIECE, check_kind, check_parameters, is_half, row_blocks, wide_or_none
 from .expose import function
 
 F4, F8 = dtypes.float32.np, dtypes.float64.np
@@ -75,6 +75,8 @@ def _layer_norm_rows_any(xp, x, weight, bias, eps):
 
 def _layer_norm(xp, input, weight=None, bias=None, *, normalized_shape, eps):
     d, shape = input.dtype, input.shape
+    if (weight is not None and weight.dtype is not d) or (bias is not None and bias.dtype is not d):
+        check_parameters(input, weight, bias)
     if d is not F4 and d is not F8:
         check_kind(input, "LayerNormKernelImpl")
         input, weight, bias = xp.wide(input), wide_or_none(xp, weight), wide_or_none(xp, bias)
@@ -300,6 +302,9 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
     eps: added to the mean square; None is the machine epsilon of the dtype of `input` (float32 for half types).
     """
     shape = _normalized(input, normalized_shape, weight)
+    if not (input.is_floating_point() or input.is_complex()):
+        kind = input.dtype.tensor_type.removesuffix("Tensor")
+        raise NotImplementedError(f"\"rms_norm\" not implemented for '{kind}'")
     if eps is None:
         eps = dtypes.finfo(dtypes.float32 if is_half(input._array) else input.dtype).eps
     if input.is_complex():  # squares, not absolute values

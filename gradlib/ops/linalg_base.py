@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import contextmanager
 
 import numpy as np
+from numpy.linalg import LinAlgError as ConvergenceError  # CuPy raises NumPy's too
 
 from ..core import dtypes
 from ..core.errors import broadcast
@@ -48,6 +49,24 @@ def linalg(*names: str, also: str = "", methods: str = ""):
 def function_name(name: str) -> str:
     """ "linalg_inv" for "torch.linalg.inv": how errors about the type of an argument call a function."""
     return name.removeprefix("torch.").replace(".", "_")
+
+
+def singular_values(xp, A, full: bool) -> tuple:
+    """(U, S, Vh) of raw matrices; LinAlgError where they are not finite, for which LAPACK may never return."""
+    failed = "The algorithm failed to converge because the input matrix"
+    if xp.name == "numpy" and not np.isfinite(A).all():
+        bad = next(i for i, one in enumerate(flat_batch(A)) if not np.isfinite(one).all())
+        where = f"(Batch element {bad}): " if A.ndim > 2 else ""
+        raise LinAlgError(f"linalg.svd: {where}{failed} contained non-finite values.")
+    try:
+        return tuple(xp.checked_linalg.svd(A, full))
+    except ConvergenceError:
+        why = (
+            "is ill-conditioned or has too many repeated singular values"
+            if xp.isfinite(A).all()
+            else "contained non-finite values"
+        )
+        raise LinAlgError(f"linalg.svd: {failed} {why}.") from None
 
 
 def exact_out(out, result):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from .. import return_types
 from ..core import dtypes
 from ..core.interop import values_of
@@ -275,6 +277,18 @@ def _check_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, left: bool) -> None:
             "linalg.lu_solve: Number of pivots per batch should be same as the dimension of the matrix"
         )
     check_batches(B, LU)
+    array = pivots._array
+    if array.__class__ is np.ndarray and array.size:
+        if array.min() < 1:
+            raise RuntimeError(
+                "Pivots given to lu_solve must all be greater or equal to 1. Did you properly pass the result of "
+                "lu_factor?"
+            )
+        if array.max() > n:
+            raise RuntimeError(
+                "Pivots given to lu_solve must all be smaller or equal to LU.size(-2). Did you properly pass the "
+                "result of lu_factor?"
+            )
 
 
 @linalg("lu_solve")

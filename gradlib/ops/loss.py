@@ -6,10 +6,11 @@ import inspect
 import math
 import warnings
 
-from ..core.modes import is_grad_enabled
+from ..core import dtypes
+from ..core.modes import AUTOCAST, is_grad_enabled, state
 from ..core.op import Op, declare
 from ..core.tensor import Tensor
-from ._blocks import floating
+from ._blocks import floating, mixed_kinds
 from .expose import PUBLIC, function
 from .reduce import sum_floats, sum_of_squares
 
@@ -80,7 +81,7 @@ def _in_wide(F, slope, g, self, target):
 
 
 def pointwise_loss(
-    name: str, value, slope, attrs: tuple = (), *, node: str, other, low=-2.0, high=2.0
+    name: str, value, slope, attrs: tuple = (), *, node: str, other, low=-2.0, high=2.0, check=None
 ) -> Op:
     """Declare a loss: `value(xp, self, target, **attrs)` of each element, then the reduction.
 
@@ -92,7 +93,7 @@ def pointwise_loss(
         return _reduce(xp, value(xp, self, target, **kwargs), reduction)
 
     forward.__signature__ = _signature(("xp", "self", "target"), ("reduction", *extra))
-    forward.__name__ = name
+    forward.__name__ = name.removesuffix("_loss_op").removesuffix("_op")
 
     def formula(of):
         def gradient(F, g, self, target, reduction, *values):
@@ -119,6 +120,7 @@ def pointwise_loss(
         name + "_op",
         floating(forward),
         public=name,
+        check=check,
         node=node,
         samples=samples,
         self=formula(slope),
@@ -268,8 +270,10 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
 
 
 def _bce(xp, self, target):
-    if xp.surely((self < 0) | (self > 1)):
+    if xp.surely(~((self >= 0) & (self <= 1))):
         raise RuntimeError("all elements of input should be between 0 and 1")
+    if xp.surely(~((target >= 0) & (target <= 1))):
+        raise RuntimeError("all elements of target should be between 0 and 1")
     return -(
         target * xp.maximum(xp.log(self), -100) + (1 - target) * xp.maximum(xp.log1p(-self), -100)
     )
@@ -289,6 +293,7 @@ def _bce_logits(xp, self, target):
 
 bce_op = pointwise_loss(
     "binary_cross_entropy", _bce, _bce_slope, node="BinaryCrossEntropyBackward0", low=0.1, high=0.9,
+    check=mixed_kinds,
     other=lambda F, x, y: F.log1p(-x) - F.log(x),
 )  # fmt: skip
 bce_logits_op = pointwise_loss(
@@ -321,7 +326,14 @@ def binary_cross_entropy(
     _refuse_grad(weight, "binary_cross_entropy", "weight")
     if weight is None:
         return bce_op.call(input, target, number)
-    return reduced(bce_op.call(input, target, NONE) * weight, number)
+    losses = bce_op.call(input, target, NONE)
+    common = dtypes.promote(losses.dtype, weight.dtype)
+    if not dtypes.can_cast(common, losses.dtype):
+        kinds = [d.tensor_type.removesuffix("Tensor") for d in (common, losses.dtype)]
+        raise RuntimeError(
+            "result type {} can't be cast to the desired output type {}".format(*kinds)
+        )
+    return reduced((losses * weight).to(losses.dtype), number)
 
 
 def _bce_with_logits(input, target, weight, pos_weight, number):
@@ -329,6 +341,9 @@ def _bce_with_logits(input, target, weight, pos_weight, number):
         raise ValueError(
             f"Target size ({target.size()}) must be the same as input size ({input.size()})"
         )
+    if not input.is_floating_point():
+        kind = input.dtype.tensor_type.removesuffix("Tensor")
+        raise NotImplementedError(f"\"log_sigmoid_cpu\" not implemented for '{kind}'")
     if not target.is_floating_point():
         kinds = [t.dtype.tensor_type.removesuffix("Tensor") for t in (input, target)]
         raise RuntimeError(
@@ -337,14 +352,20 @@ def _bce_with_logits(input, target, weight, pos_weight, number):
             if kinds[1] == "Bool"
             else "result type {} can't be cast to the desired output type {}".format(*kinds)
         )
-    if weight is None and pos_weight is None:
-        return bce_logits_op.call(input, target, number)
-    if pos_weight is None:
-        return reduced(bce_logits_op.call(input, target, NONE) * weight, number)
-    from .activation import logsigmoid_op
 
-    losses = (1 - target) * input - ((pos_weight - 1) * target + 1) * logsigmoid_op.call(input)
-    return reduced(losses if weight is None else losses * weight, number)
+    def kept(losses):
+        """In the dtype of the target, which decides."""
+        return losses if state.bits & AUTOCAST else losses.to(target.dtype)
+
+    if weight is None and pos_weight is None:
+        return kept(bce_logits_op.call(input, target, number))
+    if pos_weight is None:
+        losses = bce_logits_op.call(input, target, NONE)
+    else:
+        from .activation import logsigmoid_op
+
+        losses = (1 - target) * input - ((pos_weight - 1) * target + 1) * logsigmoid_op.call(input)
+    return reduced(kept(losses if weight is None else losses * weight), number)
 
 
 @function("binary_cross_entropy_with_logits")
@@ -395,8 +416,11 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
 
 
 def _kl(input, target, number, log_target):
+    if input.is_complex() or target.is_complex():
+        raise RuntimeError("kl_div: Complex inputs not supported.")
     if not (input.is_floating_point() and target.is_floating_point()):
-        raise RuntimeError("kl_div: Integral inputs not supported.")
+        kind = "Complex" if input.is_complex() or target.is_complex() else "Integral"
+        raise RuntimeError(f"kl_div: {kind} inputs not supported.")
     losses = (
         target.exp() * (target - input) if log_target else target.xlogy(target) - target * input
     )

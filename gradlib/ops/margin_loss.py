@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ..backends import backend_of
+from ..core import dtypes
 from ..core.device import beside
 from ..core.interop import values_of
+from ..core.modes import AUTOCAST, state
 from ..core.op import declare
 from ..core.tensor import Tensor
 from ._blocks import floating, raw
@@ -140,6 +142,21 @@ def triplet_margin_with_distance_loss(
     return reduced((margin + near - far).clamp_min(0), number)
 
 
+def _check_class_loss(kernel: str, x: Tensor, y: Tensor) -> None:
+    """NotImplementedError for scores that are neither float32 nor float64, RuntimeError for targets not int64."""
+    if x.dtype not in (dtypes.float32, dtypes.float64) and not state.bits & AUTOCAST:
+        kind = x.dtype.tensor_type.removesuffix("Tensor")
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{kind}'")
+    if y.dtype is not dtypes.int64:
+        kind = y.dtype.tensor_type.removesuffix("Tensor")
+        raise RuntimeError(f"expected scalar type Long but found {kind}")
+
+
+def _above_zero(x: Tensor) -> Tensor:
+    """`x` where it is positive, else 0 (also for nan), without gradient there."""
+    return x.masked_fill(~(x > 0), 0)
+
+
 # -- several classes ---------------------------------------------------------------------------------------------------
 
 
@@ -161,10 +178,14 @@ def multi_margin_loss(
             f"inconsistent target size, expected {x.shape[0]} but got {list(target.shape)}"
         )
     classes = x.shape[1]
+    _check_class_loss("multi_margin_loss_cpu_kernel", x, y)
+    if weight is not None and weight.dtype is not x.dtype and not state.bits & AUTOCAST:
+        wanted, given = (t.dtype.tensor_type.removesuffix("Tensor") for t in (x, weight))
+        raise RuntimeError(f"expected scalar type {wanted} but found {given}")
     if y.numel() and not values_of(((y >= 0) & (y < classes)).all()):
         raise RuntimeError("target out of range")
     column = y.unsqueeze(1)
-    losses = (margin - x.gather(1, column) + x).clamp_min(0)
+    losses = _above_zero(margin - x.gather(1, column) + x)
     if p == 2:
         losses = losses * losses
     if weight is not None:
@@ -188,6 +209,7 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
         )
     alone = input.dim() <= 1
     x, y = (input.reshape(1, -1), target.reshape(1, -1)) if alone else (input, target)
+    _check_class_loss("multilabel_margin_loss_forward_out_frame", x, y)
     labels = y._array
     classes = labels.shape[1]
     live = np.cumprod(np.asarray(labels.tolist()).reshape(labels.shape) >= 0, axis=1).astype(bool)
@@ -197,7 +219,7 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
         is_target[row, safe[row][live[row]]] = True
     safe = Tensor._make(safe).to(x.device)
     scores = x.gather(1, safe)  # of each target, in order
-    pairs = (1 - (scores.unsqueeze(2) - x.unsqueeze(1))).clamp_min(0)
+    pairs = _above_zero(1 - (scores.unsqueeze(2) - x.unsqueeze(1)))
     off = Tensor._make(~(live[:, :, None] & ~is_target[:, None, :])).to(x.device)
     losses = pairs.masked_fill(off, 0).sum((1, 2)) / classes
     return losses[0] if alone and number == NONE else reduced(losses, number)
@@ -344,8 +366,13 @@ def ctc_loss(
     number = reduction_number(reduction)
     alone = log_probs.dim() == 2
     x = log_probs.unsqueeze(1) if alone else log_probs
-    lengths = _whole(input_lengths)
-    sizes = _whole(target_lengths)
+    if not x.numel():
+        raise RuntimeError("log_probs tensor must not be empty")
+    if x.dtype not in (dtypes.float32, dtypes.float64) and not state.bits & AUTOCAST:
+        kind = x.dtype.tensor_type.removesuffix("Tensor")
+        raise NotImplementedError(f"\"ctc_loss_cpu\" not implemented for '{kind}'")
+    lengths = _whole(input_lengths, "input_lengths")
+    sizes = _whole(target_lengths, "target_lengths")
     labels = np.asarray(values_of(targets), int)
     if not 0 <= blank < x.shape[2]:
         raise RuntimeError("blank must be in label range")
@@ -361,6 +388,9 @@ def ctc_loss(
         rows = [labels[a : a + n] for a, n in zip(starts, sizes, strict=False)]
     else:
         rows = [row[:n] for row, n in zip(np.atleast_2d(labels), sizes, strict=True)]
+    wrong = [v for row in rows for v in row if not 0 <= v < x.shape[2]]
+    if wrong:
+        raise IndexError(f"Target {wrong[0]} is out of bounds.")
     losses = ctc_op.call(
         x, tuple(tuple(map(int, r)) for r in rows), tuple(lengths), blank, zero_infinity
     )
@@ -388,7 +418,9 @@ def _normalisation(log_probs: Tensor, lengths: list[int], losses) -> Tensor:
     return total - total.detach()
 
 
-def _whole(lengths) -> list[int]:
+def _whole(lengths, name: str) -> list[int]:
+    if isinstance(lengths, Tensor) and lengths.dtype.category > dtypes.INTEGER:
+        raise RuntimeError(f"{name} must be integral")
     values = values_of(lengths) if isinstance(lengths, Tensor) else lengths
     return [int(v) for v in values] if isinstance(values, (list, tuple)) else [int(values)]
 

@@ -77,7 +77,8 @@ def norm_gradient(F, g, self, result, ord, dim, keepdim):
 vector_norm_op = declare(
     "vector_norm", _vector_norm, public="linalg_vector_norm",
     row_major=True, node="LinalgVectorNormBackward0", complex=True,
-    self=lambda F, g, self, result, ord, dim, keepdim: F.norm_gradient(g, self, result, ord, dim, keepdim),
+    # as `vjp`, since that may be None
+    vjp=lambda F, g, self, result, ord, dim, keepdim: (F.norm_gradient(g, self, result, ord, dim, keepdim),),
     samples=lambda t: [
         (t(3, 4), 2, (), False), (t(3, 4), 2, (1,), True), (t(3, 4), 1, (0,), False), (t(2, 3, 2), 3, (0, 2), False),
         (t(3, 4), 0.5, (1,), False), (t(3, 4), math.inf, (1,), False), (t(), 2, (), False), (t(0, 3), 2, (1,), False),
@@ -280,6 +281,8 @@ def pdist(input, p=2.0):
         raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
     from ..backends import backend_of
 
+    if not input.is_floating_point():
+        raise RuntimeError("pdist only supports floating-point dtypes")
     n = input.shape[0]
     rows, columns = backend_of(input._array).triu_indices(n, 1)
     first, second = (input[Tensor._make(i)] for i in (rows, columns))
@@ -300,9 +303,10 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     Shapes broadcast; integers are an error unless the other argument is floating.
     """
     common = dtypes.promote(x1.dtype, x2.dtype)
-    if common.category < dtypes.FLOATING:
+    if common.category != dtypes.FLOATING:
+        kind = common.tensor_type.removesuffix("Tensor")
         raise RuntimeError(
-            f"expected common dtype to be floating point, yet common dtype is {common.name}"
+            f"expected common dtype to be floating point, yet common dtype is {kind}"
         )
     if x1.shape != x2.shape:
         x1, x2 = PUBLIC["broadcast_tensors"](x1, x2)

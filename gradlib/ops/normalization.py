@@ -9,7 +9,7 @@ import numpy as np
 from ..backends.sums import row_products, row_sums
 from ..core.op import declare
 from ..core.tensor import Tensor
-from ._blocks import check_kind, row_blocks
+from ._blocks import check_kind, check_parameters, row_blocks
 from .batch_norm import batch_norm_op, nothing, update_running
 from .expose import function
 from .layer_norm import moments
@@ -33,6 +33,7 @@ def _group_moments(xp, x, eps):
 
 def _group_norm(xp, input, weight=None, bias=None, *, groups, eps):
     d, shape = input.dtype, input.shape
+    check_parameters(input, weight, bias)
     check_kind(input, "GroupNormKernelImpl")
     n, c = shape[:2]
     if not input.size:
@@ -160,8 +161,8 @@ def instance_norm(
             "Expected running_mean and running_var to be defined when use_input_stats is false"
         )
     n, c, *space = input.shape
-    if not input.numel():
-        return nothing(input, weight, bias)
+    if not input.numel():  # as many parameters as samples, if there are any
+        return nothing(input, *[t[:n] if n < 1 and t is not None else t for t in (weight, bias)])
     if use_input_stats and math.prod(space) == 1:
         raise ValueError(
             f"Expected more than 1 spatial element when training, got input size {input.shape}"

@@ -205,22 +205,31 @@ def pool_tuple(value, n: int, name: str, function_name: str) -> tuple:
 
 
 def pool_input(input, n: int, name: str):
-    """`input` with a batch dimension, and whether it was added."""
-    ndim = input._array.ndim
-    if not input._array.size and ndim in (n + 1, n + 2) and 0 in input.shape[ndim - n - 1 :]:
+    """`input` with a batch dimension, and whether it was added. Only the batch may be empty."""
+    ndim, shape = input._array.ndim, list(input.shape)
+    if ndim not in (n + 1, n + 2):
+        if n == 1:
+            raise RuntimeError(
+                f"Expected 2 to 3 dimensions, but got {ndim}-dimensional tensor for argument #1 'self' (while checking "
+                f"arguments for {name})"
+            )
+        raise RuntimeError(f"non-empty {n + 1}D or {n + 2}D (batch mode) tensor expected for input")
+    if not input._array.size and 0 in (inner := shape[ndim - n - 1 :]):
+        if n == 3:
+            raise RuntimeError(
+                f"{name}(): Expected input's non-batch dimensions to have positive length, but input has a shape of "
+                f"{shape} and non-batch dimension {inner.index(0)} has length zero!"
+            )
+        if name == "max_pool1d":
+            raise RuntimeError(
+                "max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for input, but "
+                f"got:{shape}"
+            )
+        image = [*shape[:-1], 1, shape[-1]] if n == 1 else shape
         raise RuntimeError(
-            f"{name}: Expected {n + 1}D or {n + 2}D (batch mode) tensor with optional 0 dim batch size for input, but "
-            f"got:{list(input.shape)}"
+            f"Expected 3D or 4D (batch mode) tensor with optional 0 dim batch size for input, but got:{image}"
         )
-    if ndim == n + 2:
-        return input, False
-    if ndim == n + 1:
-        return input.unsqueeze(0), True
-    raise RuntimeError(
-        f"{name}: Expected {n + 1}D or {n + 2}D (batch mode) tensor for input, but got: {list(input.shape)}"
-        if n > 1
-        else f"{name}() Expected 2D or 3D input tensor, but got: {ndim}D"
-    )
+    return (input, False) if ndim == n + 2 else (input.unsqueeze(0), True)
 
 
 def checked(name: str, n: int, shape, kernel_size, stride, padding, dilation, ceil_mode) -> tuple:

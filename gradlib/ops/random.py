@@ -5,6 +5,7 @@ All draw from a Generator (`core/generator.py`); a seed fixes every number of a 
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,10 @@ def draw_for(generator, where, draw) -> Any:
     """``draw(rng)`` with the generator for the device `where`, and that device current."""
     rng = rng_of(generator, where)
     if where.type == "cpu":
-        return draw(rng)
+        try:
+            return draw(rng)
+        except (MemoryError, ValueError) as exc:
+            raise (errors.allocation(exc) or exc) from None
     with rng.xp.cuda.Device(rng.device):
         return draw(rng)
 
@@ -157,9 +161,31 @@ rand, rand_like = _factory("rand", _uniform, "uniform numbers in [0, 1)", "check
 randn, randn_like = _factory("randn", _normal, "standard normal numbers", "normal_kernel_cpu")
 
 
+def check_random_bounds(low: int, high: int, d: np.dtype) -> None:
+    """RuntimeError unless integers in [low, high) exist, and have a place in the NumPy dtype `d`."""
+    if high <= low:
+        raise RuntimeError(
+            f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
+        )
+    kind = dtypes.from_np(d)
+    if kind.is_complex:
+        raise RuntimeError(
+            "check_random_bounds handles only integral, floating-point and boolean types"
+        )
+    if kind is dtypes.bool_:
+        lowest, highest = 0, 1
+    else:
+        info = dtypes.iinfo(kind) if kind.category == dtypes.INTEGER else dtypes.finfo(kind)
+        lowest, highest = info.min, info.max
+    for which, number in (("from", low), ("to - 1", high - 1)):
+        if not lowest <= number <= highest:
+            name = errors.C_TYPES.get(kind.name, kind.name)
+            raise RuntimeError(f"{which} is out of bounds for {name}")
+
+
 @function("randint")
 def randint(
-    low,
+    low=None,
     high: Any = None,
     size=None,
     *,
@@ -173,16 +199,22 @@ def randint(
 ):
     """Integers in [low, high): ``randint(high, size)`` or ``randint(low, high, size)``."""
     if size is None:
-        low, high, size = 0, low, high
-    if isinstance(size, int):
+        high, size = None, high
+    if high is None:
+        low, high = 0, low
+    low = 0 if low is None else low
+    if isinstance(size, int) or size is None:
         raise TypeError(
             f"randint(): argument 'size' (position 2) must be tuple of ints, not {type(size).__name__}"
         )
-    if high <= low:
-        raise RuntimeError(
-            f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
-        )
+    for which, bound in (("low", low), ("high", high)):
+        if isinstance(bound, bool) or not hasattr(bound, "__index__"):
+            raise TypeError(
+                f"randint(): argument '{which}' must be int, not {type(bound).__name__}"
+            )
+    low, high = operator.index(low), operator.index(high)
     _, d, target = place(dtype or dtypes.int64, device, out)
+    check_random_bounds(low, high, d)
     values = draw_for(
         generator, target, lambda rng: rng.integers(low, high, sizes((size,)), dtype=np.int64)
     )
@@ -194,7 +226,7 @@ def randint(
 @function("randint_like")
 def randint_like(
     input,
-    low,
+    low=None,
     high=None,
     *,
     dtype=None,
@@ -248,6 +280,7 @@ def normal(
     if size is not None:
         _check_std(std)
         _, d, target = place(dtype, device, out)
+        _check_drawn(d, "normal_kernel_cpu")
         values = draw_for(
             generator,
             target,
@@ -264,10 +297,13 @@ def normal(
     if refusal is not None:
         raise refusal
     wide, d = np.broadcast_shapes(*shapes), some._array.dtype
+    _check_drawn(d, "normal_kernel_cpu")
     noise = finish(
         _at(draw_for(generator, some.device, lambda rng: _normal(rng, wide, d)), some.device)
     )
     values = (noise * arrays[1] + arrays[0])._array
+    with beside(values):
+        values = values.astype(d, copy=False)
     return finish(values, out=out)
 
 

@@ -11,12 +11,12 @@ from ..core.inplace import inplace
 from ..core.op import declare
 from ..core.tensor import Tensor
 from .expose import method
-from .matmul import c_name
 from .random import (
     _at,
     _check_chances,
     _normal,
     _uniform,
+    check_random_bounds,
     draw_for,
 )
 
@@ -110,13 +110,7 @@ def random_(self, from_=None, to: Any = ..., *, generator=None, **kw):
             limits[1] if limits and kind.kind != "f" else 2 ** (ml_dtypes.finfo(kind).nmant + 1) - 1
         )
         to = min(last, 2**63 - 2) + 1  # a greater one is beyond 64 bits
-    if low >= to:
-        raise RuntimeError(
-            f"random_ expects 'from' to be less than 'to', but got from={low} >= to={to}"
-        )
-    for what, bound in (("from", low), ("to - 1", to - 1)):
-        if limits and not limits[0] <= bound <= limits[1]:
-            raise RuntimeError(f"{what} is out of bounds for {c_name(self)}")
+    check_random_bounds(low, to, kind)
     values = draw_for(generator, self.device, lambda rng: rng.integers(low, to, self._array.shape))
     return _fill(self, values, name)
 

@@ -11,7 +11,7 @@ from ..core.inplace import inplace
 from ..core.op import Op, declare
 from ..core.tensor import Tensor, wrap_dim
 from ._blocks import PIECE, row_blocks
-from .expose import PUBLIC, c_type, function, method, need_tensor, write_out
+from .expose import PUBLIC, c_type, function, method, need_tensor, write_out, write_same
 from .reduce import result_dtype
 from .scatter import places
 from .transcendental import logaddexp_kernel
@@ -299,7 +299,7 @@ def _running(name: str, ufunc: str, result_type) -> None:
         if input.ndim and input.numel():
             refuse_complex(input, name)
         indices = find.call(input, d)
-        return write_out(out, result_type(take.call(input, indices, d), indices))
+        return write_same(out, result_type(take.call(input, indices, d), indices))
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = (
@@ -354,7 +354,19 @@ def logcumsumexp(input, dim=None, *, out=None, axis=None):
     if not isinstance(input, Tensor):
         raise need_tensor("logcumsumexp", input)
     d = wrap_dim(_required("logcumsumexp", dim, axis), input.ndim)
-    return write_out(out, logcumsumexp_op.call(input, d))
+    return write_same(out, logcumsumexp_op.call(input, d))
+
+
+def _check_end(input: Tensor, part: Tensor, d: int) -> None:
+    """RuntimeError unless `part` can be put at an end of `input` along `d`."""
+    if part.ndim != input.ndim:
+        raise RuntimeError("diff expects prepend or append to be the same dimension as input")
+    for i, (n, m) in enumerate(zip(input.shape, part.shape)):
+        if i != d and n != m:
+            raise RuntimeError(
+                "diff expects the shape of tensor to prepend or append to match that of input except along the "
+                f"differencing dimension; input.size({i}) = {n}, but got tensor.size({i}) = {m}"
+            )
 
 
 @function("diff", method=True)
@@ -365,6 +377,9 @@ def diff(input, n=1, dim=-1, prepend=None, append=None, *, out=None):
     if n < 0:
         raise RuntimeError(f"order must be non-negative but got {n}")
     d = wrap_dim(dim, input.ndim)
+    for part in (prepend, append):
+        if part is not None:
+            _check_end(input, part, d)
     if n and (prepend is not None or append is not None):
         input = PUBLIC["cat"]([t for t in (prepend, input, append) if t is not None], d)
     for _ in range(min(n, input.shape[d])):

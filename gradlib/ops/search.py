@@ -112,7 +112,7 @@ def searchsorted(
     return write_out(out, result)
 
 
-@function("bucketize", method=True)
+@function("bucketize")
 def bucketize(input, boundaries, *, out_int32=False, right=False, out=None):
     """The number of the interval between sorted `boundaries` that each value is in."""
     if boundaries._array.ndim != 1:
@@ -165,6 +165,8 @@ def _nonzero(xp, self):
 def nonzero(input, *, out=None, as_tuple=False):
     """The indices of the elements that are not zero, one row each; as_tuple: one vector for each dimension."""
     if as_tuple:
+        if out is not None:
+            raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
         if not input._array.ndim:
             return unbind(nonzero_op.call(input.reshape(1)), 1)
         return unbind(nonzero_op.call(input), 1)

@@ -14,7 +14,7 @@ from ..core.memory import extent, owner
 from ..core.op import REGISTRY, declare
 from ..core.tensor import Tensor, wrap_dim
 from .dims import relabel
-from .expose import function, method, write_out
+from .expose import function, method, write_same
 from .shape import size_of
 
 ALL = slice(None)
@@ -133,7 +133,7 @@ def narrow_copy(input, dim, start, length, *, out=None):
     part = narrow(input.detach(), dim, start, length)
     dim = wrap_dim(dim, part._array.ndim)
     start = start + input._array.shape[dim] if start < 0 else start
-    return write_out(out, narrow_copy_op.call(input, dim, start, start + length))
+    return write_same(out, narrow_copy_op.call(input, dim, start, start + length))
 
 
 @function("slice_inverse", method=True)
@@ -416,7 +416,7 @@ def select_scatter(input, src, dim, index, *, out=None):
     result = REGISTRY["select_scatter"].call(
         input, src.to(input.dtype), dim, index + n if index < 0 else index
     )
-    return write_out(out, result)
+    return write_same(out, result)
 
 
 @function("slice_scatter", method=True)
@@ -426,7 +426,7 @@ def slice_scatter(input, src, dim=0, start=None, end=None, step=1, *, out=None):
     start, end, step = slice(start, end, step).indices(input._array.shape[dim])
     bounds = (dim, start, max(start, end), step)
     _check_part(slice_op.call(input.detach(), *bounds), src)
-    return write_out(out, REGISTRY["slice_scatter"].call(input, src.to(input.dtype), *bounds))
+    return write_same(out, REGISTRY["slice_scatter"].call(input, src.to(input.dtype), *bounds))
 
 
 @function("diagonal_scatter", method=True)
@@ -437,7 +437,7 @@ def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1, *, out=None):
     result = REGISTRY["diagonal_scatter"].call(
         input, src.to(input.dtype), offset, wrap_dim(dim1, n), wrap_dim(dim2, n)
     )
-    return write_out(out, result)
+    return write_same(out, result)
 
 
 @function("as_strided_scatter", method=True)

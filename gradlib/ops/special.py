@@ -280,8 +280,11 @@ ndtr_op = declare(
 
 def _sinc_grad(F, g, self):
     z = self * math.pi
-    safe = F.where(self == 0, 1.0, z)
-    slope = math.pi * (F.cos(z) * z - F.sin(z)) / (safe * safe)
+    none = self == 0
+    slope = (F.cos(z) - F.sin(z) / F.where(none, 1.0, z)) / F.where(none, 1.0, self)
+    square = z * z  # near 0 the series, since cos(z) - sin(z) / z has few digits there
+    near = math.pi * z * (square * (1 / 30 - square * (1 / 840)) - 1 / 3)
+    slope = F.where(F.abs(z) < 0.02, near, slope)
     return g * F.where(self == 0, 0.0, slope).conjugate()
 
 

@@ -212,11 +212,14 @@ class _Maker:
         n, k = t.shape[0], self.r.randrange(t.shape[0])
         forms = [
             f"{x}[[{k}, 0, {k}]]", f"{x}[torch.tensor([{k}, {n - 1}])]", f"{x}[{x} > 0.1]", f"{x}[..., [0, 0]]",
-            f"{x}.index_select(0, torch.tensor([{k}, {k}]))", f"{x}.index_add(0, torch.tensor([{k}, 0]), {x}[[0, {k}]] * 2)",
+            f"{x}.index_select(0, torch.tensor([{k}, {k}]))",
+            f"{x}.index_add(0, torch.tensor([{k}, 0]), {x}[[0, {k}]] * 2)",
             f"{x}.gather(0, ({x} > 0).long() * {n - 1})", f"{x}.scatter_add(0, ({x} > 0).long() * {n - 1}, {x} * {x})",
-            f"{x}.masked_fill({x} > 0.3, 0.2)", f"{x}.index_put((torch.tensor([{k}, {k}]),), {x}[[0, {k}]], accumulate=True)",
+            f"{x}.masked_fill({x} > 0.3, 0.2)",
+            f"{x}.index_put((torch.tensor([{k}, {k}]),), {x}[[0, {k}]], accumulate=True)",
             f"{x}.topk(1, 0)[0]", f"{x}.select_scatter({x}[{k}] * 2, 0, 0)", f"{x}.take(torch.tensor([0, {k}]))",
-            f"{x}.amax({self.dim(x)})", f"{x}.max({self.dim(x)})[0]", f"{x}.repeat_interleave(2, 0)", f"{x}.cummax(0)[0]",
+            f"{x}.amax({self.dim(x)})", f"{x}.max({self.dim(x)})[0]", f"{x}.repeat_interleave(2, 0)",
+            f"{x}.cummax(0)[0]",
         ]  # fmt: skip
         return f"{self.new()} = {self.r.choice(forms)}"
 
@@ -235,5 +238,6 @@ class _Maker:
             forms += [f"{x} @ {x}.mT", f"{x}.mT @ {x}", f"F.linear({x}, {x})", f"torch.cdist({x}, {x} + 1)",
                       f"torch.linalg.solve({x}.mT @ {x} + torch.eye({x}.shape[-1]) * 3, {x}.mT)",
                       f"torch.linalg.det({x}.mT @ {x} + torch.eye({x}.shape[-1]))",
-                      f"F.conv1d({x}.unsqueeze(-2).flatten(0, -3), {x}.flatten()[:2].view(1, 1, 2), padding=1)"]  # fmt: skip
+                      f"F.conv1d({x}.unsqueeze(-2).flatten(0, -3), {x}.flatten()[:2].view(1, 1, 2), padding=1)",
+            ]  # fmt: skip
         return f"{self.new()} = {self.r.choice(forms)}"

@@ -26,12 +26,13 @@ if __name__ == "__main__":
     root = Path(__file__).parents[2]
     sys.path[:0] = [str(root), str(root / "tests/ops"), str(root / "tests/oracle")]
 
-import compositions
+
 from fuzz_shrink import shrink
 from samples import Maker, flat, replaced
 
 import gradlib as gl
 from gradlib.core.op import REGISTRY, Op
+from tests.autograd import compositions
 
 STEP = 2e-4
 AGREE = 1e-6  # how closely, relative to the derivative or 1, two differences have to agree to count

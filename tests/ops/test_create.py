@@ -215,3 +215,26 @@ def test_default_device_is_where_tensors_are_made():
         assert gl.zeros(1).device == gl.device("cpu")
     gl.set_default_device("cpu")
     assert gl.get_default_device() == gl.device("cpu")
+
+
+def test_new_memory_is_filled_where_everything_is_deterministic():
+    import gradlib.utils.deterministic as deterministic
+
+    assert deterministic.fill_uninitialized_memory is True
+    gl.use_deterministic_algorithms(True)
+    try:
+        for made in (
+            gl.empty(3),
+            gl.empty_like(gl.ones(3, dtype=gl.float16)),
+            gl.ones(2).new_empty(3, dtype=gl.complex64).real,
+            gl.empty_strided((2, 2), (1, 2)),
+            gl.ones(2).resize_(5)[2:],
+        ):
+            assert made.isnan().all()
+        assert gl.empty(2, dtype=gl.int8).tolist() == [127, 127]
+        assert gl.empty(2, dtype=gl.bool).tolist() == [True, True]
+        deterministic.fill_uninitialized_memory = False
+        gl.empty(2)
+    finally:
+        gl.use_deterministic_algorithms(False)
+        deterministic.fill_uninitialized_memory = True

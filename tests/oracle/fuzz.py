@@ -57,7 +57,14 @@ def search(start: int, count: int, show: Callable[[str], None] = lambda text: No
 
 def _examine_until_crash(start: int, end: int, result: Search, show: Callable) -> int:
     """Examine seeds in one process; the seed to go on with."""
-    command = [sys.executable, "-W", "ignore", str(HERE / "fuzz_examine.py"), str(start), str(end - start)]
+    command = [
+        sys.executable,
+        "-W",
+        "ignore",
+        str(HERE / "fuzz_examine.py"),
+        str(start),
+        str(end - start),
+    ]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     seed, running = start, "nothing"
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as worker:
@@ -85,7 +92,9 @@ def _examine_until_crash(start: int, end: int, result: Search, show: Callable) -
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--programs", type=int, default=1000)
     parser.add_argument("--save", type=Path)

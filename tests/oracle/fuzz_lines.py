@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import torch
 from fuzz_maker import Maker, line
 
@@ -40,7 +42,7 @@ def create(m: Maker) -> str:
     text = m.fresh_tensor(shape, dtype, 0)
     match m.r.randrange(7):
         case 0 if len(shape) > 1:
-            text += f".transpose(0, {len(shape) - 1})"
+            text += f".transpose(0, {len(shape) - 1}).clone()"
         case 1 if shape:
             text += "[..., ::2]"
         case 2:
@@ -58,7 +60,10 @@ def create(m: Maker) -> str:
             end = "()" if kind.endswith("like") else ""
             shown = text if kind.endswith("like") else f"{shape}, dtype=torch.float64"
             return f"{name} = torch.{kind}({shown}){'.requires_grad_' + end if end and m.chance(0.5) else ''}"
-    return f"{name} = {text}" + (".requires_grad_()" if m.chance(rg) and not m.depth else "")
+    leaf = text.endswith((".clone()", "_last)"))  # not a view of what does not require grad
+    return f"{name} = {text}" + (
+        ".requires_grad_()" if leaf and m.chance(rg) and not m.depth else ""
+    )
 
 
 @line(5)
@@ -94,6 +99,8 @@ def binary(m: Maker) -> str | None:
         "hypot",
     )
     new = m.fresh()
+    if kind in ("maximum", "atan2", "hypot", "%", "where") and m.value(x).is_complex():
+        kind = "*"
     if not kind[0].isalpha():
         return f"{new} = {x} {kind} {y}" if m.chance(0.8) else f"{new} = {y} {kind} {x}"
     if kind == "where":
@@ -196,7 +203,10 @@ def moved(m: Maker) -> str | None:
         ]  # fmt: skip
         if not own:
             calls += [f"{x}.gather(0, {index})", f"torch.diag({x})", f"torch.diag_embed({x})"]
-    return left + m.r.choice(calls)
+    call = m.r.choice(calls)
+    if own and meets(m, t, call[len(x) :], x):
+        return None
+    return left + call
 
 
 # -- views -------------------------------------------------------------------------------------------------------
@@ -208,8 +218,10 @@ def view_of(m: Maker, x: str, t: torch.Tensor) -> str:
     d = dims(m, shape)
     size = shape[d] if n else 1
     forms = [
-        f"{x}.detach()", f"{x}.data", f"{x}.view(-1)", f"{x}.reshape(-1)", f"{x}.unsqueeze({d})", f"{x}.squeeze()",
-        f"{x}.view({x}.shape)", f"{x}[...]", f"{x}[None]", f"{x}.view_as({x})", f"{x}.expand(2, {', '.join(['-1'] * n)})",
+        f"{x}.detach()", f"{x}.detach()" if m.depth else f"{x}.data", f"{x}.view(-1)",
+        f"{x}.reshape(-1)", f"{x}.unsqueeze({d})", f"{x}.squeeze()",
+        f"{x}.view({x}.shape)", f"{x}[...]", f"{x}[None]", f"{x}.view_as({x})",
+        f"{x}.expand(2, {', '.join(['-1'] * n)})",
         f"{x}.flatten()", f"{x}.mT" if n > 1 else f"{x}.T" if n < 3 else f"{x}.movedim(0, -1)", f"{x}.ravel()",
         f"{x}.contiguous()", f"{x}.expand_as({x})", f"{x}.to({x}.dtype)", f"torch.atleast_2d({x})",
     ]  # fmt: skip
@@ -284,7 +296,7 @@ def index(m: Maker, t: torch.Tensor) -> str:
                 f"torch.tensor({[m.chance(0.6) for _ in range(n)]})",
                 "-2:",
                 "0",
-            )  # fmt: skip
+            )
         )
         if m.chance(0.08):
             parts.append("None")
@@ -309,7 +321,7 @@ def indexed(m: Maker) -> str | None:
 
 
 def overlaps(t: torch.Tensor) -> bool:
-    """Whether two elements lie in one place, in a way that PyTorch does not refuse to write to: the result is undefined."""
+    """Whether elements share a place in a way that PyTorch does not refuse to write to: the result is undefined."""
     if 0 in t.stride():
         return False
     places = {0}
@@ -336,11 +348,24 @@ def target(m: Maker) -> tuple[str, torch.Tensor] | None:
                 t = eval(text, dict(m.names))
         except Exception:
             return None
-    return None if overlaps(t) else (text, t)
+    return None if overlaps(t) or t.dtype == torch.bool else (text, t)
 
 
-def _same_memory(a: torch.Tensor, b: torch.Tensor) -> bool:
-    return a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
+def meets(m: Maker, written: torch.Tensor, text: str, itself: str) -> bool:
+    """Whether `text` names a tensor in the memory that is written: the result is undefined, or PyTorch's tangent wrong.
+
+    Only `itself`, the very tensor that is written, may be an operand, and that not where there may be tangents.
+    """
+    place = written.untyped_storage().data_ptr()
+    for name in re.findall(r"\bx\d+|\bz\d+|\bd\d+|\bg\d+", text):
+        value = m.names.get(name)
+        if (
+            isinstance(value, torch.Tensor)
+            and value.untyped_storage().data_ptr() == place
+            and (m.depth or name != itself)
+        ):
+            return True
+    return False
 
 
 @line(7)
@@ -370,7 +395,7 @@ def in_place(m: Maker) -> str | None:
         f"clamp_(min={m.number()})", f"addcmul_({tensor}, {tensor}, value=0.5)", f"lerp_({tensor}, 0.3)",
         f"masked_fill_({text} > 0, {m.one(m.number(), scalar)})", f"cumsum_({d})", f"copysign_({tensor})",
         f"add_({other}, alpha=2)", f"addcdiv_({tensor}, {tensor}.abs() + 1)", f"fmod_({m.one(2, 1.5)})",
-        f"maximum({tensor})", f"lt_({other})", f"logical_not_()", f"set_(D(1, 2))" if m.chance(0.1) else "zero_()",
+        f"maximum({tensor})", "neg_()" if t.is_complex() else f"lt_({m.number()})",
     ]  # fmt: skip
     if len(shape) == 2:
         calls += [
@@ -378,8 +403,8 @@ def in_place(m: Maker) -> str | None:
         ]
         calls += ["fill_diagonal_(2)"]
     call = m.r.choice(calls)
-    if m.depth and any(_same_memory(t, m.value(n)) for n in m.tensors() if f"{n}" in call):
-        return None  # PyTorch's tangent is wrong where an operand lies in what is written
+    if meets(m, t, call, text):
+        return None
     call = f"{text}.{call}"
     if m.chance(0.1):
         form = m.words(
@@ -407,6 +432,8 @@ def assigned(m: Maker) -> str | None:
         except Exception:
             return None
         value = m.operand(shape, t.dtype)
+    if meets(m, t, value, ""):
+        return None
     sign = m.one("=", "=", "=", "*=", "+=", "-=", "/=")
     return f"{x}[{place}] {sign} {value}"
 
@@ -416,7 +443,7 @@ def augmented(m: Maker) -> str | None:
     x = written(m)
     if not x:
         return None
-    sign = m.one("*=", "+=", "-=", "/=", "*=", "**=", "%=", "//=")
+    sign = m.one("*=", "+=", "-=", "/=", "*=", "**=", "%=")
     value = (
         str(m.one(2, 3, 0.5))
         if sign in ("**=", "%=", "//=")
@@ -435,11 +462,11 @@ def geometry(m: Maker) -> str | None:
     d = dims(m, m.value(x).shape)
     return f"{x}." + m.one(
         "t_()", f"transpose_(0, {max(n - 1, 0)})", f"unsqueeze_({d})", "squeeze_()", f"squeeze_({d})", "detach_()",
-        "detach_()" if m.depth else "requires_grad_()", "requires_grad_(False)", f"swapaxes_(0, {max(n - 1, 0)})", "detach_()", "resize_(2)",
+        "detach_()" if m.depth else "requires_grad_()", "requires_grad_(False)", "detach_()",
     )  # fmt: skip
 
 
-@line(1.5)
+@line(1.5, inside=False)
 def out_argument(m: Maker) -> str | None:
     x = m.pick()
     if not x:
@@ -470,7 +497,7 @@ def cast(m: Maker) -> str | None:
     form = m.one("float()", "double()", "to(torch.complex128)", "long()", "to(torch.float32)", "bool()", "type_as(x1)",
                  "double()", "double()", "to('cpu')", "clone()", "numpy()", "tolist()")  # fmt: skip
     if form in ("numpy()", "tolist()"):
-        return f"log({x}.{form})"
+        return f"log(torch.tensor({x}.{form}))"
     return f"{m.fresh()} = {x}.{form}"
 
 

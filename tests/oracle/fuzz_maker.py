@@ -37,7 +37,7 @@ fwAD.dual_level()""".split("\n")
 
 GREATEST = 1e4  # lines that give greater numbers are dropped: rounding would decide what follows
 ELEMENTS = 400
-SIZES = (1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 0)
+SIZES = (*(1, 2, 2, 3, 3, 4) * 5, 0)
 
 
 def line(weight: float, inside: bool = True) -> Callable[[Kind], Kind]:

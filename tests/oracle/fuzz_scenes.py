@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 
 import torch
@@ -90,7 +91,9 @@ def logged(m: Maker) -> str | None:
     if not x:
         return None
     facts = m.one("is_leaf", "requires_grad", "retains_grad", "grad_fn is None", "is_inference()", "grad",
-                  "output_nr", "stride()", "is_contiguous()", "storage_offset()")  # fmt: skip
+                  "output_nr", "stride()", "is_contiguous()")  # fmt: skip
+    if facts == "stride()" and not m.value(x).numel():
+        return None
     if facts == "retains_grad" or not m.chance(0.15):
         return f"log({x}.{facts})"
     return f"log({x}.untyped_storage().data_ptr() == {y}.untyped_storage().data_ptr())"
@@ -147,7 +150,8 @@ FUNCTIONS = {
     "same": ("y = x", "g * 3"),
     "viewed": ("y = x.view(-1)", "g.view({ctx}.shape) * 2"),
     "kept": ("y = x * 2\n{ctx}.mark_non_differentiable(y)", "g * 7"),
-    "two": ("y = (x * 2, x.sin())\n{ctx}.save_for_backward(x)", "(g if g is not None else 0) * 2 + (0 if h is None else h * ctx.saved_tensors[0].cos())"),
+    "two": ("y = (x * 2, x.sin())\n{ctx}.save_for_backward(x)",
+            "(g if g is not None else 0) * 2 + (0 if h is None else h * ctx.saved_tensors[0].cos())"),
     "wrong": ("y = x * 2", "g.sum()"),
     "none": ("y = x * 2", "None"),
 }  # fmt: skip
@@ -221,7 +225,7 @@ def defined(
     inner = m.inner(arguments, m.one(1, 2, 2, 3, 4))
     results = [
         n for n, v in inner.names.items()
-        if isinstance(v, torch.Tensor) and (n not in inner.start or n in arguments) and not n.startswith("_")
+        if isinstance(v, torch.Tensor) and n not in inner.start and not n.startswith("_")
         and (v.is_floating_point() or v.is_complex())
     ]  # fmt: skip
     if not results:
@@ -265,13 +269,15 @@ def transformed(m: Maker, f: str, x: str, arguments: int, real: bool, depth: int
 def transform(m: Maker) -> str | None:
     if m.depth > 1:
         return None
-    float_like = lambda t: (t.is_floating_point() or t.is_complex()) and t.numel() < 30
+    float_like = lambda t: t.is_floating_point() and t.numel() < 30
     x = m.pick(float_like)
     if not x:
         return None
     arguments = {m.fresh("z"): sample(m.value(x))}
     given = [x]
-    if m.chance(0.3) and (y := m.pick(float_like)):
+    apart = lambda t: float_like(t) and t.untyped_storage().data_ptr() != place
+    place = m.value(x).untyped_storage().data_ptr()
+    if m.chance(0.3) and (y := m.pick(apart)):
         arguments[m.fresh("z")] = sample(m.value(y))
         given.append(y)
     kind = m.words("t t t vjp jvp jvp call")
@@ -299,7 +305,7 @@ def transform(m: Maker) -> str | None:
 def vectorized(m: Maker) -> str | None:
     if m.depth > 1:
         return None
-    x = m.pick(lambda t: 0 < t.ndim < 4 and 0 < t.numel() < 60)
+    x = m.pick(lambda t: 0 < t.ndim < 4 and 0 < t.numel() < 60 and not t.is_complex())
     if not x:
         return None
     t = m.value(x)
@@ -323,13 +329,13 @@ def vectorized(m: Maker) -> str | None:
     called = transformed(m, f, x, len(given), True, False) if real else f
     new = m.fresh()
     more = "" if set(in_dims) == {"0"} else f", in_dims=({', '.join(in_dims)},)"
-    more += options(m, ("out_dims=-1", 0.1), ("chunk_size=2", 0.05))
+    more += options(m, ("chunk_size=2", 0.05))
     return f"{text}\n{new} = vmap({called}{more})({', '.join(given)})"
 
 
 @line(2.5, inside=False)
 def dual(m: Maker) -> str | None:
-    x = m.pick(lambda t: (t.is_floating_point() or t.is_complex()) and not t.is_inference())
+    x = m.pick(lambda t: t.is_floating_point() and not t.is_inference())
     if not x:
         return None
     z = m.fresh("d")
@@ -443,8 +449,9 @@ def layer(m: Maker) -> str | None:
     return f"{m.fresh()} = {m.r.choice(calls)}"
 
 
-OPTIMIZERS = """SGD(P, lr=0.1)|SGD(P, lr=0.1, momentum=0.9)|SGD(P, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.1)
-|Adam(P, lr=0.1)|AdamW(P, lr=0.1, amsgrad=True)|RMSprop(P, lr=0.1, centered=True)|Adagrad(P, lr=0.1)|Adadelta(P)
+OPTIMIZERS = """SGD(P, lr=0.1)|SGD(P, lr=0.1, momentum=0.9)
+|SGD(P, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.1)|Adam(P, lr=0.1)|AdamW(P, lr=0.1, amsgrad=True)
+|RMSprop(P, lr=0.1, centered=True)|Adagrad(P, lr=0.1)|Adadelta(P)
 |NAdam(P, lr=0.1)|RAdam(P, lr=0.1)|Adamax(P, lr=0.1)|ASGD(P, lr=0.1)|Rprop(P, lr=0.1)|Adam(P, lr=0.1, maximize=True)
 |SGD(P, lr=0.1, maximize=True, foreach=False)|Adam(P, lr=0.1, differentiable=False, foreach=True)""".replace(
     "\n", ""
@@ -484,9 +491,7 @@ def ending(m: Maker) -> list[str]:
     names = m.tensors(lambda t: not t.is_inference())
     text = m.body()
     counted = [
-        n
-        for n in names
-        if f"\n{n} = D(" in f"\n{text}" and "optim" not in text and "out=" not in text
+        n for n in names if f"\n{n} = D(" in f"\n{text}" and not re.search("optim|out=|vmap", text)
     ]
     if counted and m.chance(0.6):  # of results of an op the first version may be 0 or 1
         lines.append(f"log([{', '.join(f'{n}._version' for n in counted)}])")

@@ -35,7 +35,7 @@ def shrink(program: str, shows: Callable[[str], bool], budget: int = 400) -> str
 
 
 def signature(program: str) -> str:
-    """What the minimal program does: names of functions and methods, operators, modes, without numbers and variables."""
+    """What the minimal program does: names of functions and methods, operators, modes; no numbers or variables."""
     found = set()
     for node in ast.walk(ast.parse(program)):
         if isinstance(node, ast.Attribute):

@@ -221,6 +221,8 @@ class RNNBase(Module):
         self, x: Tensor, sizes: list[int], states: tuple[Tensor, ...]
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """x: [T, N, *], or [sum of sizes, *] when packed -> the same form, last states."""
+        if not sizes:
+            raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
         if modes.state.bits & modes.AUTOCAST:
             x, states = self._autocast(x, states)
         directions = 2 if self.bidirectional else 1
