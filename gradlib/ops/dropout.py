@@ -82,9 +82,6 @@ def _run(input: Tensor, shape, p: float, in_place: bool):
     if p == 0.0 or input.numel() == 0:
         return input
     array = input._array
-    if array.dtype.kind in "iub":
-        kind = input.dtype.tensor_type.removesuffix("Tensor")
-        raise RuntimeError(f"result type Float can't be cast to the desired output type {kind}")
     if p == 1.0:
         mask, scale = np.zeros(shape, bool), 1.0
     else:
