@@ -144,7 +144,7 @@ class Geometry:
             if shared.batches:
                 from .batched import refuse_logical
 
-                refuse_logical(self)
+                refuse_logical(self)  # type: ignore[arg-type]
             self._array = _resized(self, shape, memory_format)  # type: ignore[arg-type]
             bump(self)
         return self  # type: ignore[return-value]

@@ -208,7 +208,9 @@ class _Placed:
     """
 
     def __init__(self, level, indices: tuple, own: bool):
-        parts = [(None, False) if i is None else level.part(i) for i in _counted(indices)]
+        parts: list[Any] = [
+            (None, False) if i is None else level.part(i) for i in _counted(indices)
+        ]
         if any([has and part.dtype.kind == "b" for part, has in parts]):
             raise Unbatchable  # a mask picks other places in each entry
         given = [k for k, (part, _) in enumerate(parts) if part is not None]

@@ -197,7 +197,7 @@ def _alpha(input, shape, p: float, in_place: bool):
     if p == 1.0:
         nothing = input.new_zeros(())
         return input.mul_(nothing) if in_place else input * nothing
-    _check_scaled(input, "Long")
+    _check_scaled(input, "Long" if input.dtype is dtypes.bool_ else "")
     scale = 1.0 / math.sqrt((ALPHA * ALPHA * p + 1.0) * (1.0 - p))
     mask = keep_mask(shape, p, input.device)
     noise = backend_of(input._array).asarray(mask)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import gradlib as gl
 from gradlib import func
@@ -46,7 +47,7 @@ def _compare(f: Callable, each: list[list[gl.Tensor]], chosen: list[int], what: 
         gl.stack([e[k] for e in each]) if k in chosen else first[k] for k in range(len(first))
     ]
     in_dims = tuple(0 if k in chosen else None for k in range(len(first)))
-    options = {"randomness": "same"}
+    options: Any = {"randomness": "same"}
     same(func.vmap(f, in_dims, **options)(*batched), wanted, f"{what} over {chosen}")
     for place in (1, -1):
         dims = tuple(place if k in chosen and first[k].dim() else d for k, d in enumerate(in_dims))

@@ -75,9 +75,9 @@ class Case:
 
     def _called(self, args: tuple, kwargs: dict, more: dict) -> Any:
         if self.module is not None:
-            own, *args = args
+            own, args = args[0], args[1:]
             buffers = {n: b.clone() for n, b in self.module.named_buffers()}
-            return functional_call(self.module, {**own, **buffers}, tuple(args), kwargs)
+            return functional_call(self.module, {**own, **buffers}, args, kwargs)
         if self.inplace:
             args = (args[0].clone(), *args[1:])
         return self.fn(*args, **kwargs, **more)

@@ -225,7 +225,7 @@ def dtypes(case: Case) -> None:
                 continue  # and for +, or for *
             a, b = array(o), array(w)
             if a.dtype.kind == "c" and b.dtype.kind != "c":
-                a = a.real
+                a = np.real(a)
             with _quiet():
                 a, b = a.astype(complex), b.astype(complex)
             finite = (abs(b) < 6e4) & ~(b != b)
