@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ..core.op import Op
-from ._blocks import kind_name
+from ._blocks import is_half, kind_name
 from .pointwise import pointwise, unary
 
 
@@ -34,6 +34,8 @@ log1p = unary("log1p", lambda g, self: g / (self + 1).conjugate(), domain=(-0.5,
 
 
 def _sigmoid(xp, self):
+    if is_half(self):  # rounded once, at the end
+        return _sigmoid(xp, xp.wide(self)).astype(self.dtype)
     if self.ndim == 0:
         return 1 / (1 + xp.exp(-self))
     out = xp.negative(self)
