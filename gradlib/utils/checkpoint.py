@@ -20,15 +20,15 @@ from ..autograd.function import Function
 from ..autograd.grad_mode import enable_grad, no_grad
 from ..autograd.graph import saved_tensors_hooks
 from ..core.errors import modified
-from ..core.modes import AUTOCAST, FORWARD_AD, VMAP, Flag, set_bits, state
+from ..core.modes import FORWARD_AD, VMAP, Flag, state
 from ..core.tensor import Tensor
-from ..random import _devices, fork_rng, get_rng_state, set_rng_state
 from ._selective import (
     SAC_IGNORED_OPS,
     CheckpointPolicy,
     SelectiveCheckpointContext,
     create_selective_checkpoint_contexts,
 )
+from ._surroundings import DefaultDeviceType, Surroundings, get_device_states, set_device_states
 from ._watching import Logging
 
 __all__ = [
@@ -134,76 +134,9 @@ class GraphExecGroup:
         GraphExecGroup._current = None
 
 
-class DefaultDeviceType:
-    """The type of the devices whose random states are kept when no argument tells: "cuda", if it is in use."""
-
-    _default_device_type: str | None = None
-
-    @staticmethod
-    def set_device_type(device: str = "cuda") -> None:
-        """Set it."""
-        DefaultDeviceType._default_device_type = device
-
-    @staticmethod
-    def get_device_type() -> str:
-        """The type that was set last."""
-        return DefaultDeviceType._default_device_type or ("cuda" if "cuda" in _devices else "cpu")
-
-
 def noop_context_fn() -> tuple[Any, Any]:
     """Contexts for the two runs that do nothing."""
     return contextlib.nullcontext(), contextlib.nullcontext()
-
-
-# -- surroundings of the second run ----------------------------------------------------------------------------------
-
-
-def get_device_states(*args) -> tuple[list[Any], list[Tensor]]:
-    """Devices of the tensors among `args` other than the CPU, and the states of their random generators."""
-    devices: list[Any] = []
-    for a in args:
-        if isinstance(a, Tensor) and a.is_cuda and a.get_device() not in devices:
-            devices.append(a.get_device())
-    rng = _devices.get("cuda")
-    return devices, [rng.get_rng_state(d) for d in devices] if rng is not None else []
-
-
-def set_device_states(devices, states, *, device_type: str | None = None) -> None:
-    """Put back what :func:`get_device_states` gave."""
-    rng = _devices.get(device_type or "cuda")
-    for device, saved in zip(devices, states, strict=True):
-        assert rng is not None
-        rng.set_rng_state(saved, device)
-
-
-class _Surroundings:
-    """Random state and autocast of the first run, for the second."""
-
-    def __init__(self, preserve_rng: bool, args: Iterable[Any]):
-        self.preserve_rng = preserve_rng
-        if preserve_rng:
-            self.cpu = get_rng_state()
-            self.devices, self.states = get_device_states(*args)
-        self.autocast = state.bits & AUTOCAST
-        self.interposers = tuple(i for i in state.interposers if i.for_recomputation)
-
-    @contextlib.contextmanager
-    def again(self) -> Iterator[None]:
-        bits, interposers = state.bits, state.interposers
-        others = tuple(i for i in interposers if not i.for_recomputation)
-        state.interposers = (*self.interposers, *others)
-        set_bits(bits & ~AUTOCAST | self.autocast)
-        try:
-            with fork_rng(
-                devices=self.devices if self.preserve_rng else None, enabled=self.preserve_rng
-            ):
-                if self.preserve_rng:
-                    set_rng_state(self.cpu)
-                    set_device_states(self.devices, self.states)
-                yield
-        finally:
-            state.interposers = interposers
-            set_bits(state.bits & ~AUTOCAST | bits & AUTOCAST)
 
 
 # -- public functions ------------------------------------------------------------------------------------------------
@@ -254,7 +187,7 @@ def checkpoint(
     if debug and context_fn is not noop_context_fn:
         raise ValueError("debug=True is incompatible with non-default context_fn")
     first, second = (Logging(), Logging()) if debug else context_fn()
-    frame = _Frame(function, args, kwargs, _Surroundings(preserve, args), second, stop)
+    frame = _Frame(function, args, kwargs, Surroundings(preserve, args), second, stop)
     frame.check, frame.logs = determinism_check == "default", (first, second) if debug else None
     if frame.inputs is None:  # nothing is recorded here
         return function(*args, **kwargs)
@@ -483,7 +416,7 @@ class CheckpointFunction(Function):
     def forward(ctx, run_function, preserve_rng_state, *args):
         check_backward_validity(args)
         ctx.run_function = run_function
-        ctx.surroundings = _Surroundings(preserve_rng_state, args)
+        ctx.surroundings = Surroundings(preserve_rng_state, args)
         ctx.others = [None if isinstance(a, Tensor) else a for a in args]
         ctx.places = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
         ctx.save_for_backward(*(args[i] for i in ctx.places))
