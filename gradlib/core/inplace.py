@@ -198,7 +198,7 @@ def _quick(op, tensor: Tensor, others: tuple) -> bool:
     dtype = array.dtype
     if array.__class__ is not np.ndarray or dtype not in dtypes.NP_FLOATING or 0 in array.strides:
         return False
-    if tensor._ver is INFERENCE_STORAGE:
+    if tensor._ver is INFERENCE_STORAGE or (op.complex is False and dtype.kind == "c"):
         return False
     view = tensor._view
     if (tensor._rg or (view is not None and view.base._rg)) and not state.bits & NO_GRAD:
