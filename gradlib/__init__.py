@@ -102,6 +102,7 @@ if TYPE_CHECKING:
         nn,
         optim,
         profiler,
+        quasirandom,
         random,
         return_types,
         signal,
@@ -139,8 +140,8 @@ __version__ = "0.1.0"
 
 _SUBPACKAGES = frozenset(
     (
-        "_C accelerator amp backends compiler cuda fft func linalg nn optim profiler random return_types safetensors "
-        "serialization signal storage special testing utils version"
+        "_C accelerator amp backends compiler cuda fft func linalg nn optim profiler quasirandom random return_types "
+        "safetensors serialization signal storage special testing utils version"
     ).split()
 )
 _AUTOCAST = (

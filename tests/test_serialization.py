@@ -594,3 +594,16 @@ def test_storage_from_file(tmp_path):
     storage[0] = 7
     assert storage.filename == str(path) and not storage.resizable()
     assert gradlib.UntypedStorage.from_file(str(path), False, 8).tolist() == [7] + [0] * 7
+
+
+def test_layouts_and_formats_are_constants_in_checkpoints():
+    constants = {"a": gradlib.strided, "b": gradlib.channels_last}
+    out = round_trip(constants)
+    assert out["a"] is gradlib.strided and out["b"] is gradlib.channels_last
+
+
+def test_hooks_are_said_not_to_be_pickled():
+    leaf = gradlib.ones(2, requires_grad=True)
+    leaf.register_hook(print)
+    with pytest.warns(UserWarning, match="will not be serialized"):
+        assert pickle.loads(pickle.dumps(leaf)).requires_grad

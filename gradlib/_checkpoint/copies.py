@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,19 @@ from gradlib.core.tensor import Tensor, to_host
 def attributes_of(tensor: Tensor) -> dict[str, Any]:
     """What the user has set on the tensor."""
     return {k: v for k, v in tensor.__dict__.items() if k not in names.INTERNAL}
+
+
+def warn_of_hooks(tensor: Tensor) -> None:
+    """Say that the hooks of a leaf are not written."""
+    if tensor._backward_hooks and tensor.is_leaf:
+        for hook in tensor._backward_hooks.values():
+            if hasattr(hook, "__torch_unserializable__"):
+                continue
+            warnings.warn(
+                f"backward hook {hook!r} on tensor will not be serialized.  If this is expected, you can decorate the "
+                "function with @torch.utils.hooks.unserializable_hook to suppress this warning",
+                stacklevel=3,
+            )
 
 
 def _whole_owner(array: Any) -> Any:
@@ -50,6 +64,7 @@ def reduce_tensor(t: Tensor, protocol: int) -> tuple[Any, ...]:
     Returns:
         A function, its arguments and the attributes.
     """
+    warn_of_hooks(t)
     array = t._array
     strides, offset = t.stride(), 0
     memory = _whole_owner(array) if isinstance(array, np.ndarray) else None

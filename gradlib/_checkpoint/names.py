@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from gradlib import storage
-from gradlib.core import dtypes, generator
+from gradlib.core import dtypes, generator, layout
 from gradlib.core.device import device
 from gradlib.core.memory import view_of
 from gradlib.core.tensor import Size, Tensor
@@ -234,6 +234,8 @@ FUNCTIONS: dict[tuple[str, str], Any] = {
     ("torch", "device"): make_device,
     ("torch", "Size"): make_size,
     ("gradlib.core.generator", "_rebuild"): make_generator,
+    ("gradlib.core.layout", "named"): layout.named,
+    ("torch.serialization", "_get_layout"): layout.named,
     ("collections", "OrderedDict"): OrderedDict,
     ("collections", "Counter"): collections.Counter,
     ("collections", "deque"): collections.deque,

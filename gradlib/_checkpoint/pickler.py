@@ -5,13 +5,12 @@ from __future__ import annotations
 import io
 import pickle
 import sys
-import warnings
 from collections import OrderedDict
 from typing import Any
 
 import numpy as np
 
-from gradlib._checkpoint.copies import attributes_of
+from gradlib._checkpoint.copies import attributes_of, warn_of_hooks
 from gradlib._checkpoint.names import Global
 from gradlib._checkpoint.storages import ALIGN, span, strides_of
 from gradlib.core import dtypes
@@ -178,9 +177,7 @@ def reduce_storages(tensor: Tensor, storages: Storages) -> tuple[Any, tuple[Any,
 
 def reduce_in_checkpoint(tensor: Tensor, storages: Storages) -> tuple[Any, tuple[Any, ...]]:
     """How a checkpoint makes a tensor, parameter or instance of another subclass."""
-    if tensor._backward_hooks and tensor.is_leaf:
-        for hook in tensor._backward_hooks.values():
-            warnings.warn(f"backward hook {hook!r} on tensor will not be serialized.", stacklevel=2)
+    warn_of_hooks(tensor)
     state = storages.attributes_of(tensor)
     kind = type(tensor)
     # where nn was never imported there are no parameters

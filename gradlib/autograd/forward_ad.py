@@ -148,8 +148,9 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
         raise TypeError(
             f"_unpack_dual(): argument 'dual' (position 1) must be Tensor, not {type(tensor).__name__}"
         )
-    known = state.bits & FORWARD_AD and (level is None or level == state.dual_level)
-    tangent = tangents.tangent_of(tensor) if known else None
+    tangent = tangents.tangent_of(tensor) if state.bits & FORWARD_AD else None
+    if tangent is not None and level is not None and level != state.dual_level:
+        raise RuntimeError("Invalid level given to _fw_primal")
     return UnpackedDualTensor(_own_view(tensor), tangent)
 
 

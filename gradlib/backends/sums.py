@@ -8,6 +8,7 @@ numbers; the sums of runs are added in turn. The relative error of a sum of n po
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,7 @@ LONG = 1 << 15  # longer rows are summed in runs, one row at a time
 F8 = np.dtype(np.float64)
 
 _kept: dict = {}
+ADD: Any = np.add.reduce
 
 
 def ones(n: int, dtype):
@@ -35,7 +37,7 @@ def row_sums(x):
     if n <= LONG:
         return x.dot(ones(n, x.dtype))
     whole, run = n - n % RUN, ones(RUN, x.dtype)
-    parts = [np.add.reduce(row[:whole].reshape(-1, RUN).dot(run)) for row in x]
+    parts = [ADD(row[:whole].reshape(-1, RUN).dot(run)) for row in x]
     out = np.array(parts, x.dtype)
     if whole < n:
         out += x[:, whole:].dot(ones(n - whole, x.dtype))
@@ -51,9 +53,7 @@ def row_products(a, b):
     whole, out = n - n % RUN, np.empty(a.shape[:-1], a.dtype)
     for place in np.ndindex(out.shape):
         p, q = a[place], b[place]
-        total = np.add.reduce(
-            np.vecdot(p[:whole].reshape(-1, RUN), q[:whole].reshape(-1, RUN)), dtype=F8
-        )
+        total = ADD(np.vecdot(p[:whole].reshape(-1, RUN), q[:whole].reshape(-1, RUN)), dtype=F8)
         out[place] = total + np.vecdot(p[whole:], q[whole:])
     return out
 
@@ -77,7 +77,7 @@ def add_up(array, dim: tuple, keepdim: bool = False):
     Trailing dimensions of large contiguous arrays, and leading ones, are summed by BLAS, which is also the quickest.
     """
     if array.size < LARGE:
-        return np.add.reduce(array, dim or None, None, None, keepdim)
+        return ADD(array, dim or None, None, None, keepdim)
     if not array.flags.c_contiguous or array.dtype.kind != "f":
         if array.flags.f_contiguous and array.dtype.kind == "f":
             return add_up(array.T, tuple([array.ndim - 1 - d for d in dim]), keepdim).T
@@ -108,7 +108,7 @@ def add_up(array, dim: tuple, keepdim: bool = False):
 def _add_strided(array, dim: tuple, keepdim: bool):
     """The same for an array of any strides: the longest dimensions are shortened first."""
     if array.size < LARGE:
-        return np.add.reduce(array, dim or None, None, None, keepdim)
+        return ADD(array, dim or None, None, None, keepdim)
     dims = dim or tuple(range(array.ndim))
     while True:
         fastest = min(
@@ -120,7 +120,7 @@ def _add_strided(array, dim: tuple, keepdim: bool):
         array = _shorter(array, max(slow, key=array.shape.__getitem__))
         if array.size < LARGE:
             break
-    return np.add.reduce(array, dims, None, None, keepdim)
+    return ADD(array, dims, None, None, keepdim)
 
 
 def _shorter(array, d: int):
@@ -136,8 +136,8 @@ def _shorter(array, d: int):
         blocks = array.reshape(math.prod(lead) * runs, run, width)
         return np.matmul(ones(run, array.dtype), blocks).reshape(*lead, runs, *rest)
     head = (*(slice(None),) * d, slice(0, whole))
-    parts = np.add.reduce(array[head].reshape(*lead, runs, run, *rest), d + 1)
+    parts = ADD(array[head].reshape(*lead, runs, run, *rest), d + 1)
     if whole == n:
         return parts
-    tail = np.add.reduce(array[(*(slice(None),) * d, slice(whole, n))], d, None, None, True)
+    tail = ADD(array[(*(slice(None),) * d, slice(whole, n))], d, None, None, True)
     return np.concatenate((parts, tail), d)

@@ -101,6 +101,12 @@ def active() -> Any:
     return state.batch
 
 
+def refuse_logical(tensor: Tensor) -> None:
+    """Unbatchable for a tensor of a batch: its memory as a whole is asked for."""
+    if is_logical(tensor):
+        raise Unbatchable
+
+
 def is_logical(value: Any) -> bool:
     return isinstance(value, Tensor) and value._array.__class__ is Logical
 
@@ -325,11 +331,9 @@ def run(level: BatchLevel, op, args: tuple, attrs: tuple) -> Any:
     given = tuple(a.value if hasattr(a, "value") else a for a in args)
     parts = [level.part(a) for a in given]
     differs = any([level.part(a)[1] for a in (*given, *_arrays(op, attrs))])
-    if differs and op.dynamic:
-        raise Unbatchable  # the loop has the message
     rule = _rule_of(op) if differs else None
-    if differs and rule is None and (op.view or op.arrays):
-        raise Unbatchable
+    if differs and rule is None and (op.view or op.arrays or op.dynamic):
+        raise Unbatchable  # the loop has the message for shapes that depend on values
     if not differs and op.arrays:
         attrs = _shared_arrays(level, op, attrs)
     with Physically(level):

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from . import modes
+from .memory import extent
 from .modes import VMAP, Interposer, shared, state
 from .pytree import flatten, spread, unflatten
 from .tensor import Tensor
@@ -46,6 +47,10 @@ RANDOM = (
 SHAPES = (
     "vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over aten::{}. Please "
     "file an issue at https://github.com/pytorch/pytorch/issues if you need this feature."
+)
+PLACES = (
+    "vmap: {} counts places in memory, but an entry of the batch lies in the memory of all entries here (as with "
+    "chunk_size). Please clone() it first."
 )
 MASK = (
     "vmap: We do not support batching operators that can support dynamic shape. Attempting to batch over indexing with "
@@ -145,6 +150,14 @@ def refuse_mask(key: Any) -> None:
             refuse(item, MASK)
 
 
+def refuse_places(tensor: Any, name: str) -> None:
+    """RuntimeError if the function `name` counts places in a memory that entries of a batch share."""
+    if shared.active and state.bits & VMAP:
+        for level in state.interposers:
+            if isinstance(level, Level) and not level.passes:
+                level.refuse_places(tensor, name)
+
+
 def draw(generator: Any) -> None:
     """Called before random numbers are drawn from `generator` inside vmap."""
     for level in reversed(state.interposers):
@@ -185,7 +198,11 @@ class Level(Interposer):
                 mapped = True
                 break
         if mapped and op.dynamic:
-            raise RuntimeError(SHAPES.format(op.public))
+            decides = op.dynamic if isinstance(op.dynamic, str) else op.tensors[0]
+            if self.mapped(args[op.tensors.index(decides)]):
+                raise RuntimeError(SHAPES.format(op.public))
+        if mapped and op.by_place:
+            self.refuse_places(args[0], op.public)
         out = proceed()
         if mapped:
             if out.__class__ is Tensor:
@@ -196,6 +213,14 @@ class Level(Interposer):
                 if isinstance(o, Tensor):
                     add_levels(o, self.mark)
         return out
+
+    def refuse_places(self, tensor: Any, name: str) -> None:
+        """RuntimeError if `tensor` is a part of the memory of all entries."""
+        view, array = tensor._view, tensor._array
+        if not self.mapped(tensor) or (view is not None and self.mapped(view.base)):
+            return
+        if extent(array)[1] > array.nbytes:
+            raise RuntimeError(PLACES.format(name))
 
     def call_inplace(self, op, tensor, others: tuple, attrs: tuple, proceed: Callable) -> Any:
         """A write of the function: nothing of the batch may be written into what entries share."""

@@ -280,18 +280,25 @@ class Number:
         self.value, self.dtype = value, dtype
 
 
-def execute(op, args: tuple, attrs: tuple) -> Any:
-    """Kernel, wrapping and recording for prepared arguments."""
+def execute(op, args: tuple, attrs: tuple, compute: Any = None) -> Any:
+    """Kernel, wrapping and recording for prepared arguments. compute: a function in the place of `compute_raw`."""
     if shared.batches and (level := batched.level_of_call(op, args, attrs)) is not None:
         return record(op, args, attrs, *run_batched(level, op, args, attrs), inside=True)
-    from ..backends import kernels_of
-
     first = next(a for a in args if isinstance(a, Tensor))
     if shared.cuda is not None and first._array.__class__ is not ndarray:
         there = shared.cuda.elsewhere(first._array)
         if there is not None:
             with there:
-                return execute(op, args, attrs)
+                return execute(op, args, attrs, compute)
+    raw, hidden = (compute or compute_raw)(op, args, attrs)
+    return record(op, args, attrs, raw, hidden)
+
+
+def compute_raw(op, args: tuple, attrs: tuple) -> tuple[Any, tuple]:
+    """What the kernel of `op` returns for prepared arguments: raw result(s), and the hidden values."""
+    from ..backends import kernels_of
+
+    first = next(a for a in args if isinstance(a, Tensor))
     xp = kernels_of(first._array)
     arrays = [
         a._array if isinstance(a, Tensor) else _number(xp, a) if a is not None else None
@@ -318,7 +325,7 @@ def execute(op, args: tuple, attrs: tuple) -> Any:
         op.row_major or op.elementwise or (op.batch == "elementwise" and len(arrays) > 1)
     ) and getattr(raw, "ndim", 0) > 1:
         raw = _laid_out(op, xp, raw, [a for a in arrays if getattr(a, "ndim", 0)])
-    return record(op, args, attrs, raw, hidden)
+    return raw, hidden
 
 
 def _laid_out(op, xp, raw, arrays: list) -> Any:

@@ -104,7 +104,8 @@ def modified(node, name: str, value, expected: int, storage=None, nr: int = 0) -
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
         f"{type_and_size(tensor)}{origin} is at version {version}; expected version {expected} instead."
     )
-    lines = [f"  saved as '{name}' by {node.name()} at {source.describe(node.site)}"]
+    by = "" if node is None else f" by {node.name()} at {source.describe(node.site)}"
+    lines = [f"  saved as '{name}'{by}"]
     if storage.changed is not None:
         site, by = storage.changed
         lines.append(f"  changed by {by} at {source.describe(site)}")

@@ -138,6 +138,9 @@ def sum_to_size(F, x, shape):
 def sum_to(grad, shape: tuple):
     """Undo broadcasting: sum a raw gradient to `shape`."""
     extra = grad.ndim - len(shape)
+    if extra and grad.shape[extra:] == shape and grad.dtype.itemsize > 2:
+        axes = tuple(range(extra))
+        return add_up(grad, axes) if grad.__class__ is np.ndarray else grad.sum(axes)
     axes = tuple([d for d, n in enumerate(grad.shape) if d < extra or (n != 1 == shape[d - extra])])
     if not axes:
         return grad

@@ -9,19 +9,20 @@ import numpy as np
 
 from . import dtypes
 from .errors import check_room
-from .layout import empty_in, has_layout, preserve_format
+from .layout import empty_in, has_layout, preserve_format, settled
 from .memory import (
     address,
     address_of_memory,
     bytes_needed,
     enlarged,
     flat_bytes,
-    owner,
     pointer,
     resizable,
     size_of,
     view_of,
+    whole,
 )
+from .modes import shared
 from .sizes import Size, wrap_dim
 from .storage import before_write, bump
 from .untyped import UntypedStorage, storage_in, storage_of
@@ -140,6 +141,10 @@ class Geometry:
                 f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}"
             )
         if shape != self._array.shape or memory_format is not None:
+            if shared.batches:
+                from .batched import refuse_logical
+
+                refuse_logical(self)  # type: ignore[arg-type]
             self._array = _resized(self, shape, memory_format)  # type: ignore[arg-type]
             bump(self)
         return self  # type: ignore[return-value]
@@ -214,6 +219,8 @@ def _resized(tensor: Tensor, shape: tuple, memory_format) -> Any:
 
     Where its memory is too small it grows, for all tensors on it; what is new is zero.
     """
+    from ..backends import backend_of
+
     array = tensor._array
     kind, lengths = dtypes.BY_NP[array.dtype], [max(n, 1) for n in shape]
     strides = tuple([Size(lengths[i + 1 :]).numel() for i in range(len(shape))])
@@ -221,14 +228,17 @@ def _resized(tensor: Tensor, shape: tuple, memory_format) -> Any:
         steps = empty_in(np, shape, array.dtype, memory_format).strides
         strides = tuple([s // array.itemsize for s in steps])
     offset = tensor.storage_offset()
-    need, root = bytes_needed(kind.itemsize, offset, shape, strides), owner(array)
-    if need > size_of(root):
-        check_room(np, shape, array.itemsize)
+    need, root = bytes_needed(kind.itemsize, offset, shape, strides), whole(array)
+    if need > (size := size_of(root)):
+        have = size // kind.itemsize
+        check_room(backend_of(array), shape, array.itemsize)
         if not resizable(root):
             raise RuntimeError("Trying to resize storage that is not resizable")
         del array
-        if root is tensor._array and sys.getrefcount(root) <= 3:  # `root`, the tensor and the call
+        counted = root is tensor._array and isinstance(root, np.ndarray)
+        if counted and sys.getrefcount(root) <= 3:  # `root`, the tensor and the call
             root = enlarged(root, need)
         else:
             root = storage_of(tensor._array).resize_(need)._root
+        settled(view_of(flat_bytes(root), kind, 0, (need // kind.itemsize,), (1,))[have:])
     return view_of(flat_bytes(root), kind, offset, shape, strides)

@@ -10,22 +10,42 @@ import numpy as np
 from ..backends.kernels import settings
 
 
-class layout(str):
+class _Named(str):
+    """A constant with a name, which copies and pickles as itself."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __copy__(self) -> _Named:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> _Named:
+        return self
+
+    def __reduce__(self) -> Any:
+        return named, (str(self),)
+
+
+class layout(_Named):
     """How a tensor is stored; all tensors here are ``gradlib.strided``."""
 
     __slots__ = ()
 
-    def __repr__(self) -> str:
-        return str(self)
 
-
-class memory_format(str):
+class memory_format(_Named):
     """The order of strides: ``contiguous_format``, ``preserve_format``, ``channels_last``, ``channels_last_3d``."""
 
     __slots__ = ()
 
-    def __repr__(self) -> str:
-        return str(self)
+
+def named(name: str) -> _Named:
+    """The constant that is called ``torch.<name>``; ValueError for any other text."""
+    for constant in (strided, contiguous_format, preserve_format, channels_last, channels_last_3d):
+        if constant == name:
+            return constant
+    raise ValueError(f"{name!r} is neither a layout nor a memory format")
 
 
 strided = layout("torch.strided")

@@ -50,6 +50,23 @@ def owner(array: Any) -> Any:
     return array
 
 
+def whole(array) -> Any:
+    """The raw array that stands for all the memory that `array` is a part of."""
+    root = owner(array)
+    if isinstance(root, ndarray) or root.data.ptr == root.data.mem.ptr:
+        return root
+    return _block(root)
+
+
+def _block(array) -> Any:
+    """All the memory of a device array, as it was allocated: uint8. Views made by address do not know their base."""
+    from ..backends import backend_of
+
+    memory = array.data.mem
+    first = array[(slice(0, 1),) * array.ndim].reshape(-1).view(np.uint8)
+    return backend_of(array).as_strided(first, (memory.size,), (1,), memory.ptr - array.data.ptr)
+
+
 def key(array) -> int:
     """What arrays on the same memory have in common. Not all views of a device array have a base."""
     return id(owner(array)) if isinstance(array, ndarray) else id(array.data.mem)
@@ -195,8 +212,9 @@ def enlarged(root, nbytes: int) -> Any:
 
     with beside(root):
         fresh = backend_of(root).zeros(nbytes, np.uint8)
-        kept = min(size_of(root), nbytes)
-        fresh[:kept] = flat_bytes(root)[:kept]
+        old = flat_bytes(root) if isinstance(root, ndarray) else _block(root)
+        kept = min(old.nbytes, nbytes)
+        fresh[:kept] = old[:kept]
     return fresh
 
 

@@ -29,7 +29,7 @@
 - **promote**: "same" (cast arguments to their common type), "float" (and integers to the default float),
   "number" (and bool to int64), "none" (refuse mixed types), or "free" (arguments are of
   different kinds); those named in **fixed** (a condition, a mask) keep their dtype.
-- **dynamic**: whether the shape of the result depends on values.
+- **dynamic**: whether the shape of the result depends on values, or the name of the argument whose values decide.
 - **wide_numbers**: numbers (and 0-dim tensors of wider dtypes) beside half types take part in float32, so that one that
   a half type cannot hold gives the right result.
 - **by_place**: a view op whose attributes name places in memory: the strides of its argument matter.
@@ -37,6 +37,7 @@
   it, "fill" writes one value everywhere, "warn" is deprecated there (and refused where gradients are recorded).
 - **public**: what people call the op, in profiles and traces, where that is not its name: several ops may stand for one
   function (pow of a number, of a tensor).
+- **known_as**: ``known_as(*args)`` gives the name of a call in PyTorch, for an op that is several there.
 - **row_major**: the result is made row-major; without it the kernel decides, and elementwise ops keep the order of
   strides of their arguments.
 - **channels_last**: the results are channels last where one of the arguments named here is; **channels_last_3d**:
@@ -113,11 +114,12 @@ class Op:
         row_major: bool = False,
         wide_numbers: bool = False,
         by_place: bool = False,
-        dynamic: bool = False,
+        dynamic: bool | str = False,
         overlapping: str = "",
         channels_last: str = "",
         channels_last_3d: bool = True,
         public: str = "",
+        known_as: Callable | None = None,
         **formulas: Callable,
     ):
         self.name, self.view, self.n_out = name, view, n_out
@@ -148,6 +150,7 @@ class Op:
         self.channels_last_3d = channels_last_3d
         self.forward = self.laid_out(self.forward)
         self.public = public or name
+        self.known_as = known_as
         self.node_name = node or _camel(name) + "Backward0"
         unknown = set(formulas) - set(self.tensors)
         if unknown:

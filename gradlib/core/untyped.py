@@ -22,7 +22,7 @@ def storage_of(array: Any) -> UntypedStorage:
     found = _by_memory.get(memory.key(array))
     if found is None:
         found = object.__new__(UntypedStorage)
-        found._root = memory.owner(array)
+        found._root = memory.whole(array)
         _by_memory[memory.key(array)] = found
     return found
 

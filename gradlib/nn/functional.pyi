@@ -247,7 +247,7 @@ def softmin(input: Tensor, dim: Any = None, dtype: _dtype | None = None) -> Tens
 def softplus(input: Tensor, beta: Any = 1.0, threshold: Any = 20.0, *, out: Any = None) -> Tensor:
     """``log(1 + exp(beta * x)) / beta``; the identity where ``beta * x > threshold``."""
 def softshrink(input: Tensor, lambd: Any = 0.5, *, out: Any = None) -> Tensor:
-    """`input` moved towards 0 by `lambd`; 0 where ``|x| <= lambd``. RuntimeError for a negative `lambd`."""
+    """`input` moved towards 0 by `lambd`; 0 where ``|x| <= lambd``."""
 def softsign(input: Tensor) -> Tensor:
     """``x / (1 + |x|)``."""
 def tanh(input: Tensor, *, out: Any = None) -> Tensor:

@@ -107,8 +107,9 @@ minimum = pointwise(
 
 
 def _fmax_share(F, g, self, other, mine):
-    """Like `_share_ties`; an argument also gets the gradient where the other one is nan."""
-    return F.where(mine | F.isnan(other), g, 0.0) + F.where(self == other, 0.5 * g, 0.0)
+    """Like `_share_ties`, also of two nan; an argument gets the gradient where only the other one is nan."""
+    none, both = F.isnan(other), (self == other) | (F.isnan(self) & F.isnan(other))
+    return F.where(both, 0.5 * g, F.where(mine | none, g, 0.0))
 
 
 fmax = pointwise(
@@ -244,13 +245,19 @@ def clamp(input, min=None, max=None, *, out=None):
 
 def _check_bounds(name: str, input: Tensor, min, max) -> None:
     """TypeError for a number beside a tensor, RuntimeError for numbers that do not fit in the dtype of the result."""
+    kind = input.dtype
+    if kind.category == dtypes.FLOATING and min.__class__ in _REAL and max.__class__ in _REAL:
+        if min is not None:
+            plain_number(min, kind)
+        if max is not None:
+            plain_number(max, kind)
+        return
     given = [b for b in (min, max) if b is not None]
     numbers = [b for b in given if not isinstance(b, Tensor)]
     if not numbers:
         return
     if len(numbers) < len(given) or not all([is_number(b) for b in numbers]):
         raise _invalid(name, input, min, max)
-    kind = input.dtype
     if kind.category < dtypes.FLOATING:
         kind = common_dtype((input, *numbers))
     if kind.category < dtypes.COMPLEX:

@@ -220,7 +220,7 @@ def _elu(xp, self, *, alpha, scale, input_scale):
 
 def _elu_grad(F, g, self, alpha, scale, input_scale):
     below = F.exp(F.clamp_number(self, None, 0.0) * input_scale) * (alpha * scale * input_scale)
-    return g * F.where(self > 0, scale, below)
+    return g * F.where(self <= 0, below, scale)
 
 
 elu_op = activation("elu", _elu, _elu_grad, ((1.0, 1, 1), (0.5, 2.0, 0.7)))

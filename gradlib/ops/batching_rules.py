@@ -208,7 +208,9 @@ class _Placed:
     """
 
     def __init__(self, level, indices: tuple, own: bool):
-        parts = [(None, False) if i is None else level.part(i) for i in _counted(indices)]
+        parts: list[Any] = [
+            (None, False) if i is None else level.part(i) for i in _counted(indices)
+        ]
         if any([has and part.dtype.kind == "b" for part, has in parts]):
             raise Unbatchable  # a mask picks other places in each entry
         given = [k for k, (part, _) in enumerate(parts) if part is not None]
@@ -293,6 +295,16 @@ def index_put(level, op, args, attrs):
         (value.shape[0] if batched else 1, *(1,) * (n - values.ndim), *values.shape)
     )
     return op.call(level.full(x), placed.rearranged(value), placed.indices, accumulate)
+
+
+@rule("masked_select")
+def masked_select(level, op, args, attrs):
+    """A mask that all entries share picks as many elements in each."""
+    (mask, differs), x = level.part(args[1]), level.full(args[0])
+    if differs:
+        raise Unbatchable
+    places = mask.reshape(-1).nonzero().reshape(-1)
+    return x.reshape(level.size, -1).index_select(1, places)
 
 
 @rule("copy")

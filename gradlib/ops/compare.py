@@ -15,7 +15,7 @@ from ..core.layout import in_order
 from ..core.op import REGISTRY, declare
 from ..core.tensor import Tensor
 from ._blocks import kind_name, missing
-from .expose import PUBLIC, function, need_tensor, write_same
+from .expose import PUBLIC, function, in_place_operator, need_tensor, write_same
 from .plain_numbers import is_number, single_number
 from .pointwise import pointwise, unary
 
@@ -208,19 +208,14 @@ def is_complex(F, x):
 
 def _beside(value, other):
     """A number as what it is beside a tensor of floats: a 0-dim tensor of its dtype."""
-    if not is_number(value):
-        return value
     array: Any = getattr(other, "_array", None)
-    if array is None:
+    plain = value.__class__ is float or value.__class__ is int
+    if plain and array.__class__ is np.ndarray and array.dtype in dtypes.NP_FLOATING:
+        kind = dtypes.BY_NP[array.dtype]
+        return Tensor._make(np.asarray(single_number(value, kind), array.dtype))
+    if array is None or not is_number(value):
         return value
-    value = single_number(value, common_dtype((value, other)))
-    if (
-        array.__class__ is np.ndarray
-        and array.dtype in dtypes.NP_FLOATING
-        and not isinstance(value, complex)
-    ):
-        return Tensor._make(np.asarray(value, array.dtype))
-    return value
+    return single_number(value, common_dtype((value, other)))
 
 
 @function("where")
@@ -324,6 +319,14 @@ for _dunder, _name in (
     ("__rshift__", "bitwise_right_shift"),
 ):
     setattr(Tensor, _dunder, operator(REGISTRY[_name], _dunder))
+for _dunder, _name in (
+    ("__iand__", "bitwise_and_"),
+    ("__ior__", "bitwise_or_"),
+    ("__ixor__", "bitwise_xor_"),
+    ("__ilshift__", "bitwise_left_shift_"),
+    ("__irshift__", "bitwise_right_shift_"),
+):
+    in_place_operator(_dunder, getattr(Tensor, _name))
 Tensor.__rlshift__ = lambda self, other: _reflected_shift("bitwise_left_shift", other, self)  # type: ignore[attr-defined]
 Tensor.__rrshift__ = lambda self, other: _reflected_shift("bitwise_right_shift", other, self)  # type: ignore[attr-defined]
 

@@ -26,7 +26,8 @@ def _declare_copy(op: Op) -> None:
     spec: dict[str, Any] = {key: formula.fn for key, formula in op.formulas.items()}
     _OF[op.name] = declare(
         op.name + "_copy", forward, public=op.public + "_copy", node=op.node_name + "_copy", jvp=op.jvp,
-        n_out=op.n_out, complex=op.complex, nondifferentiable=op.nondifferentiable, samples=op.samples, **spec,
+        n_out=op.n_out, complex=op.complex, nondifferentiable=op.nondifferentiable, samples=op.samples,
+        by_place=op.by_place, **spec,
     )  # fmt: skip
 
 

@@ -279,8 +279,10 @@ def full(
         same_dtype(out, d)
     shape = sizes((size,), "full")
     value = (single_number if math.prod(shape) == 1 else plain_number)(value, dtypes.from_np(d))
-    errors.check_room(xp, shape, d.itemsize)
-    array = xp.full(shape, value, d)
+    try:
+        array = xp.full(shape, value, d)
+    except (MemoryError, ValueError) as exc:
+        raise (errors.allocation(exc, shape, d.itemsize) or exc) from None
     return finish(pinned_copy(array) if pin_memory else array, requires_grad, out)
 
 
@@ -298,7 +300,12 @@ def full_like(
 ):
     """``full`` with the size, dtype and device of `input`."""
     out = _like("empty", input, dtype, device, False, memory_format)
-    out.fill_(_fill_number("full_like", fill_value))
+    number: Any = _fill_number("full_like", fill_value)
+    if out._array.__class__ is np.ndarray:
+        number = (single_number if out._array.size == 1 else plain_number)(number, out.dtype)
+        out._array[...] = number
+    else:
+        out.fill_(number)
     made = finish(out._array, requires_grad)
     return of_batch(made, input) if shared.batches else made
 

@@ -82,9 +82,6 @@ def _run(input: Tensor, shape, p: float, in_place: bool):
     if p == 0.0 or input.numel() == 0:
         return input
     array = input._array
-    if array.dtype.kind in "iub":
-        kind = input.dtype.tensor_type.removesuffix("Tensor")
-        raise RuntimeError(f"result type Float can't be cast to the desired output type {kind}")
     if p == 1.0:
         mask, scale = np.zeros(shape, bool), 1.0
     else:
@@ -197,13 +194,10 @@ def _alpha(input, shape, p: float, in_place: bool):
     """Dropped elements go to -ALPHA; then scaled and shifted so that mean 0 and variance 1 are kept."""
     if p == 0.0 or input.numel() == 0:
         return input
-    if input._array.dtype.kind in "iub":
-        kind = "Long" if input._array.dtype.kind == "b" else input.dtype.tensor_type[:-6]
-        raise RuntimeError(f"result type Float can't be cast to the desired output type {kind}")
     if p == 1.0:
         nothing = input.new_zeros(())
         return input.mul_(nothing) if in_place else input * nothing
-    _check_scaled(input, "Long")
+    _check_scaled(input, "Long" if input.dtype is dtypes.bool_ else "")
     scale = 1.0 / math.sqrt((ALPHA * ALPHA * p + 1.0) * (1.0 - p))
     mask = keep_mask(shape, p, input.device)
     noise = backend_of(input._array).asarray(mask)
@@ -262,6 +256,8 @@ def native_dropout(input, p, train):
     array = input._array
     if not train:
         return input.clone(), Tensor._make(backend_of(array).ones(array.shape, bool))
+    if 0 < p < 1:
+        _check_scaled(input)
     mask = keep_mask(array.shape, p, input.device) if p < 1 else np.zeros(array.shape, bool)
     mask = Tensor._make(backend_of(array).asarray(mask))
     return dropout_op.call(input, mask, 1.0 / (1.0 - p) if p < 1 else 0.0), mask

@@ -227,22 +227,23 @@ def floor_divide(input, other, *, out=None):
     return write_out(out, quotient_op.call(input, other))
 
 
-def _whole(F, self, other, remainder):
-    """The quotient that leaves `remainder`, a whole number; that of nothing where there is no remainder.
+def _whole(F, self, other):
+    """The whole number of times that `other` goes into `self`; floor(self / other) where there is no remainder.
 
     The remainder is computed again, not saved: an in-place op may be followed by other writes.
     """
+    remainder = F.fmod(self, other)
     known = remainder == remainder
     return F.where(known, F.round((self - remainder) / other, 0), F.floor(self / other))
 
 
 remainder = pointwise(
     "remainder", lambda xp, self, other: (_check_integers(xp, other, "remainder"), xp.remainder(self, other))[1],
-    self=lambda g: g, other=lambda F, g, self, other: -g * _whole(F, self, other, F.remainder(self, other)),
+    self=lambda g: g, other=lambda F, g, self, other: -g * F.floor_divide(self, other),
     doc="Remainder of the division, with the sign of `other`.", complex=False, numbers="one")  # fmt: skip
 fmod = pointwise(
     "fmod", lambda xp, self, other: (_check_integers(xp, other, "fmod"), xp.fmod(self, other))[1],
-    self=lambda g: g, other=lambda F, g, self, other: -g * _whole(F, self, other, F.fmod(self, other)),
+    self=lambda g: g, other=lambda F, g, self, other: -g * _whole(F, self, other),
     doc="Remainder of the division, with the sign of `input`.", complex=False, numbers="second")  # fmt: skip
 
 

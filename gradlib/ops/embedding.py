@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 
 from ..backends import backend_of
+from ..backends.sums import add_up
 from ..core import dtypes
 from ..core.device import beside_first
 from ..core.formulas import formula_function
@@ -52,7 +53,11 @@ def _embedding_grad(xp, grad, indices, *, rows):
         hot = xp.zeros((rows, flat.size), values.dtype)
         hot[flat, xp.arange(flat.size)] = 1
         out = xp.dot(hot, values)
+        # an infinite or nan row times the zeros of the matrix makes others nan
+        added = xp.name != "numpy" or bool(np.isfinite(add_up(out, ())))
     else:
+        out, added = values, False
+    if not added:
         out = xp.zeros((rows, width), values.dtype)
         xp.add_at(out, (flat,), values)
     return out.reshape(rows, *shape).astype(grad.dtype, copy=False)

@@ -260,7 +260,7 @@ def _masked_select_backward(xp, grad, mask, *, shape):
 
 
 masked_select_op = declare(
-    "masked_select", lambda xp, self, mask: self[mask], dynamic=True, promote="free", jvp="linear", complex=True,
+    "masked_select", lambda xp, self, mask: self[mask], dynamic="mask", promote="free", jvp="linear", complex=True,
     self=lambda F, g, mask, self_shape: F.masked_select_backward(g, mask, self_shape),
     samples=lambda t: [(t(3, 4), _bools(t, 3, 4)), (t(), _bools(t)), (t(0, 2), _bools(t, 0, 2))],
 )  # fmt: skip

@@ -211,7 +211,7 @@ def _item(item, like: Tensor) -> Any:
         ) from None
 
 
-def _index_array(data) -> ndarray:
+def _index_array(data) -> np.ndarray:
     """A sequence or array as an index: masks stay, other numbers become int64, their fractions cut off."""
     from .data import infer, to_array
 
@@ -230,7 +230,9 @@ def _index_array(data) -> ndarray:
             raise TypeError("'complex' object cannot be interpreted as an integer")
     if array.dtype.kind == "b" or array.dtype == np.uint8:
         return array
-    return (array.real if array.dtype.kind == "c" else array).astype(int64, copy=False)
+    if array.dtype.kind == "c":
+        array = np.real(array)
+    return array.astype(int64, copy=False)
 
 
 def _width(item) -> int:

@@ -13,6 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from ..backends import backend_of
+from ..backends.sums import add_up
 from ..core.errors import check_room
 from ..core.op import declare
 from ..core.tensor import Tensor
@@ -91,7 +92,7 @@ def _resize(xp, self, *, how):
     for dim, matrix in enumerate(how.matrices, first):
         x = _along(xp, x, dim, matrix)
     # an infinite or nan element times the zeros of a matrix has made everything nan
-    if (xp.name != "numpy" or not np.isfinite(np.add.reduce(x, None))) and how.partial:
+    if (xp.name != "numpy" or not np.isfinite(add_up(x, ()))) and how.partial:
         x = _resize_any(xp, old, how)
     return x.astype(self.dtype, copy=False)
 

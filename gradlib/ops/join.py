@@ -302,7 +302,7 @@ def cartesian_prod(*tensors):
     return stack([reshape_to(x, (total,)) for x in meshgrid(*tensors, indexing="ij")], 1)
 
 
-@function("combinations", method=True)
+@function("combinations")
 def combinations(input, r=2, with_replacement=False):
     """All ways to choose `r` of the elements of a vector, as rows, in the order of ``itertools.combinations``."""
     if input._array.ndim != 1:

@@ -34,7 +34,7 @@ def margin_ranking_loss(
 
 
 @function("margin_ranking_loss")
-def _margin_ranking_public(input1, input2, target, margin=0.0, reduction=MEAN):
+def _margin_ranking_public(input1, input2, target, margin=0.0, reduction=NONE):
     number = number_of("margin_ranking_loss", reduction, 5)
     return reduced((-target * (input1 - input2) + margin).clamp_min(0), number)
 
@@ -49,7 +49,7 @@ def hinge_embedding_loss(
 
 
 @function("hinge_embedding_loss")
-def _hinge_embedding_public(input, target, margin=1.0, reduction=MEAN):
+def _hinge_embedding_public(input, target, margin=1.0, reduction=NONE):
     from .compare import where
 
     number = number_of("hinge_embedding_loss", reduction, 4)
@@ -67,7 +67,7 @@ def cosine_embedding_loss(
 
 
 @function("cosine_embedding_loss")
-def _cosine_embedding_public(input1, input2, target, margin=0.0, reduction=MEAN):
+def _cosine_embedding_public(input1, input2, target, margin=0.0, reduction=NONE):
     from .compare import where
 
     number = number_of("cosine_embedding_loss", reduction, 5)
@@ -106,7 +106,7 @@ def triplet_margin_loss(
 
 @function("triplet_margin_loss")
 def _triplet_public(
-    anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6, swap=False, reduction=MEAN
+    anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6, swap=False, reduction=NONE
 ):
     number = number_of("triplet_margin_loss", reduction, 8)
     if not anchor.dim() == positive.dim() == negative.dim():
@@ -334,7 +334,7 @@ def _ctc_counts(log_probs: Tensor, targets, lengths, blank) -> Tensor:
         for n, (target, length) in enumerate(zip(targets, lengths, strict=True)):
             if length:
                 likelihood = _ctc_recorded(log_probs[:length, n], target, blank)
-                if float(likelihood.detach()) > 0.5 * NEVER:
+                if values_of(likelihood.detach()) > 0.5 * NEVER:
                     total = total + likelihood
         return total
 
@@ -427,7 +427,7 @@ def _whole(lengths, name: str) -> list[int]:
 
 @function("ctc_loss")
 def _ctc_public(
-    log_probs, targets, input_lengths, target_lengths, blank=0, reduction=MEAN, zero_infinity=False
+    log_probs, targets, input_lengths, target_lengths, blank=0, reduction=NONE, zero_infinity=False
 ):
     name = ("none", "mean", "sum")[number_of("ctc_loss", reduction, 6)]
     return ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, name, zero_infinity)

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from ..backends.sums import LARGE, ones
+from ..backends.sums import ADD, ones
 from ..core import dtypes
 from ..core.op import declare
 from ..core.tensor import Tensor
@@ -47,7 +47,8 @@ def _of_columns(x):
         mean += ones(j - i, F8).dot(x[i:j].astype(F8))
     mean /= n
     for i, j in blocks:
-        d = x[i:j] - mean
+        d = x[i:j].astype(F8)
+        d -= mean
         d *= d
         total += ones(j - i, F8).dot(d)
     return total, mean
@@ -56,13 +57,13 @@ def _of_columns(x):
 def _in_float64(self, dim, keepdim):
     """(sum of the squares around the mean, mean) of a NumPy array; the mean has its dimensions kept."""
     shape = self.shape
-    if self.size < LARGE:
+    if self.size <= PIECE:
         wide, axis = self.astype(F8), dim or None
-        mean = np.add.reduce(wide, axis, None, None, True)
+        mean = ADD(wide, axis, None, None, True)
         mean /= count(shape, dim) or math.nan
         wide -= mean
         wide *= wide
-        return np.add.reduce(wide, axis, None, None, keepdim), mean
+        return ADD(wide, axis, None, None, keepdim), mean
     dims = dim or tuple(range(self.ndim))
     if len(dims) == max(dims) + 1 < len(shape) and self.flags.c_contiguous:
         total, mean = _of_columns(self.reshape(math.prod(shape[: len(dims)]), -1))

@@ -109,6 +109,7 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
 
 @function("group_norm")
 def _group_norm_public(input, num_groups, weight=None, bias=None, eps=1e-5, cudnn_enabled=True):
+    """``nn.functional.group_norm``, also of groups of one value."""
     if input.dim() < 2:
         raise RuntimeError(
             f"Expected at least 2 dimensions for input tensor but received {input.dim()}"

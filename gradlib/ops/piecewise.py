@@ -55,7 +55,7 @@ hardsigmoid_op = activation(
 )  # fmt: skip
 hardswish_op = activation(
     "hardswish", lambda xp, self: self * xp.clip(self + 3, 0, 6) * (1 / 6),
-    lambda F, g, self: g * F.where(self <= -3, 0.0, F.where(self < 3, self * (1 / 3) + 0.5, 1.0)), domain=(-4.0, 4.0),
+    lambda F, g, self: g * F.where(self <= -3, 0.0, F.where(self >= 3, 1.0, self * (1 / 3) + 0.5)), domain=(-4.0, 4.0),
 )  # fmt: skip
 hardshrink_op = activation(
     "hardshrink",
@@ -164,11 +164,13 @@ def softshrink(input, lambd=0.5, *, out=None):
 
     Raises RuntimeError for a `lambd` that is negative or that the dtype cannot hold.
     """
-    if input.is_floating_point() and not 0 <= lambd <= (high := dtypes.finfo(input.dtype).max):
-        kind = input.dtype.tensor_type.removesuffix("Tensor")
-        raise RuntimeError(
-            f"lambda must be in range [0, {high:g}] for input dtype {kind}, but found {lambd:g}"
-        )
+    if input.is_floating_point():
+        high = dtypes.finfo(input.dtype).max
+        if not 0 <= lambd <= high:
+            kind = input.dtype.tensor_type.removesuffix("Tensor")
+            raise RuntimeError(
+                f"lambda must be in range [0, {high:g}] for input dtype {kind}, but found {lambd:g}"
+            )
     result = softshrink_op.call(input, lambd)
     return result if out is None else write_exact(out, result)
 

@@ -111,9 +111,11 @@ def _factory(name: str, draw, doc: str, label: str):
     ):
         if "size" in kw:
             size = (kw["size"],)
-        _, d, target = place(dtype, device, out)
+        xp, d, target = place(dtype, device, out)
         _check_drawn(d, label)
-        values = draw_for(generator, target, lambda rng: draw(rng, sizes(size), d))
+        shape = sizes(size)
+        errors.check_room(xp, shape, d.itemsize)
+        values = draw_for(generator, target, lambda rng: draw(rng, shape, d))
         values = _at(values, target)
         return finish(pinned_copy(values) if pin_memory else values, requires_grad, out)
 
@@ -213,11 +215,11 @@ def randint(
                 f"randint(): argument '{which}' must be int, not {type(bound).__name__}"
             )
     low, high = operator.index(low), operator.index(high)
-    _, d, target = place(dtype or dtypes.int64, device, out)
+    xp, d, target = place(dtype or dtypes.int64, device, out)
     check_random_bounds(low, high, d)
-    values = draw_for(
-        generator, target, lambda rng: rng.integers(low, high, sizes((size,)), dtype=np.int64)
-    )
+    shape = sizes((size,))
+    errors.check_room(xp, shape, d.itemsize)
+    values = draw_for(generator, target, lambda rng: rng.integers(low, high, shape, dtype=np.int64))
     with beside(values):
         values = as_array(values).astype(d)
     return finish(_at(values, target), requires_grad, out)

@@ -93,9 +93,9 @@ def result_dtype(input: Tensor, dtype, out: Tensor | None = None) -> tuple[Tenso
 
 def sum_floats(xp, self, dim, keepdim: bool):
     """The sum of an array that is neither of integers nor of half types."""
-    if xp.name == "numpy":
-        return add_up(self, dim, keepdim)
-    return xp.add.reduce(self, dim or None, None, None, keepdim)
+    if self.size < LARGE or xp.name != "numpy":
+        return xp.add.reduce(self, dim or None, None, None, keepdim)
+    return add_up(self, dim, keepdim)
 
 
 def sum_of_squares(xp, flat):

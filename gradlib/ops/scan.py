@@ -18,7 +18,7 @@ from .transcendental import logaddexp_kernel
 
 I8 = dtypes.int64.np
 SLICE, LARGE = 64, 512  # elements from which a slice and an array are long
-FEW = 32  # most single-precision numbers whose running sum is kept in single precision
+FEW = 32  # most single-precision numbers whose running sum is kept in single precision; products leave its range
 EXTREMA = ("maximum", "minimum")
 
 
@@ -54,7 +54,8 @@ def _accumulate(xp, ufunc: str, x, dim: int):
     Of many single-precision numbers the running value is kept in double precision.
     """
     step = getattr(xp, ufunc)
-    wider = _WIDER.get(x.dtype) if x.shape[dim] > FEW and ufunc not in EXTREMA else None
+    few = ufunc in EXTREMA or (x.shape[dim] <= FEW and ufunc == "add")
+    wider = None if few else _WIDER.get(x.dtype)
     if dim == x.ndim - 1 or xp.name != "numpy" or x.size < SLICE * x.shape[dim] or not x.size:
         if wider is None:
             return step.accumulate(x, dim)

@@ -322,7 +322,8 @@ def _logit_grad(F, g, self, eps):
     bounds = _logit_bounds(raw(self), eps)
     low, high = bounds or (0.0, 1.0)
     outside = (self < low) | (self > high)
-    return F.where(outside, 0.0 if bounds else math.nan, g / (self * (1.0 - self)))
+    slope = g / (self * (1.0 - self) + 0.0)  # the sum makes 0 of -0
+    return F.where(outside, 0.0 if bounds else math.nan, slope)
 
 
 logit_op = declare(
