@@ -99,6 +99,7 @@ def outside_inference(run: Callable) -> Callable:
 def _apart(tensor: Tensor) -> Tensor:
     """The tensor outside any graph, with its tangent; an ordinary one also of a tensor of inference mode."""
     out = Tensor._make(tensor._array) if tensor.is_inference() else batched.apart(tensor)
+    out.__dict__.pop("_detached", None)  # nothing that the program did
     return _with_tangent(out, tensor)
 
 
@@ -271,6 +272,12 @@ def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
         out, aux = _result(func(*watched), has_aux, title)
         outs, spec = flatten(out)
         _only_tensors(outs, title, out)
+        for o in outs:
+            if not (o.is_floating_point() or o.is_complex()):
+                raise RuntimeError(
+                    "vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor with dtype "
+                    f"{o.dtype}"
+                )
         run.connect([*outs, *flatten(aux)[0]])
         released = run.release(out)
 
