@@ -565,7 +565,8 @@ def _put_values(x: Tensor, indices: tuple, values: Tensor, accumulate: bool) -> 
 
 def _check_shapes(x: Tensor, indices: tuple, values: Tensor) -> None:
     """The error for indices that do not broadcast together, or values that do not broadcast to their result."""
-    whole = backend_of(x._array).broadcast_to(x._array.dtype.type(0), x._array.shape)
+    xp = backend_of(x._array)
+    whole = xp.broadcast_to(xp.zeros((), x._array.dtype), x._array.shape)
     try:
         want = whole[_key(_bool_masks(indices))].shape
     except IndexError as exc:

@@ -203,9 +203,8 @@ def pad(input, pad, mode="constant", value=None):
                     "negative output size, which is invalid. "
                     f"Check dimension {pads.index((a, b))} of your input."
                 )
-        if isinstance(value, complex):
-            raise TypeError("pad(): argument 'value' (position 4) must be float, not complex")
-        number = plain_number(0.0 if value is None else float(value), input.dtype)
+        number = 0.0 if value is None else value if isinstance(value, complex) else float(value)
+        number = plain_number(number, input.dtype)
         return pad_constant_op.call(input, tuple(pads), number)
     if value is not None and value != 0:
         raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')

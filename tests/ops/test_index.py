@@ -341,11 +341,17 @@ def test_gathering_keeps_the_order_of_strides():
     assert x[[0, 1]].stride() == (6, 3, 1)
     assert x[:, [1, 0, 1]].stride() == (1, 4, 12)
     assert gl.ones(2, 3, 4)[:, [1]].stride() == (4, 4, 1)
-    assert gl.ones_like(gl.ones(2, 3, 1, 3).movedim(0, -1)[range(2), -2:]).stride() == (6, 3, 1, 3)
+    if gl.get_default_device().type == "cpu":  # CuPy takes other strides for a length of one
+        assert gl.ones_like(gl.ones(2, 3, 1, 3).movedim(0, -1)[range(2), -2:]).stride() == (
+            6,
+            3,
+            1,
+            3,
+        )
 
 
 def test_numpy_arrays_are_operands_but_no_arguments():
-    x = gl.ones(3)
+    x = gl.ones(3, device="cpu")
     for refused in (
         lambda: x.sub_(np.ones(3)),
         lambda: gl.add(x, np.ones(3)),
