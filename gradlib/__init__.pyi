@@ -930,6 +930,8 @@ def pixel_unshuffle(input: Tensor, downscale_factor: Any) -> Tensor:
     """(..., C, H * r, W * r) to (..., C * r * r, H, W)."""
 def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Poisson numbers with the rates in `input`; not differentiable."""
+def poisson_nll_loss(input: Tensor, target: Tensor, log_input: Any, full: Any, eps: Any, reduction: Any) -> Tensor:
+    ...
 def polar(abs: Any, angle: Any, *, out: Any = None) -> Tensor:
     """The complex tensor with the given absolute values and angles, two float or two double tensors."""
 def polygamma(n: Any, input: Tensor, *, out: Any = None) -> Tensor:
