@@ -7,8 +7,12 @@ from .differentiate import backward, grad
 from .explain import explain, saved_report
 from .function import Function, NestedIOFunction
 from .grad_mode import (
+    _force_original_view_tracking,
+    _unsafe_preserve_version_counter,
     enable_grad,
     inference_mode,
+    is_multithreading_enabled,
+    is_view_replay_enabled,
     no_grad,
     set_grad_enabled,
     set_multithreading_enabled,
@@ -39,8 +43,10 @@ __all__ = [
 
 def __getattr__(name: str):
     """The profiler is imported when it is first used."""
-    if name in ("profiler", "profiler_util"):
-        import importlib
+    import importlib
 
+    if name in ("profiler", "profiler_util"):
         return importlib.import_module(f"{__name__}.{name}")
+    if name == "kineto_available":
+        return importlib.import_module(f"{__name__}.profiler").kineto_available
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

@@ -288,10 +288,10 @@ class FunctionEventAvg(FormattedTimesMixin):
         return self.key or ""
 
     def __repr__(self) -> str:
-        device = self.use_device or "device"
+        device = self.use_device or "cuda"
         return (
             f"<FunctionEventAvg key={self.key} self_cpu_time={self.self_cpu_time_total_str} "
-            f"cpu_time={self.cpu_time_str} self_{device}_time={self.self_device_time_total_str} "
+            f"cpu_time={self.cpu_time_str}  self_{device}_time={self.self_device_time_total_str} "
             f"{device}_time={self.device_time_str} input_shapes={self.input_shapes} "
             f"cpu_memory_usage={self.cpu_memory_usage} {device}_memory_usage={self.device_memory_usage}>"
         )
@@ -305,3 +305,9 @@ class DeviceSlice(NamedTuple):
     stream: int  # its address; 0 is the default stream
     start_us: float
     duration_us: float
+    kernel: str = ""  # its name, where that is known
+
+    @property
+    def name(self) -> str:
+        """What it is called: as the kernel, or as the event."""
+        return self.kernel or self.event.trace_name

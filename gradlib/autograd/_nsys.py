@@ -33,23 +33,26 @@ _TID = 0xFFFFFF  # the low bits of a global thread id; the others are the proces
 
 
 def load_nsys(path: str | os.PathLike) -> Trace:
-    """Read the ranges of `emit_nvtx`, and the device work launched in them, from an export of Nsight Systems.
+    """Read the ranges of `emit_nvtx`, and all device work, from an export of Nsight Systems.
 
     Every kernel, copy, fill and traced graph is attached to the innermost push-pop range that was open in the thread
-    that launched it (``event.kernels``). Names of events are those of the ops; what the texts of the ranges say is in
-    ``sequence_nr``, ``scope`` (1 for backward nodes), ``input_shapes`` and ``stack``.
+    that launched it (``event.kernels``); one launched outside all ranges, or by a call that was not recorded, is an
+    event of its own. Names of events are those of the ops; what the texts of the ranges say is in ``sequence_nr``,
+    ``scope`` (1 for backward nodes), ``input_shapes`` and ``stack``. PyTorch's ranges are read, too.
 
     path: an SQLite file, written with ``nsys profile --trace=cuda,nvtx -o run COMMAND`` and
         ``nsys export --type sqlite --output run.sqlite run.nsys-rep``.
 
     Returns:
         An EventList in order of start, in microseconds since the session began. Beyond its tables it has
-        ``forward_backward()``, what each op costs in forward and in backward, ``by_line()``, the same by source line
-        (recorded with ``emit_nvtx(with_stack=True)``), ``pairs`` and ``outside``.
+        ``kernels()``, all device work with what it cost, ``forward_backward()``, what each op costs in forward and in
+        backward, ``by_line()``, the same by source line (recorded with ``emit_nvtx(with_stack=True)``), ``pairs`` and
+        ``outside``.
 
     Raises:
         FileNotFoundError: there is no such file.
-        RuntimeError: it is no such file, or has no ranges; names the option that would have recorded them.
+        RuntimeError: it is no such file, or has neither ranges nor device work; names the option that would have
+            recorded them.
 
     Example:
         >>> trace = load_nsys("run.sqlite")
@@ -57,11 +60,34 @@ def load_nsys(path: str | os.PathLike) -> Trace:
         >>> print(trace.table(sort_by="cuda_time_total", row_limit=20))
     """
     with collector_paused(), TraceFile(path, _EXPORT) as file:
-        file.require(_EVENTS, "nsys profile --trace=cuda,nvtx")
+        if not any(map(file.columns, _ACTIVITIES)):
+            file.require(_EVENTS, "nsys profile --trace=cuda,nvtx")
         _warn_of_gaps(file)
         strings = file.strings("StringIds", "id", "value")
         work = _device_work(file, strings)
-        return Trace(list(_ranges(file, strings)), work)
+        origin, began = _clock(file)
+        ranges = list(_ranges(file, strings, origin))
+        trace = Trace(ranges, work, origin=origin, began_at_ns=began)
+        trace._threads = _thread_names(file, strings)
+        return trace
+
+
+def _clock(file: TraceFile) -> tuple[int, int]:
+    """When the session began: by the clock of all times in the file, and by that of the world (ns)."""
+    origin = next(file.rows("ANALYSIS_DETAILS", "startTime"), (0,))[0] or 0
+    began = next(file.rows("TARGET_INFO_SESSION_START_TIME", "", "utcEpochNs"), (0,))[0] or 0
+    return origin, began
+
+
+def _thread_names(file: TraceFile, strings: dict[int, str]) -> dict[int, str]:
+    """The names of threads by number, with that of the process where there are several."""
+    rows = list(file.rows("ThreadNames", "nameId globalTid"))
+    several = len({thread & ~_TID for _, thread in rows}) > 1
+    return {
+        thread & _TID: strings.get(name, "")
+        + (f", process {thread >> 24 & 0xFFFFFF}" if several else "")
+        for name, thread in rows
+    }
 
 
 def _warn_of_gaps(file: TraceFile) -> None:
@@ -69,6 +95,12 @@ def _warn_of_gaps(file: TraceFile) -> None:
     if not any(map(file.columns, _ACTIVITIES)):
         warnings.warn(
             f"{file.path} has no table {_KERNEL}, so its ranges have CPU times only: record with "
+            "nsys profile --trace=cuda,nvtx",
+            stacklevel=3,
+        )
+    elif not file.columns(_EVENTS):
+        warnings.warn(
+            f"{file.path} has no table {_EVENTS}, so there is device work without ops: record with "
             "nsys profile --trace=cuda,nvtx",
             stacklevel=3,
         )
@@ -80,7 +112,7 @@ def _warn_of_gaps(file: TraceFile) -> None:
         )
 
 
-def _ranges(file: TraceFile, strings: dict[int, str]) -> Iterator[Range]:
+def _ranges(file: TraceFile, strings: dict[int, str], origin: int) -> Iterator[Range]:
     rows = list(
         file.rows(
             _EVENTS, "start end eventType", "text textId globalTid domainId category int64Value"
@@ -98,7 +130,7 @@ def _ranges(file: TraceFile, strings: dict[int, str]) -> Iterator[Range]:
         if end is None or end < start:  # was open when the recording stopped
             end = last
         r = Range(thread & ~_TID, thread & _TID, start, end, label)
-        r.make_event(number, label.name, label)
+        r.make_event(number, label.name, label, origin)
         r.event.is_async = kind == _START_END  # may end in another thread, so it encloses nothing
         number += 1
         yield r
@@ -144,30 +176,32 @@ def _device_work(file: TraceFile, strings: dict[int, str]) -> dict[tuple, list[W
         for correlation, start, thread in file.rows(_CALLS, "correlationId start globalTid")
     }
     owners: dict[int, list[Work]] = defaultdict(list)
-    for process, correlation, start, duration, name, device in _activities(file, strings):
+    for process, correlation, start, duration, name, device, stream in _activities(file, strings):
         launched, thread = calls.get((process or 0, correlation), (start, -1))
-        owners[thread].append(Work(launched, name, device, duration))
-    if owners and not calls:
+        owners[thread].append(Work(launched, name, device, stream, start, duration))
+    if owners and not calls and file.columns(_EVENTS):
         file.require(_CALLS, "nsys profile --trace=cuda,nvtx")
     return {(thread & ~_TID, thread & _TID): pieces for thread, pieces in owners.items()}
 
 
 def _activities(file: TraceFile, strings: dict[int, str]) -> Iterator[tuple]:
-    """(process, correlation, start, duration, name, device) of all that ran on devices; times in ns."""
-    needed, common = "start end correlationId", "globalPid deviceId"
+    """(process, correlation, start, duration, name, device, stream) of all that ran on devices; times in ns."""
     readable = StringTable()
-    for start, end, correlation, process, device, long, short, mangled in file.rows(
-        _KERNEL, needed, f"{common} demangledName shortName mangledName"
-    ):
-        name = strings.get(long) or strings.get(short) or readable[strings.get(mangled, "kernel")]
-        yield process, correlation, start, end - start, name, device or 0
-    for start, end, correlation, process, device, kind in file.rows(
-        _COPY, needed, f"{common} copyKind"
-    ):
-        yield process, correlation, start, end - start, copy_name(kind), device or 0
-    for start, end, correlation, process, device in file.rows(_FILL, needed, common):
-        yield process, correlation, start, end - start, FILL_NAME, device or 0
-    for start, end, correlation, process, device, graph in file.rows(
-        _GRAPH, needed, f"{common} graphId"
-    ):
-        yield process, correlation, start, end - start, f"[CUDA graph {graph}]", device or 0
+    names = {
+        _KERNEL: lambda long, short, mangled: (
+            strings.get(long) or strings.get(short) or readable[strings.get(mangled, "kernel")]
+        ),
+        _COPY: copy_name,
+        _FILL: lambda: FILL_NAME,
+        _GRAPH: lambda graph: f"[CUDA graph {graph}]",
+    }
+    told = {
+        _KERNEL: "demangledName shortName mangledName",
+        _COPY: "copyKind",
+        _GRAPH: "graphId",
+    }
+    for table, name in names.items():
+        for start, end, correlation, process, device, stream, *about in file.rows(
+            table, "start end correlationId", f"globalPid deviceId streamId {told.get(table, '')}"
+        ):
+            yield process, correlation, start, end - start, name(*about), device or 0, stream or 0

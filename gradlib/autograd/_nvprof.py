@@ -58,7 +58,8 @@ def load_nvprof(path: str | os.PathLike, *, microseconds: bool = False) -> Trace
         strings = file.strings("StringTable", "_id_", "value")
         work = _device_work(file, strings)
         unit = NS_PER_US if microseconds else 1
-        return Trace(list(_ranges(file, strings, unit)), work, unit)
+        origin, ranges = _ranges(file, strings, unit)
+        return Trace(ranges, work, unit, origin)
 
 
 def parse_nvprof_trace(path: str | os.PathLike) -> list[FunctionEvent]:
@@ -66,8 +67,11 @@ def parse_nvprof_trace(path: str | os.PathLike) -> list[FunctionEvent]:
     return list(load_nvprof(path))
 
 
-def _ranges(file: TraceFile, strings: dict[int, str], unit: int) -> Iterator[Range]:
-    """Start rows have a name, end rows none; rows of both kinds with one id are a range, a start alone a mark."""
+def _ranges(file: TraceFile, strings: dict[int, str], unit: int) -> tuple[int, list[Range]]:
+    """When the first range begins, and all of them.
+
+    Start rows have a name, end rows none; rows of both kinds with one id are a range, a start alone a mark.
+    """
     numbers = _payloads(file)
     threads = any("threadId" in file.columns(table) for table in _CALLS)
     starts, ends = {}, {}
@@ -82,6 +86,7 @@ def _ranges(file: TraceFile, strings: dict[int, str], unit: int) -> Iterator[Ran
             unique_ends.see(number)
             ends[number] = time
     origin = min((start[0] for number, start in starts.items() if number in ends), default=0)
+    found = []
     for number, (time, name, owner, domain) in starts.items():
         if number not in ends:
             continue
@@ -94,7 +99,8 @@ def _ranges(file: TraceFile, strings: dict[int, str], unit: int) -> Iterator[Ran
         r = Range(process, thread, time, ends[number], label)
         r.make_event(number, text, label, origin, unit)
         r.event.is_async = owner is None
-        yield r
+        found.append(r)
+    return origin, found
 
 
 def _payloads(file: TraceFile) -> dict[int, tuple[int, bool]]:
@@ -130,28 +136,29 @@ def _device_work(file: TraceFile, strings: dict[int, str]) -> dict[tuple, list[W
                 owner = (process & 0xFFFFFFFF, thread & 0xFFFFFFFF)
             calls[correlation] = (start, owner)
     work: dict[tuple, list[Work]] = defaultdict(list)
-    for correlation, start, duration, name, device in _activities(file, strings):
+    for correlation, start, duration, name, device, stream in _activities(file, strings):
         launched, owner = calls.get(correlation, (start, _UNKNOWN))
-        work[owner].append(Work(launched, name, device, duration))
+        work[owner].append(Work(launched, name, device, stream, start, duration))
     if work and not calls:
         file.require("CUPTI_ACTIVITY_KIND_RUNTIME", "nvprof --profile-api-trace all")
     return work
 
 
 def _activities(file: TraceFile, strings: dict[int, str]) -> Iterator[tuple]:
-    """(correlation, start, duration, name, device) of all that ran on devices; times in ns."""
+    """(correlation, start, duration, name, device, stream) of all that ran on devices; times in ns."""
     readable = StringTable()
+    needed, where = "correlationId start end", "deviceId streamId"
     for table in _KERNELS:
-        for correlation, start, end, name, device in file.rows(
-            table, "correlationId start end name", "deviceId"
+        for correlation, start, end, name, device, stream in file.rows(
+            table, f"{needed} name", where
         ):
             text = readable[strings.get(name, str(name))]
-            yield correlation, start, end - start, text, device or 0
-    for correlation, start, end, kind, device in file.rows(
-        "CUPTI_ACTIVITY_KIND_MEMCPY", "correlationId start end", "copyKind deviceId"
+            yield correlation, start, end - start, text, device or 0, stream or 0
+    for correlation, start, end, kind, device, stream in file.rows(
+        "CUPTI_ACTIVITY_KIND_MEMCPY", needed, f"copyKind {where}"
     ):
-        yield correlation, start, end - start, copy_name(kind), device or 0
-    for correlation, start, end, device in file.rows(
-        "CUPTI_ACTIVITY_KIND_MEMSET", "correlationId start end", "deviceId"
+        yield correlation, start, end - start, copy_name(kind), device or 0, stream or 0
+    for correlation, start, end, device, stream in file.rows(
+        "CUPTI_ACTIVITY_KIND_MEMSET", needed, where
     ):
-        yield correlation, start, end - start, FILL_NAME, device or 0
+        yield correlation, start, end - start, FILL_NAME, device or 0, stream or 0

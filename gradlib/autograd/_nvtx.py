@@ -108,9 +108,9 @@ class _Emitting:
             return self
         if self.entered:
             raise RuntimeError(f"{self.kind} annotation context manager is not reentrant")
+        self._recorder = self._make_recorder()
         self.entered = True
         self._wait()
-        self._recorder = self._make_recorder()
         if self._recorder is not None:
             recording.add(self._recorder)
         return self
@@ -178,13 +178,12 @@ class emit_itt(_Emitting):
     """Every op of the block emits an ITT task, which Intel VTune shows on its timeline.
 
     The tasks are in the domain "gradlib" and carry the names of the ops (``mul``) and backward nodes
-    (``MulBackward0``). They need the ittapi package (``pip install 'gradlib[profile]'``); without it there is a
-    warning and no tasks.
+    (``MulBackward0``). They need the ittapi package (``pip install 'gradlib[profile]'``).
 
     enabled: False makes this a no-op.
     record_shapes: append the sizes of the arguments, ``sizes=[[2, 3], []]``; those that are no tensors have [].
 
-    RuntimeError if entered twice.
+    RuntimeError without the package, or if entered twice.
 
     Example:
         >>> with gradlib.autograd.profiler.emit_itt():
@@ -196,12 +195,11 @@ class emit_itt(_Emitting):
     def __init__(self, enabled: bool = True, record_shapes: bool = False):
         super().__init__(enabled, record_shapes)
 
-    def _make_recorder(self) -> IttRecorder | None:
+    def _make_recorder(self) -> IttRecorder:
         library = find("ittapi")
         if library is None:
-            _warn_once(
-                "emit_itt emits nothing: the ittapi package is not installed. Install it with "
+            raise RuntimeError(
+                "emit_itt needs the ittapi package, which is not installed. Install it with "
                 "pip install 'gradlib[profile]'."
             )
-            return None
         return IttRecorder(library, self.record_shapes)

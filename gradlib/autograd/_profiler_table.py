@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 UNITS = {"s": 1e6, "ms": 1e3, "us": 1.0}
+MIN_WIDTH = 12
+GAP = "  "
 
 
 def format_time(time_us: float, unit: str | None = None) -> str:
@@ -28,25 +30,39 @@ def format_memory(nbytes: int) -> str:
     return f"{nbytes} B"
 
 
-def cut(text: str, width: int, keep_end: bool = False) -> str:
-    """`text` in at most `width` characters, with ``...`` in the place of what is left out."""
-    if width < 4 or len(text) <= width:
+def cut_name(name: str, width: int | None) -> str:
+    """`name`, with ``...`` for what a column of `width` has no room for."""
+    return name if width is None or len(name) < width - 3 else name[: width - 3] + "..."
+
+
+def cut_source(text: str, width: int | None) -> str:
+    """The end of `text`, which tells most of a place in a program, in at most `width` characters."""
+    if width is None or len(text) <= width:
         return text
-    return "..." + text[3 - width :] if keep_end else text[: width - 3] + "..."
+    end = text[len(text) - width :]
+    return "..." + end[3:] if len(end) > 3 else end
 
 
 class Column:
-    """A heading and the text of a cell, or the lines of it."""
+    """A heading, the text of a cell or the lines of it, and how wide the column is at least."""
 
-    def __init__(self, heading: str, cell: Callable[[Any], str | list[str]], left: bool = False):
-        self.heading, self.cell, self.left = heading, cell, left
+    def __init__(
+        self,
+        heading: str,
+        cell: Callable[[Any], str | list[str]],
+        width: int = MIN_WIDTH,
+        left: bool = False,
+    ):
+        self.heading, self.cell, self.width, self.left = heading, cell, width, left
 
     def pad(self, text: str, width: int) -> str:
         return text.ljust(width) if self.left else text.rjust(width)
 
 
-MIN_WIDTH = 12
-GAP = "  "
+def text_width(texts: Iterable[str], most: int | None) -> int:
+    """The width of a column of texts: four more than the longest, and no more than `most`."""
+    width = max(map(len, texts), default=0) + 4
+    return width if most is None else min(width, most)
 
 
 def render(
@@ -56,22 +72,21 @@ def render(
     row_limit: int,
     header: str | None,
     top_level_events_only: bool,
-    widths: tuple[int, int, int],
+    widths: tuple[int | None, int | None, int | None],
     time_unit: str | None = None,
 ) -> str:
     """The table of `events`; see `EventList.table`. `widths` are those of names, shapes and sources."""
-    if time_unit is not None and time_unit not in UNITS:
-        raise ValueError(f"time_unit should be one of: {list(UNITS)}, not {time_unit!r}")
     if not events:
         return ""
+    unit = time_unit if time_unit in UNITS else None
     rows = sort(events, sort_by)
     if top_level_events_only:
         rows = [event for event in rows if event.cpu_parent is None]
     if row_limit >= 0:
         rows = rows[:row_limit]
-    columns = choose_columns(events, widths, time_unit)
+    columns = choose_columns(events, widths, unit)
     cells = [[column.cell(event) for column in columns] for event in rows]
-    return layout(columns, cells, header, footer(events), top_level_events_only)
+    return layout(columns, cells, header, footer(events, unit), top_level_events_only)
 
 
 def sort(events: Any, sort_by: str | None) -> list:
@@ -89,13 +104,17 @@ def sort(events: Any, sort_by: str | None) -> list:
 
 
 def choose_columns(
-    events: Any, widths: tuple[int, int, int], unit: str | None = None
+    events: Any, widths: tuple[int | None, int | None, int | None], unit: str | None = None
 ) -> list[Column]:
     """The columns for which `events` have something to show."""
-    name_width, shapes_width, source_width = widths
+    most_name, most_shapes, most_source = widths
     cpu_total = sum([e.self_cpu_time_total for e in events])
     columns = [
-        Column("Name", lambda e: cut(e.key, name_width)),
+        Column(
+            "Name",
+            lambda e: cut_name(e.key, most_name),
+            text_width([e.key for e in events], most_name),
+        ),
         Column("Self CPU %", lambda e: format_time_share(e.self_cpu_time_total, cpu_total)),
         Column("Self CPU", lambda e: format_time(e.self_cpu_time_total, unit)),
         Column("CPU total %", lambda e: format_time_share(cpu_share(e), cpu_total)),
@@ -103,18 +122,21 @@ def choose_columns(
         Column("CPU time avg", lambda e: format_time(e.cpu_time, unit)),
     ]
     device = events._use_device.upper() if events._use_device else ""
-    if device:
+    if device and any([e.self_device_time_total > 0 for e in events]):
         columns += device_columns(events, device, unit)
     if events._profile_memory:
-        columns += memory_columns(device)
+        uses = device and any([e.self_device_memory_usage > 0 for e in events])
+        columns += memory_columns(device if uses else "")
     columns.append(Column("# of Calls", lambda e: str(e.count)))
+    if any([e.node_id != -1 for e in events]):
+        columns.append(Column("Node ID", lambda e: str(e.node_id)))
     if any([e.input_shapes for e in events]):
-        columns.append(Column("Input Shapes", lambda e: cut(str(e.input_shapes), shapes_width)))
+        room = text_width([str(e.input_shapes) for e in events], most_shapes)
+        columns.append(Column("Input Shapes", lambda e: str(e.input_shapes)[:room], room))
     if any([e.stack for e in events]):
-        columns.append(
-            Column("Source Location", lambda e: source_lines(e, source_width), left=True)
-        )
-    if events._with_flops:
+        wide = text_width([entry for e in events for entry in e.stack or ()], most_source)
+        columns.append(Column("Source Location", lambda e: source_lines(e, wide), wide, left=True))
+    if events._with_flops and any([e.flops > 0 for e in events]):
         columns.append(flops_column(events))
     return columns
 
@@ -152,18 +174,21 @@ def flops_column(events: Any) -> Column:
     smallest = min([e.flops for e in events if e.flops > 0], default=0)
     power = min(max(0, (len(str(smallest)) - 1) // 3), 5)
     unit, scale = ("", "K", "M", "G", "T", "P")[power], 1000**power
-    return Column(f"Total {unit}FLOPs", lambda e: f"{e.flops / scale:.3f}" if e.flops > 0 else "--")
+    return Column(
+        f"Total {unit}FLOPs", lambda e: f"{e.flops / scale:8.3f}" if e.flops > 0 else "--"
+    )
 
 
 def source_lines(event: Any, width: int) -> list[str]:
-    return [cut(entry, width, keep_end=True) for entry in (event.stack or [])[:5]]
+    return [cut_source(entry, width) for entry in event.stack or []]
 
 
-def footer(events: Any) -> list[str]:
-    lines = [f"Self CPU time total: {format_time(sum([e.self_cpu_time_total for e in events]))}"]
-    if events._use_device:
-        total = sum([e.self_device_time_total for e in events])
-        lines.append(f"Self {events._use_device.upper()} time total: {format_time(total)}")
+def footer(events: Any, unit: str | None = None) -> list[str]:
+    cpu = sum([e.self_cpu_time_total for e in events])
+    lines = [f"Self CPU time total: {format_time(cpu, unit)}"]
+    device = sum([e.self_device_time_total for e in events])
+    if events._use_device and device:
+        lines.append(f"Self {events._use_device.upper()} time total: {format_time(device, unit)}")
     if events._samples:
         from ..profiler._throttling import summary
 
@@ -180,7 +205,7 @@ def layout(
 ) -> str:
     lines = [[_lines(cell) for cell in row] for row in cells]
     widths = [
-        max(MIN_WIDTH, len(column.heading), *(len(text) for row in lines for text in row[i]))
+        max(column.width, len(column.heading), *(len(text) for row in lines for text in row[i]))
         for i, column in enumerate(columns)
     ]
     rule = GAP.join("-" * width for width in widths)
@@ -190,18 +215,20 @@ def layout(
     if top_level_only:
         above += ["=" * len(rule), "This report only display top-level ops statistics"]
     body = []
+    has_stack = any(column.left for column in columns)
     for row in lines:
         for k in range(max(1, *(len(cell) for cell in row))):
             body.append([cell[k] if k < len(cell) else "" for cell in row])
-        if any([len(cell) > 1 for cell in row]):
+        if has_stack:
             body.append([""] * len(row))
     text = [
-        GAP.join(
-            column.pad(value, width)
+        "".join(
+            column.pad(value, width) + GAP
             for column, value, width in zip(columns, row, widths, strict=True)
         )
         for row in [[column.heading for column in columns], *body]
     ]
+    rule += GAP
     return "\n".join([*above, rule, text[0], rule, *text[1:], rule, *last, ""])
 
 

@@ -19,11 +19,16 @@ DOMAIN = "gradlib"  # of the ranges that emit_nvtx makes
 FORWARD, BACKWARD = "forward", "backward"  # and their categories
 FILL_NAME = "[CUDA memset]"
 _COPIES = "HtoD DtoH HtoA AtoH AtoA AtoD DtoA DtoD HtoH PtoP".split()  # CUPTI numbers them from 1
+_MANAGED = "HtoD DtoH DtoD".split()  # and Nsight Systems those of managed memory from 11
 
 
 def copy_name(kind: int | None) -> str:
-    """The name of a copy as NVIDIA's tools print it, from CUPTI's number."""
-    return f"[CUDA memcpy {_COPIES[kind - 1]}]" if kind and kind <= 10 else "[CUDA memcpy]"
+    """The name of a copy as NVIDIA's tools print it, from its number."""
+    if kind and kind <= len(_COPIES):
+        return f"[CUDA memcpy {_COPIES[kind - 1]}]"
+    if kind and kind <= len(_COPIES) + len(_MANAGED):
+        return f"[CUDA Unified Memory memcpy {_MANAGED[kind - len(_COPIES) - 1]}]"
+    return "[CUDA memcpy]"
 
 
 class Label(NamedTuple):
@@ -36,7 +41,9 @@ class Label(NamedTuple):
     line: str | None = None  # "file:line" of the op in the program
 
 
-_NUMBERED = re.compile(r"(.*?),\s*(?:op_id\s*=\s*\d+,\s*)?(stashed )?seq\s*=\s*(\d+)")
+# where the name ends: PyTorch numbers an op's calls (op_id), and those that may make a node in sequence, too
+_NUMBER = re.compile(r",\s*(?:op_id|(?:stashed )?seq)\s*=\s*\d+")
+_SEQUENCE = re.compile(r",\s*(stashed )?seq\s*=\s*(\d+)")
 _NODE = re.compile(r"Backward\d*$|AccumulateGrad$")
 _SIZES = re.compile(r",\s*sizes\s*=\s*(\[[][\d,\s-]*\])")
 _LINE = re.compile(r",\s*at=(.+:\d+)$")
@@ -44,20 +51,29 @@ _LINE = re.compile(r",\s*at=(.+:\d+)$")
 _WRAPPER = "autograd::engine::evaluate_function"
 
 
-@functools.lru_cache(maxsize=4096)
 def read_label(text: str) -> Label:
     """Parse ``"mul, seq=37, sizes=[[2, 3], []], at=train.py:41"``; also with spaces around "=", as PyTorch writes.
 
     A text without a number is a range of the user's: its name is the whole text.
     """
-    numbered = _NUMBERED.match(text)
-    if numbered is None:
+    number = _NUMBER.search(text)
+    if number is None:
         return Label(text)
-    name, stashed, seq = numbered.groups()
-    sizes, line = _SIZES.search(text), _LINE.search(text)
+    name = text[: number.start()]
+    # two calls share at most the rest: the numbers of calls would fill any memory of whole texts
+    return _read(name, _OP_ID.sub("", text[number.start() :]))
+
+
+_OP_ID = re.compile(r",\s*op_id\s*=\s*\d+")
+
+
+@functools.lru_cache(maxsize=4096)
+def _read(name: str, rest: str) -> Label:
+    sequence, sizes, line = _SEQUENCE.search(rest), _SIZES.search(rest), _LINE.search(rest)
+    stashed, seq = sequence.groups() if sequence else (None, None)
     return Label(
         name,
-        None if name.startswith(_WRAPPER) else int(seq),
+        None if seq is None or name.startswith(_WRAPPER) else int(seq),
         bool(stashed or _NODE.search(name)),
         json.loads(sizes[1]) if sizes else None,
         line[1] if line else None,
@@ -97,38 +113,36 @@ class Work(NamedTuple):
     launched: int  # ns, on the host
     name: str
     device: int
+    stream: int
+    start: int  # ns, on the device
     duration: int  # ns
 
 
-def attach(ranges: list[Range], work: dict[tuple, list[Work]], unit: int = NS_PER_US) -> list[Work]:
-    """Nest ranges and give each piece of work to the innermost range of its thread that was open at its launch.
+def attach(
+    ranges: list[Range], work: dict[tuple, list[Work]]
+) -> Iterator[tuple[Range | None, Work]]:
+    """Nest ranges, and give each piece of work with the innermost range of its thread that was open at its launch.
 
-    work: by (process, thread). Linear in time after sorting.
-    unit: of the durations that events are given, in ns.
-
-    Returns:
-        The work that was launched outside all ranges.
+    work: by (process, thread). Linear in time after sorting. None stands for work launched outside all ranges.
     """
     threads: dict[tuple, list[Range]] = defaultdict(list)
     for r in ranges:
         threads[r.process, r.thread].append(r)
-    outside: list[Work] = []
     for key, launches in work.items():
         if key not in threads:
-            outside += launches
+            yield from ((None, piece) for piece in launches)
     for key, group in threads.items():
-        outside += _sweep(group, sorted(work.get(key, ())), unit)
-    return outside
+        yield from _sweep(group, sorted(work.get(key, ())))
 
 
-def _sweep(ranges: list[Range], work: list[Work], unit: int) -> Iterator[Work]:
-    """`attach` for one thread; yields the work outside."""
+def _sweep(ranges: list[Range], work: list[Work]) -> Iterator[tuple[Range | None, Work]]:
+    """`attach` for one thread."""
     ranges.sort(key=lambda r: (r.start, -r.end))
     stack: list[Range] = []
     done = 0
     for r in ranges:
         while done < len(work) and work[done].launched < r.start:
-            yield from _give(work[done], stack, unit)
+            yield _innermost(stack, work[done]), work[done]
             done += 1
         _close(stack, r.start)
         # ranges of different domains may overlap without one containing the other
@@ -138,7 +152,7 @@ def _sweep(ranges: list[Range], work: list[Work], unit: int) -> Iterator[Work]:
             r.event.set_cpu_parent(parent.event)
         stack.append(r)
     for piece in work[done:]:
-        yield from _give(piece, stack, unit)
+        yield _innermost(stack, piece), piece
 
 
 def _close(stack: list[Range], now: int) -> None:
@@ -146,12 +160,9 @@ def _close(stack: list[Range], now: int) -> None:
         stack.pop()
 
 
-def _give(piece: Work, stack: list[Range], unit: int) -> Iterable[Work]:
+def _innermost(stack: list[Range], piece: Work) -> Range | None:
     _close(stack, piece.launched)
-    if not stack:
-        return (piece,)
-    stack[-1].event.append_kernel(piece.name, piece.device, piece.duration / unit)
-    return ()
+    return stack[-1] if stack else None
 
 
 def pair(ranges: Iterable[Range]) -> list[tuple[Range, Range]]:

@@ -6,27 +6,95 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from ..profiler._by_line import Report, by_line, make_report, own_device
+from ._event_tree import nesting
+from ._function_event import DeviceSlice, DeviceType, FunctionEvent, Kernel
 from ._ranges import NS_PER_US, Range, Work, attach, pair
-from .profiler_util import EventList, Kernel
+from .profiler_util import EventList
 
 
 class Trace(EventList):
     """The ranges of a profile, in order of their start, with the device work launched in each (``event.kernels``).
 
+    Device work that was launched outside all ranges, or by calls that were not recorded, is among them as events of
+    its own, of ``device_type`` CUDA: the tables leave nothing out.
+
     pairs: (forward event, backward event) for each backward node whose forward range was recorded.
     outside: the device work that was launched outside all ranges.
     unit: of the times of events, in ns. Reports are in us.
+    origin: the time (ns) at which those times are 0; began_at_ns: what clocks showed then, as ``time.time_ns``.
     """
 
     def __init__(
-        self, ranges: Sequence[Range], work: dict[tuple, list[Work]], unit: int = NS_PER_US
+        self,
+        ranges: Sequence[Range],
+        work: dict[tuple, list[Work]],
+        unit: int = NS_PER_US,
+        origin: int = 0,
+        began_at_ns: int = 0,
     ):
-        self.unit = unit
-        outside = attach([r for r in ranges if not r.event.is_async], work, unit)
+        self.unit, self._origin = unit, origin
         ordered = sorted(ranges, key=lambda r: (r.start, -r.end))
-        super().__init__([r.event for r in ordered], use_device="cuda")
-        self.outside = [Kernel(w.name, w.device, w.duration / unit) for w in outside]
+        events = [r.event for r in ordered]
+        self.outside: list[Kernel] = []
+        self._work: list[tuple[FunctionEvent, Work]] = []
+        alone = []
+        for r, piece in attach([r for r in ordered if not r.event.is_async], work):
+            if r is None:
+                event = self._device_event(len(ordered) + len(alone), piece)
+                alone.append(event)
+                self.outside.append(Kernel(piece.name, piece.device, piece.duration / unit))
+            else:
+                event = r.event
+                event.append_kernel(piece.name, piece.device, piece.duration / unit)
+            self._work.append((event, piece))
+        if alone:
+            events = sorted(events + alone, key=nesting)
+        super().__init__(events, use_device="cuda", began_at_ns=began_at_ns)
+        self._tree_built = True
         self.pairs = [(forward.event, backward.event) for forward, backward in pair(ordered)]
+
+    def _device_event(self, number: int, piece: Work) -> FunctionEvent:
+        start = (piece.start - self._origin) / self.unit
+        return FunctionEvent(
+            number,
+            piece.name,
+            piece.stream,
+            start,
+            start + piece.duration / self.unit,
+            device_type=DeviceType.CUDA,
+            device_index=piece.device,
+            use_device="cuda",
+        )
+
+    def kernels(self) -> EventList:
+        """All that ran on devices as events of its own, whatever launched it, by start.
+
+        ``event.device_index`` is the device and ``event.thread`` the stream.
+
+        Example:
+            >>> print(load_nsys("run.sqlite").kernels().key_averages().table(sort_by="cuda_time_total"))
+        """
+        pieces = sorted((piece for _, piece in self._work), key=lambda piece: piece.start)
+        return EventList(
+            [self._device_event(number, piece) for number, piece in enumerate(pieces)],
+            use_device="cuda",
+            began_at_ns=self._began_at_ns,
+        )
+
+    def _recorded_events(self) -> Trace:
+        if not self._device_slices:
+            self._device_slices = [
+                DeviceSlice(
+                    event,
+                    piece.device,
+                    piece.stream,
+                    (piece.start - self._origin) / NS_PER_US,
+                    piece.duration / NS_PER_US,
+                    piece.name,
+                )
+                for event, piece in self._work
+            ]
+        return self
 
     def forward_backward(self) -> Report:
         """What each op costs in forward and in backward.

@@ -12,9 +12,10 @@ Intel's tools, `load_nvprof` reads what nvprof wrote.
 from __future__ import annotations
 
 import importlib
+import os
 import warnings
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from .. import cuda
@@ -52,6 +53,7 @@ __all__ = [
     "StringTable",
     "emit_itt",
     "emit_nvtx",
+    "kineto_available",
     "load_nsys",
     "load_nvprof",
     "parse_nvprof_trace",
@@ -106,6 +108,8 @@ class profile(Exports):
         use_mtia: accepted; there is no such device.
         experimental_config: an object whose attribute ``profile_all_threads`` asks for the threads that are started
             during the profile, too. Other settings have no effect here.
+        acc_events, custom_trace_id_callback, post_processing_timeout_s, activity_filters: accepted; a profile has one
+            cycle, all events, and no trace id.
         max_events: events beyond this number are dropped, with a warning at the end.
 
     Raises:
@@ -135,6 +139,10 @@ class profile(Exports):
         use_cpu: bool = True,
         use_mtia: bool = False,
         experimental_config: Any = None,
+        acc_events: bool = False,
+        custom_trace_id_callback: Callable[[], str] | None = None,
+        post_processing_timeout_s: float | None = None,
+        activity_filters: Any = None,
         max_events: int = MAX_EVENTS,
     ):
         self.enabled, self.use_cpu, self.entered = enabled, use_cpu, False
@@ -265,17 +273,40 @@ class profile(Exports):
         self,
         sort_by: str | None = None,
         row_limit: int = 100,
+        max_src_column_width: int | None = 75,
+        max_name_column_width: int | None = 55,
+        max_shapes_column_width: int | None = 80,
         header: str | None = None,
         top_level_events_only: bool = False,
-        **layout: Any,
+        time_unit: str | None = None,
     ) -> str:
         """All events as a table; see `EventList.table`, which `key_averages` gives for sums."""
         return self.function_events.table(
-            sort_by, row_limit, header, top_level_events_only, **layout
+            sort_by,
+            row_limit,
+            max_src_column_width,
+            max_name_column_width,
+            max_shapes_column_width,
+            header,
+            top_level_events_only,
+            time_unit,
         )
 
     def _recorded_events(self) -> EventList:
         return self.function_events
+
+    def export_chrome_trace(
+        self,
+        path: str | os.PathLike,
+        metadata: dict[str, Any] | None = None,
+        use_python_export: bool = False,
+    ) -> None:
+        """Write a trace for ui.perfetto.dev or chrome://tracing; see `Exports.export_chrome_trace`.
+
+        metadata: entries that the trace gets beside its events.
+        """
+        self.function_events._metadata.update(metadata or {})
+        self.function_events.export_chrome_trace(path)
 
     def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
         """Write stacks for flame graph tools; see `EventList.export_stacks`.
@@ -301,6 +332,11 @@ class profile(Exports):
     def total_average(self) -> FunctionEventAvg:
         """Sums over all events."""
         return self.function_events.total_average()
+
+
+def kineto_available() -> bool:
+    """Whether there is a profiler for threads and devices, with traces that Kineto's tools show: always."""
+    return True
 
 
 def _usable(device: str | None) -> str | None:

@@ -125,12 +125,11 @@ class EventList(Exports, list):
         self,
         sort_by: str | None = None,
         row_limit: int = 100,
+        max_src_column_width: int | None = 75,
+        max_name_column_width: int | None = 55,
+        max_shapes_column_width: int | None = 80,
         header: str | None = None,
         top_level_events_only: bool = False,
-        *,
-        max_src_column_width: int = 75,
-        max_name_column_width: int = 55,
-        max_shapes_column_width: int = 80,
         time_unit: str | None = None,
     ) -> str:
         """The events as a table, one row for each.
@@ -141,14 +140,13 @@ class EventList(Exports, list):
                 self_cpu_memory_usage, self_cuda_memory_usage, count (and the same with ``device`` for
                 ``cuda``). None keeps the order of the list.
             row_limit: the most rows; -1 for all.
+            max_src_column_width, max_name_column_width, max_shapes_column_width: longer texts are cut; None for none.
             header: text above the table.
             top_level_events_only: leave out the events inside others.
-            time_unit: "s", "ms" or "us" for all times; None picks one for each.
-            max_src_column_width, max_name_column_width, max_shapes_column_width: longer texts are cut.
+            time_unit: "s", "ms" or "us" for all times; anything else picks one for each.
 
         Raises:
             AttributeError: `sort_by` is none of these.
-            ValueError: `time_unit` is none of these.
         """
         return render(
             self,

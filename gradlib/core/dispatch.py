@@ -18,7 +18,7 @@ from . import batched, dtypes, errors, saved, streams, views
 from .layout import in_order
 from .modes import ANOMALY, FORWARD_AD, INFERENCE, NO_GRAD, PROFILE, SAVED_HOOKS, shared, state
 from .node import edge, next_seq, peek_seq
-from .recording import OP, public_names
+from .recording import OP
 from .source import user_frame
 from .tensor import Tensor
 
@@ -28,10 +28,11 @@ ndarray = np.ndarray
 def general(op, args: tuple, attrs: tuple) -> Any:
     """Run and record `op` on its tensor arguments (Tensors, numbers, None, or one list) and attributes."""
     bits = state.bits
+    attrs = plain(attrs)
     if bits & PROFILE:  # written out here: `recording` is on the way of every op
         recorder, result = state.recorder, None
         seq = -1 if bits & (NO_GRAD | INFERENCE) else peek_seq()
-        token = recorder.enter(public_names[op.name], op, args, attrs, seq, OP)
+        token = recorder.enter(op.public, op, args, attrs, seq, OP)
         state.bits = bits & ~PROFILE  # not set_bits: the thread still counts as one with flags
         try:
             result = op.call(*args, *attrs)
@@ -50,6 +51,10 @@ def general(op, args: tuple, attrs: tuple) -> Any:
             state.interposers = before
     if op.variadic:
         args = tuple(args[0])
+    if shared.batches and batched.level_of(args) is not None:
+        other = batched.replacement(op)
+        if other is not None:  # before tangents are taken: what it calls computes its own
+            return other(*args, *attrs)
     if bits & FORWARD_AD:
         from .tangents import any_tangent, run_with_tangents
 
@@ -150,7 +155,7 @@ def prepare(op, args: tuple) -> tuple:
     if not tensors:
         if not op.elementwise:
             raise TypeError(
-                f"{op.name}(): argument '{_public(op, 0)}' (position 1) must be Tensor, not {type(args[0]).__name__}"
+                f"{op.public}(): argument '{_public(op, 0)}' (position 1) must be Tensor, not {type(args[0]).__name__}"
             )
         from ..ops.create import scalar_tensor_like
 
@@ -181,7 +186,7 @@ def _refused(op, args: tuple, i: int) -> TypeError:
     """The error for argument `i`, which is of a kind that the op does not take."""
     if op.numbers not in ("one", "second") or op.variadic:
         return TypeError(
-            f"{op.name}(): argument '{_public(op, i)}' (position {i + 1}) must be Tensor, not "
+            f"{op.public}(): argument '{_public(op, i)}' (position {i + 1}) must be Tensor, not "
             f"{errors.type_name(args[i])}"
         )
     given = ", ".join(errors.type_name(a) for a in args)
@@ -255,11 +260,15 @@ def _cast(op, args):
         common = dtypes.get_default_dtype()
     elif op.promote == "number" and common is dtypes.bool_:
         common = dtypes.int64
-    return tuple(
-        a.to(common) if isinstance(a, Tensor) and a._array.dtype != common.np else Number(a, common)
-        if a is not None and not isinstance(a, Tensor) else a
-        for a in args
-    )  # fmt: skip
+    wide = dtypes.float32 if op.wide_numbers and common.np in dtypes.HALVES else common
+    out = []
+    for a in args:
+        if not isinstance(a, Tensor):
+            a = None if a is None else Number(a, wide)
+        elif a._array.dtype != common.np:
+            a = a.to(common if a._array.ndim or a._array.dtype.kind not in "fV" else wide)
+        out.append(a)
+    return tuple(out)
 
 
 class Number:
@@ -271,21 +280,25 @@ class Number:
         self.value, self.dtype = value, dtype
 
 
-def execute(op, args: tuple, attrs: tuple) -> Any:
-    """Kernel, wrapping and recording for prepared arguments."""
-    if shared.batches and (level := batched.level_of(args)) is not None:
-        other = batched.replacement(op)
-        if other is not None:
-            return other(*args, *attrs)
+def execute(op, args: tuple, attrs: tuple, compute: Any = None) -> Any:
+    """Kernel, wrapping and recording for prepared arguments. compute: a function in the place of `compute_raw`."""
+    if shared.batches and (level := batched.level_of_call(op, args, attrs)) is not None:
         return record(op, args, attrs, *run_batched(level, op, args, attrs), inside=True)
-    from ..backends import kernels_of
-
     first = next(a for a in args if isinstance(a, Tensor))
     if shared.cuda is not None and first._array.__class__ is not ndarray:
         there = shared.cuda.elsewhere(first._array)
         if there is not None:
             with there:
-                return execute(op, args, attrs)
+                return execute(op, args, attrs, compute)
+    raw, hidden = (compute or compute_raw)(op, args, attrs)
+    return record(op, args, attrs, raw, hidden)
+
+
+def compute_raw(op, args: tuple, attrs: tuple) -> tuple[Any, tuple]:
+    """What the kernel of `op` returns for prepared arguments: raw result(s), and the hidden values."""
+    from ..backends import kernels_of
+
+    first = next(a for a in args if isinstance(a, Tensor))
     xp = kernels_of(first._array)
     arrays = [
         a._array if isinstance(a, Tensor) else _number(xp, a) if a is not None else None
@@ -305,11 +318,14 @@ def execute(op, args: tuple, attrs: tuple) -> Any:
     if op.hidden:
         n = len(raw) - len(op.hidden)
         raw, hidden = (raw[0] if n == 1 else raw[:n]), raw[n:]
+    if op.wide_numbers and raw.dtype not in dtypes.HALVES:
+        half = next((a.dtype for a in arrays if getattr(a, "dtype", None) in dtypes.HALVES), None)
+        raw = raw if half is None else raw.astype(half)
     if (
         op.row_major or op.elementwise or (op.batch == "elementwise" and len(arrays) > 1)
     ) and getattr(raw, "ndim", 0) > 1:
         raw = _laid_out(op, xp, raw, [a for a in arrays if getattr(a, "ndim", 0)])
-    return record(op, args, attrs, raw, hidden)
+    return raw, hidden
 
 
 def _laid_out(op, xp, raw, arrays: list) -> Any:
@@ -365,8 +381,8 @@ def attach_outputs(op, attrs: tuple, source: Tensor, outs: list, node) -> None:
     for i, out in enumerate(outs):
         step, step_attrs = op.view(i, attrs, source, outs)
         views.attach(out, source, step, step_attrs, node, out._nr)
-        if node is not None:
-            out._view.made_in = max(out._view.made_in, views.MULTI_OUTPUT)
+        if not state.bits & (NO_GRAD | INFERENCE):
+            out._view.made_in = views.MULTI_OUTPUT
 
 
 def _number(xp, number):
@@ -399,7 +415,7 @@ def make_node(op, args: tuple, attrs: tuple, kwargs: dict, inside: bool = False)
     on_cpu = shared.cuda is None or not any(isinstance(a, Tensor) and a.is_cuda for a in args)
     node = object.__new__(op.node_class if on_cpu else op.device_node_class)
     node.extra = None
-    values = [a.value if isinstance(a, Number) else a for a in args]
+    values = [_kept(op, a, args) if isinstance(a, Number) else a for a in args]
     edges = []
     for i, a in enumerate(values):
         takes = isinstance(a, Tensor) and (
@@ -432,6 +448,20 @@ def make_node(op, args: tuple, attrs: tuple, kwargs: dict, inside: bool = False)
 
         stamp(node)
     return node
+
+
+def _kept(op, number: Number, args: tuple) -> Any:
+    """A number as a node keeps it: beside half types as the array that takes part, where the op asks for wide ones."""
+    if op.wide_numbers and number.dtype is dtypes.float32:
+        from ..backends import kernels_of
+
+        half = next((a._array for a in args if getattr(a, "dtype", None) in HALF_TYPES), None)
+        if half is not None:
+            return _number(kernels_of(half), number)
+    return number.value
+
+
+HALF_TYPES = (dtypes.float16, dtypes.bfloat16)
 
 
 def _set_edges(node, edges) -> None:
@@ -468,6 +498,21 @@ def set_broadcast(node, args, shape: tuple) -> None:
     for i, a in enumerate(args):
         own = a._array.shape if isinstance(a, Tensor) else shape
         setattr(node, f"b{i}", own if own != shape else None)
+
+
+def plain(attrs: tuple) -> tuple:
+    """Attributes, which are never tensors: a tensor that is given for one counts as the number that it holds."""
+    if any([isinstance(a, Tensor) for a in attrs]):
+        return tuple([a.item() if isinstance(a, Tensor) else a for a in attrs])
+    return attrs
+
+
+def failed(exc: Exception, op, args: tuple, attrs: tuple) -> Any:
+    """What becomes of a call whose kernel raised `exc`: the result with plain attributes, or PyTorch's exception."""
+    known = plain(attrs)
+    if known is not attrs:
+        return op.call(*args, *known)
+    raise kernel_error(exc, op, tuple(args[0]) if op.variadic else args, attrs) from None
 
 
 def kernel_error(exc: Exception, op, args: tuple, attrs: tuple) -> Exception:

@@ -15,8 +15,8 @@ INFERENCE_SAVED = (
     "autograd, or use `torch.no_grad()` instead of `torch.inference_mode()`."
 )
 INFERENCE_INPLACE = (
-    "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a normal "
-    "tensor before doing inplace update. See https://github.com/pytorch/rfcs/pull/17 for more details."
+    "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a normal "
+    "tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details."
 )
 PACK_MODIFIES = (
     "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook cannot be "
@@ -36,6 +36,12 @@ VIEW_OF_LEAF_INPLACE = (
 OVERLAP = (
     "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
     "Please clone() the tensor before performing the operation."
+)
+
+
+PARTIAL_OVERLAP = (
+    "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
+    "location. Please clone() the tensor before performing the operation."
 )
 
 
@@ -98,7 +104,8 @@ def modified(node, name: str, value, expected: int, storage=None, nr: int = 0) -
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
         f"{type_and_size(tensor)}{origin} is at version {version}; expected version {expected} instead."
     )
-    lines = [f"  saved as '{name}' by {node.name()} at {source.describe(node.site)}"]
+    by = "" if node is None else f" by {node.name()} at {source.describe(node.site)}"
+    lines = [f"  saved as '{name}'{by}"]
     if storage.changed is not None:
         site, by = storage.changed
         lines.append(f"  changed by {by} at {source.describe(site)}")

@@ -90,39 +90,6 @@ def remove(recorder: Recorder) -> None:
     _set(tuple(r for r in recorders() if r is not recorder))
 
 
-# -- names -----------------------------------------------------------------------------------------------------------
-
-_VARIANTS = ("_number", "_tensors", "_tensor", "_value", "_all", "_dim", "_of", "_op")
-_NAMES = {
-    "cast": "to",
-    "cross_entropy_op": "cross_entropy_loss",
-    "diag_vector": "diagonal",
-    "masked_scale": "native_dropout",
-    "max_pool_with_indices": "max_pool2d_with_indices",
-    "pad_constant": "constant_pad_nd",
-    "rows_product": "mm",
-    "scaled_dot_product_attention_op": "scaled_dot_product_attention",
-    "select_where": "where",
-    "to_device": "to",
-    "vector_norm": "linalg_vector_norm",
-}
-
-
-class Names(dict):
-    """An op's own name -> the public one. Several ops may stand for one function: pow of a number, of a tensor."""
-
-    def __missing__(self, name: str) -> str:
-        public = _NAMES.get(name, name).removeprefix("draw_")  # draw_normal, in place: normal_
-        if public == name:
-            for ending in _VARIANTS:
-                public = public.removesuffix(ending)
-        self[name] = public
-        return public
-
-
-public_names = Names()
-
-
 # -- what is recorded --------------------------------------------------------------------------------------------------
 
 
@@ -130,7 +97,7 @@ def run_inplace(inplace: Any, op: Any, tensor: Any, others: tuple, attrs: tuple)
     """``inplace(op, tensor, others, attrs)`` as a range; like the part of `dispatch.general` for other ops."""
     bits, recorder, result = state.bits, state.recorder, None
     seq = -1 if bits & _UNRECORDED else peek_seq()
-    name = public_names[op.name] + "_"
+    name = op.public + "_"
     token = recorder.enter(name, op, (tensor, *others), attrs, seq, OP)
     state.bits = bits & ~PROFILE
     try:
@@ -168,7 +135,7 @@ def run_whole(op: Any, args: tuple, attrs: dict[str, Any], action: Any) -> Any:
     """
     recorder, outs = state.recorder, None
     stands = WholeGradient(op.name + "_backward", op.capturable, tuple(attrs))
-    name = public_names[op.name] + "_backward"
+    name = op.public + "_backward"
     token = recorder.enter(name, stands, args, tuple(attrs.values()), -1, OP)
     try:
         outs = action()

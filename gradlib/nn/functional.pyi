@@ -114,7 +114,7 @@ def glu(input: Tensor, dim: Any = -1) -> Tensor:
     """``a * sigmoid(b)`` where a and b are the two halves of `input` along `dim`."""
 def grid_sample(input: Tensor, grid: Any, mode: Any = 'bilinear', padding_mode: Any = 'zeros', align_corners: Any = None) -> Tensor:
     """`input` (N, C, H, W) at the places `grid` (N, h, w, 2) of pairs (x, y) in [-1, 1]: (N, C, h,"""
-def group_norm(input: Tensor, num_groups: Any, weight: Tensor | None = None, bias: Any = None, eps: Any = 1e-05, cudnn_enabled: _b.bool = True) -> Tensor:
+def group_norm(input: Tensor, num_groups: Any, weight: Tensor | None = None, bias: Any = None, eps: Any = 1e-05) -> Tensor:
     """Normalise each of `num_groups` groups of channels of each sample; then scale and shift each channel."""
 def grouped_mm(mat_a: Any, mat_b: Any, *, offs: Any = None, bias: Any = None, out_dtype: Any = None) -> Tensor:
     """One matrix product for each group."""

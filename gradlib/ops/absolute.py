@@ -60,7 +60,12 @@ def _sgn(xp, self):
     if self.dtype.kind != "c":
         return sign_kernel(xp, self)
     size = xp.absolute(self)
-    return self / xp.where(size == 0, xp.ones_like(size), size)
+    size = xp.where(size == 0, xp.ones_like(size), size)
+    out = xp.empty(
+        self.shape, self.dtype
+    )  # each part by itself: a complex quotient is rounded more often
+    out.real, out.imag = self.real / size, self.imag / size
+    return out
 
 
 def _sgn_grad(F, g, self, result):
@@ -102,8 +107,9 @@ minimum = pointwise(
 
 
 def _fmax_share(F, g, self, other, mine):
-    """Like `_share_ties`; an argument also gets the gradient where the other one is nan."""
-    return F.where(mine | F.isnan(other), g, 0.0) + F.where(self == other, 0.5 * g, 0.0)
+    """Like `_share_ties`, also of two nan; an argument gets the gradient where only the other one is nan."""
+    none, both = F.isnan(other), (self == other) | (F.isnan(self) & F.isnan(other))
+    return F.where(both, 0.5 * g, F.where(mine | none, g, 0.0))
 
 
 fmax = pointwise(
@@ -145,6 +151,7 @@ def _clamp_number(xp, self, *, min, max):
 clamp_number = declare(
     "clamp_number",
     _clamp_number,
+    public="clamp",
     node="ClampBackward0",
     self=lambda F, g, self, min, max: g * F.clamp_mask(self, min, max),
     jvp="elementwise",

@@ -11,13 +11,14 @@ import math
 
 import numpy as np
 
+from ..backends.sums import ones
 from ..core import dtypes, errors
 from ..core.layout import empty_ordered, order_of
 from ..core.op import declare
 from ._blocks import kind_name, narrow
 from .dropout import dropout
 from .expose import function
-from .softmax import _ones, softmax_op
+from .softmax import softmax_op
 
 TILE = 1 << 17  # scores of a tile at most
 WHOLE = 1 << 13  # scores of one batch entry up to which several entries are computed together
@@ -154,7 +155,7 @@ def _tile_forward(s, v, out, lse) -> None:
         top = np.where(np.isfinite(top) | np.isnan(top), top, 0)
     s -= top
     np.exp(s, out=s)
-    total = s.dot(_ones(s.shape[-1], s.dtype))
+    total = s.dot(ones(s.shape[-1], s.dtype))
     np.log(total, out=lse)
     lse += top[..., 0]
     if not np.minimum.reduce(total, axis=None) > 0:  # nothing allowed in some row: its result is 0
@@ -269,7 +270,8 @@ def _samples(t):
 
 
 attention_op = declare(
-    "scaled_dot_product_attention_op", _attention, promote="free", vjp=_attention_vjp,
+    "scaled_dot_product_attention_op", _attention, public="scaled_dot_product_attention",
+    promote="free", vjp=_attention_vjp,
     node="ScaledDotProductFlashAttentionForCpuBackward0", samples=_samples,
     # only kernels use it (and `result`); recorded formulas start from the scores again
     hidden={"logsumexp": lambda F, query: F.sum(query, (query.ndim - 1,), False)},

@@ -16,6 +16,7 @@ from ..core.layout import (
     memory_format,
     order_of,
     preserve_format,
+    suggested,
 )
 from ..core.op import declare
 from ..core.tensor import Tensor
@@ -74,6 +75,7 @@ def _cast_back(F, g, self_dtype):
 cast_op = declare(
     "cast",
     lambda xp, self, *, dtype, self_dtype: _cast(xp, self, dtype=dtype),
+    public="to",
     node="ToCopyBackward0",
     integer_results=True,
     self=lambda F, g, self_dtype: _cast_back(F, g, self_dtype),
@@ -86,7 +88,7 @@ cast_op = declare(
     ],
 )
 to_device_op = declare(
-    "to_device", lambda xp, self, *, target, origin, non_blocking: _move(self, target, non_blocking),
+    "to_device", lambda xp, self, *, target, origin, non_blocking: _move(self, target, non_blocking), public="to",
     node="ToCopyBackward0", jvp="linear", capturable=False, leaves_device=True,
     self=lambda F, g, origin, target, non_blocking: F.to_device(g, origin, target, non_blocking),
     samples=lambda t: [(t(3, 4), CPU, CPU, False), (t(0), CPU, CPU, False)],
@@ -140,9 +142,12 @@ def convert(
     if dtype is not None and dtype.np != out._array.dtype:
         out = cast_op.call(out, dtype.np, out._array.dtype)
     if memory_format is not None and memory_format != preserve_format:
-        if (copy and out is tensor) or not has_layout(out._array, memory_format):
-            return clone_op.call(out, _order(memory_format))
-        return out
+        lies_so = (suggested(out._array) or contiguous_format) == memory_format
+        if out is tensor:
+            lies_so = lies_so and not copy
+        else:
+            lies_so = lies_so and has_layout(out._array, memory_format)
+        return out if lies_so else clone_op.call(out, _order(memory_format))
     return clone(out) if copy and out is tensor else out
 
 

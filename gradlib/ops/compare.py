@@ -15,7 +15,7 @@ from ..core.layout import in_order
 from ..core.op import REGISTRY, declare
 from ..core.tensor import Tensor
 from ._blocks import kind_name, missing
-from .expose import PUBLIC, function, need_tensor, write_same
+from .expose import PUBLIC, function, in_place_operator, need_tensor, write_same
 from .plain_numbers import is_number, single_number
 from .pointwise import pointwise, unary
 
@@ -175,6 +175,7 @@ def _select(xp, self, other, condition):
 select = declare(
     "select_where",
     _select,
+    public="where",
     promote="same",
     fixed=("condition",),
     self=lambda F, g, condition, self_shape: F.sum_to_size(F.where(condition, g, 0.0), self_shape),
@@ -318,6 +319,14 @@ for _dunder, _name in (
     ("__rshift__", "bitwise_right_shift"),
 ):
     setattr(Tensor, _dunder, operator(REGISTRY[_name], _dunder))
+for _dunder, _name in (
+    ("__iand__", "bitwise_and_"),
+    ("__ior__", "bitwise_or_"),
+    ("__ixor__", "bitwise_xor_"),
+    ("__ilshift__", "bitwise_left_shift_"),
+    ("__irshift__", "bitwise_right_shift_"),
+):
+    in_place_operator(_dunder, getattr(Tensor, _name))
 Tensor.__rlshift__ = lambda self, other: _reflected_shift("bitwise_left_shift", other, self)  # type: ignore[attr-defined]
 Tensor.__rrshift__ = lambda self, other: _reflected_shift("bitwise_right_shift", other, self)  # type: ignore[attr-defined]
 

@@ -11,7 +11,7 @@ import numpy as np
 from ..backends import backend_on
 from ..core import device as devices
 from ..core import dtypes, errors, recording
-from ..core.batched import is_logical
+from ..core.batched import is_logical, of_batch
 from ..core.formulas import formula_function
 from ..core.layout import empty_in, preserve_format, settled, with_strides_of
 from ..core.modes import PROFILE, shared, state
@@ -157,7 +157,8 @@ def _filled(kind: str):
             raise TypeError(
                 f"{kind}_like(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}"
             )
-        return _like(kind, input, dtype, device, requires_grad, memory_format)
+        made = _like(kind, input, dtype, device, requires_grad, memory_format)
+        return of_batch(made, input) if shared.batches else made
 
     like.__name__ = like.__qualname__ = kind + "_like"
     like.__code__ = like.__code__.replace(co_name=like.__name__)
@@ -184,7 +185,8 @@ def _filled(kind: str):
             raise (errors.allocation(exc, shape, d.itemsize) or exc) from None
         if kind == "empty":
             settled(array)
-        return finish(array, requires_grad)
+        made = finish(array, requires_grad)
+        return of_batch(made, self) if shared.batches else made
 
     new.__name__ = new.__qualname__ = "new_" + kind
     new.__code__ = new.__code__.replace(co_name=new.__name__)
@@ -229,7 +231,12 @@ empty, empty_like = _filled("empty")
 @formula_function("zeros_like")
 def _zeros_like(F, x):
     """Zeros of the shape and dtype of x, which no gradient flows through."""
-    return zeros_like(x) if hasattr(x, "_array") else F.backend.zeros(x.shape, x.dtype)
+    return constant_zeros(x) if hasattr(x, "_array") else F.backend.zeros(x.shape, x.dtype)
+
+
+def constant_zeros(input: Tensor) -> Tensor:
+    """``zeros_like`` for what nobody writes into: inside vmap, one tensor for all entries."""
+    return _like("zeros", input, None, None, False, None)
 
 
 def _fill_number(name: str, value):
@@ -299,7 +306,8 @@ def full_like(
         out._array[...] = number
     else:
         out.fill_(number)
-    return finish(out._array, requires_grad)
+    made = finish(out._array, requires_grad)
+    return of_batch(made, input) if shared.batches else made
 
 
 @method("new_full")
@@ -315,13 +323,14 @@ def new_full(
     pin_memory=False,
 ):
     """``full`` with the dtype and device of this tensor."""
-    return full(
+    made = full(
         size,
         fill_value,
         dtype=dtype or self.dtype,
         device=device or self.device,
         requires_grad=requires_grad,
     )
+    return of_batch(made, self) if shared.batches else made
 
 
 # -- with strides ------------------------------------------------------------------------------------------------

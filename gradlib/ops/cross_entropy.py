@@ -149,7 +149,7 @@ def _nll_grad_samples(t):
 
 
 nll_loss_op = declare(
-    "nll_loss_op", _nll_loss, promote="free", node="NllLossBackward0", dependent="self",
+    "nll_loss_op", _nll_loss, public="nll_loss", promote="free", node="NllLossBackward0", dependent="self",
     self=lambda F, g, target, weight, self_shape, reduction, ignore_index: F.nll_loss_grad(
         g, target, weight, tuple(self_shape), reduction, ignore_index
     ),
@@ -161,6 +161,7 @@ nll_loss_op = declare(
 declare(
     "nll_loss_grad",
     _nll_grad,
+    public="nll_loss_backward",
     promote="free",
     node="NllLossBackwardBackward0",
     grad=lambda F, g, target, weight, reduction, ignore_index: F.nll_loss_op(
@@ -237,7 +238,7 @@ def _backend(x):
 
 
 cross_entropy_op = declare(
-    "cross_entropy_op", _cross_entropy, promote="free", node="NllLossBackward0",
+    "cross_entropy_op", _cross_entropy, public="cross_entropy_loss", promote="free", node="NllLossBackward0",
     hidden={"result1": None, "result2": None},  # only the kernels use them
     self=_cross_entropy_grad, samples=lambda t: _class_samples(t, (-100,)),
 )  # fmt: skip
@@ -346,7 +347,7 @@ def _smoothed(input, target, weight, reduction, ignore_index, label_smoothing):
         if weight is None:
             smooth = smooth.sum() / kept.sum()
         else:
-            total = weight[target[kept].reshape(-1)].sum()
+            total = (weight[target.masked_fill(~kept, 0)] * kept.to(weight.dtype)).sum()
             smooth = smooth.sum() / total
     return picked * (1 - label_smoothing) + smooth * (label_smoothing / classes)
 

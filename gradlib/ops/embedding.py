@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 
 from ..backends import backend_of
+from ..backends.sums import add_up
 from ..core import dtypes
 from ..core.device import beside_first
 from ..core.formulas import formula_function
@@ -52,7 +53,11 @@ def _embedding_grad(xp, grad, indices, *, rows):
         hot = xp.zeros((rows, flat.size), values.dtype)
         hot[flat, xp.arange(flat.size)] = 1
         out = xp.dot(hot, values)
+        # an infinite or nan row times the zeros of the matrix makes others nan
+        added = xp.name != "numpy" or bool(np.isfinite(add_up(out, ())))
     else:
+        out, added = values, False
+    if not added:
         out = xp.zeros((rows, width), values.dtype)
         xp.add_at(out, (flat,), values)
     return out.reshape(rows, *shape).astype(grad.dtype, copy=False)
@@ -94,7 +99,7 @@ def _grad_samples(t):
 
 
 embedding_op = declare(
-    "embedding_op", _embedding, promote="free", node="EmbeddingBackward0", complex=True,
+    "embedding_op", _embedding, public="embedding", promote="free", node="EmbeddingBackward0", complex=True,
     weight=lambda F, g, indices, weight_shape, padding_idx, scale_grad_by_freq: F.embedding_grad(
         F.row_scaled(g, indices, weight_shape[0], padding_idx, scale_grad_by_freq), indices, weight_shape[0]
     ),
@@ -102,7 +107,8 @@ embedding_op = declare(
     samples=_samples,
 )  # fmt: skip
 embedding_grad_op = declare(
-    "embedding_grad", _embedding_grad, promote="free", node="EmbeddingDenseBackwardBackward0", complex=True,
+    "embedding_grad", _embedding_grad, public="embedding_dense_backward",
+    promote="free", node="EmbeddingDenseBackwardBackward0", complex=True,
     grad=lambda F, g, indices: F.embedding_op(g, indices, -1, False),
     jvp=lambda F, grad_t, indices, rows: F.embedding_grad(grad_t, indices, rows),
     samples=_grad_samples,
@@ -177,12 +183,19 @@ def _constant(like, array) -> Tensor:
 
 
 def _bag_numbers(input, offsets, include_last_offset: bool):
-    """For flat indices and offsets: the bag of each index (on the host), and the number of bags."""
+    """For flat indices and offsets: the bag of each index (on the host), and the number of bags.
+
+    The bags may end before the indices do, where the last offset says so.
+    """
     starts = to_host(raw(offsets))
     if starts.ndim != 1:
-        raise ValueError("offsets has to be a 1D tensor")
+        raise ValueError("offsets has to be a 1D Tensor")
+    if include_last_offset and not len(starts):
+        raise RuntimeError("include_last_offset: number of offset should be at least 1")
+    if (starts[1:] < starts[:-1]).any():
+        raise RuntimeError("offsets must not decrease")
     if len(starts) and int(starts[0]) != 0:
-        raise ValueError(
+        raise RuntimeError(
             "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from "
             "position 0. However, got "
             f"{int(starts[0])}"
@@ -193,8 +206,15 @@ def _bag_numbers(input, offsets, include_last_offset: bool):
             f"offsets[-1] of {int(starts[-1])}"
         )
     count = len(starts) - 1 if include_last_offset else len(starts)
-    positions = np.arange(input.shape[0])
+    positions = np.arange(int(starts[-1]) if include_last_offset else input.shape[0])
     return np.searchsorted(starts[:count], positions, side="right") - 1, count
+
+
+def _other_shape(per_sample_weights, input) -> ValueError:
+    return ValueError(
+        f"embedding_bag: If per_sample_weights ({per_sample_weights.shape}) is not None, then it must have the same "
+        f"shape as the input ({input.shape})"
+    )
 
 
 def embedding_bag(
@@ -220,10 +240,12 @@ def embedding_bag(
         if offsets is not None:
             raise ValueError(
                 "if input is 2D, then offsets has to be None, as input is treated is a mini-batch "
-                "of fixed length sequences."
+                f"of fixed length sequences. However, found offsets of type {type(offsets)}"
             )
         count, length = input.shape
         bags = np.repeat(np.arange(count), length)
+        if per_sample_weights is not None and per_sample_weights.size() != input.size():
+            raise _other_shape(per_sample_weights, input)
         input = input.reshape(-1)
         if per_sample_weights is not None:
             per_sample_weights = per_sample_weights.reshape(-1)
@@ -231,10 +253,19 @@ def embedding_bag(
         if offsets is None:
             raise ValueError("offsets has to be a 1D Tensor but got None")
         bags, count = _bag_numbers(input, offsets, include_last_offset)
+        if per_sample_weights is not None and per_sample_weights.size() != input.size():
+            raise _other_shape(per_sample_weights, input)
+        if len(bags) < input.shape[0]:
+            input = input[: len(bags)]
+            per_sample_weights = (
+                None if per_sample_weights is None else per_sample_weights[: len(bags)]
+            )
     else:
         raise ValueError(
             f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.dim()}"
         )
+    if mode == "max" and scale_grad_by_freq:
+        raise ValueError("max mode does not support scaling the gradient by the frequency")
     if per_sample_weights is not None and mode != "sum":
         raise NotImplementedError(
             "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got "
@@ -250,9 +281,13 @@ def embedding_bag(
     try:
         rows = embedding(input, weight, None, None, 2.0, scale_grad_by_freq)
     except IndexError:
-        wrong = next(i for i in input.tolist() if not 0 <= i < weight.shape[0])
+        at, wrong = next(
+            (k, i) for k, i in enumerate(input.tolist()) if not 0 <= i < weight.shape[0]
+        )
         raise RuntimeError(
             f"embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {wrong}"
+            if mode == "max"
+            else f"Index {at} of input takes value {wrong} which is not in the valid range [0, {weight.shape[0]})"
         ) from None
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.unsqueeze(-1)

@@ -8,11 +8,13 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ..backends import backend_of
 from ..core import errors
 from ..core.device import beside
 from ..core.inplace import inplace, repeats_itself
-from ..core.modes import OBSERVE, is_grad_enabled, state
+from ..core.modes import FORWARD_AD, OBSERVE, is_grad_enabled, state
 from ..core.tensor import Tensor
 
 PUBLIC: dict[str, Callable] = {}  # gradlib.<name>
@@ -112,6 +114,13 @@ def write_out(out: Any, result: Any) -> Any:
             "functions with out=... arguments don't support automatic differentiation, but one of the arguments "
             "requires grad."
         )
+    if state.bits & FORWARD_AD:
+        from ..core.tangents import any_tangent
+
+        if any_tangent((out, result)):
+            raise NotImplementedError(
+                "Trying to use forward AD with a function that does not support it because it is an out= function"
+            )
     if result.dtype.category > out.dtype.category:
         raise RuntimeError(
             f"result type {result.dtype.tensor_type.removesuffix('Tensor')} can't be cast to the desired output type "
@@ -242,6 +251,29 @@ def out_writer(op) -> Callable:
         return write_out(out, result)
 
     return write_bool
+
+
+_OPERANDS = (Tensor, int, float, complex, np.number, np.bool_)
+
+
+def in_place_operator(name: str, write: Callable) -> None:
+    """Make ``Tensor.<name>`` of ``write(self, other)``: operands of other kinds give NotImplemented."""
+
+    def operator(self, other):
+        return write(self, other) if isinstance(other, _OPERANDS) else NotImplemented
+
+    operator.__name__ = operator.__qualname__ = name
+    setattr(Tensor, name, operator)
+
+
+def op_operator(name: str, op) -> None:
+    """The same for an op of two tensors."""
+
+    def operator(self, other):
+        return inplace(op, self, (other,)) if isinstance(other, _OPERANDS) else NotImplemented
+
+    operator.__name__ = operator.__qualname__ = name
+    setattr(Tensor, name, operator)
 
 
 def inplace_method(op, name: str, *, convert: Callable | None = None) -> None:

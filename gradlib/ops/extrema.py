@@ -153,7 +153,8 @@ amax_op, amin_op = (
 )  # fmt: skip
 max_all, min_all = (
     declare(
-        name + "_all", kernel, node=name.capitalize() + "Backward1", samples=lambda t: [(t(3, 4),), (t(),)],
+        name + "_all", kernel, public=name,
+        node=name.capitalize() + "Backward1", samples=lambda t: [(t(3, 4),), (t(),)],
         self=lambda F, g, self, result: F.share_ties(g, self, result, None, False), complex=False,
         jvp=lambda F, self, self_t, result: _share_jvp(F, self, self_t, result, None, False),
     )

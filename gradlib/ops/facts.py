@@ -8,7 +8,7 @@ from typing import Any
 from ..core import dtypes
 from ..core.dispatch import common_dtype
 from ..core.tensor import Tensor
-from ..core.untyped import UntypedStorage
+from ..core.untyped import storage_in
 from .expose import PUBLIC, function
 from .plain_numbers import is_number
 
@@ -30,7 +30,7 @@ def is_tensor(obj) -> builtins.bool:
 @function("is_storage")
 def is_storage(obj) -> builtins.bool:
     """Whether `obj` is a storage object."""
-    return isinstance(obj, UntypedStorage)
+    return storage_in(obj) is not None
 
 
 @function("numel")

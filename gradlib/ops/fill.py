@@ -7,6 +7,7 @@ import numpy as np
 from ..backends import backend_of
 from ..core import dtypes, errors
 from ..core.device import beside
+from ..core.inplace import check, partly_the_same
 from ..core.op import declare
 from ..core.tensor import Tensor
 from .expose import function, method, refuse_overlap, write_out
@@ -31,7 +32,8 @@ fill_op = declare(
     overlapping="fill",
 )  # fmt: skip
 fill_tensor_op = declare(
-    "fill_tensor", lambda xp, self, value: xp.full_like(self, value), promote="free", jvp="linear", complex=True,
+    "fill_tensor", lambda xp, self, value: xp.full_like(self, value), public="fill",
+    promote="free", jvp="linear", complex=True,
     self=lambda F, g: F.zeros_like(g), value=lambda F, g: F.sum_all(g), node="FillBackward1", inplace=True,
     samples=lambda t: [(t(3, 4), t()), (t(), t()), (t(0, 2), t())],
 )  # fmt: skip
@@ -124,14 +126,15 @@ def copy_(self, src, non_blocking=False):
             )
         return fill_(self, src)
     if src is self:
-        return self
+        check(self, copy_op, self._rg)
+        return wrote(self, "copy_")
     array, other = self._array, src._array
     if array.shape != other.shape:
         _check_broadcast(array.shape, other.shape)
     if array.__class__ is not other.__class__ or self.device != src.device:
         src = src.to(self.device, non_blocking=non_blocking)
         other = src._array
-    if quiet(self, src):
+    if quiet(self, src) and not partly_the_same(self, src):
         _copy_into(None, array, other)
         return wrote(self, "copy_")
     if other.dtype != array.dtype:
@@ -192,8 +195,9 @@ masked_fill_op = declare(
 masked_fill_tensor_op = declare(
     "masked_fill_tensor", lambda xp, self, mask, value: xp.where(mask, value.astype(self.dtype), self), promote="free",
     node="MaskedFillBackward1", complex=True, jvp="linear", overlapping="warn",
+    public="masked_fill",
     self=lambda F, g, mask, self_shape: F.sum_to_size(F.masked_fill(g, mask, 0), self_shape),
-    value=lambda F, g, mask: F.sum_all(F.where(mask, g, 0.0)),
+    value=lambda F, g, mask, value_shape: F.sum_to_size(F.where(mask, g, 0.0), value_shape),
     samples=lambda t: [(t(3, 4), _bools(t, 3, 4), t()), (t(3, 1), _bools(t, 4), t()), (t(0, 2), _bools(t, 2), t())],
 )  # fmt: skip
 masked_fill_into = InPlace(masked_fill_op, _masked_fill_into)
@@ -256,7 +260,7 @@ def _masked_select_backward(xp, grad, mask, *, shape):
 
 
 masked_select_op = declare(
-    "masked_select", lambda xp, self, mask: self[mask], promote="free", jvp="linear", complex=True,
+    "masked_select", lambda xp, self, mask: self[mask], dynamic="mask", promote="free", jvp="linear", complex=True,
     self=lambda F, g, mask, self_shape: F.masked_select_backward(g, mask, self_shape),
     samples=lambda t: [(t(3, 4), _bools(t, 3, 4)), (t(), _bools(t)), (t(0, 2), _bools(t, 0, 2))],
 )  # fmt: skip

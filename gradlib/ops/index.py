@@ -15,9 +15,10 @@ import numpy as np
 
 from ..backends import backend_of
 from ..core import batching, dtypes, errors
+from ..core.batched import Logical
 from ..core.device import copied
 from ..core.errors import type_name
-from ..core.inplace import repeats_itself
+from ..core.inplace import partly_the_same, repeats_itself
 from ..core.layout import in_order
 from ..core.modes import NO_GRAD, VMAP, shared, state
 from ..core.op import declare
@@ -117,7 +118,7 @@ index_op = declare(
     self=lambda F, g, self_shape, indices: F.index_backward(g, self_shape, indices),
 )  # fmt: skip
 index_backward_op = declare(
-    "index_backward", _index_backward, jvp="linear", complex=True, node="IndexPutBackward0",
+    "index_backward", _index_backward, jvp="linear", complex=True, node="IndexPutBackward0", arrays=("indices",),
     grad=lambda F, g, indices: F.index(g, indices),
     samples=lambda t: [(t(3, 4), (3, 4), (np.array([0, 2, 0]),)), (t(3), (3, 4),
         (np.array([0, 2, 0]), np.array([1, 1, 1])))],
@@ -171,18 +172,28 @@ def _item(item, like: Tensor) -> Any:
         return item
     if isinstance(item, Tensor):
         array = item._array
+        while array.__class__ is Logical and not array.batched:
+            array = array.physical._array  # the same for all entries of a vmap
         kind, itemsize = array.dtype.kind, array.itemsize
-        if not array.ndim and kind in "iub":
+        if not array.ndim and kind in "iub" and array.__class__ is not Logical:
             return bool(array) if kind == "b" or (kind == "u" and itemsize == 1) else int(array)
-        if kind not in "iub" or (kind == "i" and itemsize < 4) or (kind == "u" and itemsize > 1):
+        if (
+            kind not in "iub"
+            or (kind == "i" and itemsize < 4 and array.ndim)
+            or (kind == "u" and itemsize > 1)
+        ):
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+        if array.__class__ is Logical:
+            if kind in "bu":
+                raise RuntimeError(batching.MASK)
+            return array
         if kind == "u":  # a mask, of which assignment wants to know that it is no bool one
             warnings.warn(
                 "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.",
                 UserWarning,
                 stacklevel=4,
             )
-        if array.__class__ is not like._array.__class__:
+        if array.__class__ is not like._array.__class__ and like._array.__class__ is not Logical:
             array = backend_of(like._array).to_backend(array, like.device)
         elif like._rg and not state.bits & NO_GRAD:
             array = copied(array)  # backward must not see later changes of the index
@@ -449,7 +460,8 @@ def setitem(self, key, value):
             kind = ("torch.cuda." if self.is_cuda else "torch.") + self.dtype.tensor_type
             raise TypeError(f"can't assign a {type_name(value)} to a {kind}")
         value = _number(value, self.dtype)
-    if quiet(self, value):
+    alias = tensor and value._ver is self._ver and self._ver.__class__ is not int
+    if not alias and quiet(self, value):
         target = _raw_target(self._array, key)
         if target is not None and (not tensor or _plainly_fits(target, value._array)):
             target[...] = value._array if tensor else value
@@ -575,7 +587,7 @@ def _put(x: Tensor, indices: tuple, values: Tensor, accumulate: bool) -> Tensor:
     if values.device != x.device and not values._array.ndim:
         values = values.to(x.device)
     try:
-        if quiet(x, values):
+        if quiet(x, values) and not partly_the_same(x, values):
             array = x._array
             _index_put_into(
                 backend_of(array), array, values._array, indices=indices, accumulate=accumulate

@@ -180,6 +180,7 @@ index_fill_op = declare(
 index_fill_tensor_op = declare(
     "index_fill_tensor", lambda xp, self, index, value, *, dim: _filled_tensor(xp, self, index, value, dim=dim),
     promote="free", complex=True, jvp="linear", node="IndexFillBackward1", overlapping="warn",
+    public="index_fill",
     self=lambda F, g, index, dim: F.index_fill(g, index, dim, 0),
     value=lambda F, g, index, dim: F.sum_all(g - F.index_fill(g, index, dim, 0)),
     samples=lambda t: [(t(3, 4), _sample(2, 0), t(), 0), (t(), _sample(0), t(), 0), (t(2, 3), _sample(), t(), 0)],

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-import mmap
 import warnings
 
 import numpy as np
 
-from ..core import errors
-from ..core.geometry import owner
+from ..core import errors, memory
 from ..core.op import declare
 from ..core.storage import before_write, bump
 from ..core.tensor import Size, Tensor, to_host
@@ -121,25 +119,18 @@ def as_subclass(self, cls):
 
 @method("share_memory_")
 def share_memory_(self):
-    """Move the elements into memory that processes forked later share; CUDA memory is as it is.
+    """Move the elements, and those of all views, into memory that processes forked later share.
 
-    Views made before keep the memory they had.
+    CUDA memory is as it is.
     """
-    if not self.is_cuda and not self.is_shared():
-        array = self._array
-        memory = mmap.mmap(-1, max(array.nbytes, 1))
-        flat = np.frombuffer(memory, array.dtype, array.size)
-        out = flat.reshape(array.shape)
-        out[...] = array
-        self._array = out
+    self.untyped_storage().share_memory_()
     return self
 
 
 @method("is_shared")
 def is_shared(self) -> bool:
     """Whether processes forked from now on share this memory: after ``share_memory_``, and on a CUDA device."""
-    memory = getattr(owner(self._array), "base", None)
-    return self.is_cuda or isinstance(getattr(memory, "obj", None), mmap.mmap)
+    return self.is_cuda or memory.is_shared(memory.owner(self._array))
 
 
 @method("to_dense")

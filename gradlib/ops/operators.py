@@ -7,8 +7,7 @@ import numpy as np
 from ..core import dtypes
 from ..core.codegen import operator
 from ..core.dispatch import beside_array
-from ..core.inplace import inplace
-from ..core.op import REGISTRY, Op
+from ..core.op import Op
 from ..core.tensor import Tensor
 from .absolute import abs
 from .elementwise import (
@@ -18,13 +17,13 @@ from .elementwise import (
     neg,
     positive,
     pow,
-    pow_,
     pow_number,
     pow_tensors,
     quotient_op,
     remainder,
     sub_op,
 )
+from .expose import in_place_operator, op_operator
 
 
 def _reflected(op: Op, needs: str = ""):
@@ -72,40 +71,14 @@ for _name, _op in (
 Tensor.__rtruediv__ = Tensor.__rdiv__ = _reflected(div_op, needs="reciprocal")
 Tensor.__pow__ = _power
 Tensor.__neg__, Tensor.__pos__, Tensor.__abs__ = neg.call, positive, abs.call
-
-
-def _written(name: str, op: Op) -> None:
-    """Publish ``self <op>= other``; beside a NumPy array it means ``self = self <op> other``, as in PyTorch."""
-
-    def in_place(self, other):
-        try:
-            return inplace(op, self, (other,))
-        except TypeError:
-            if isinstance(other, np.ndarray):
-                return NotImplemented
-            raise
-
-    in_place.__name__ = in_place.__qualname__ = name
-    setattr(Tensor, name, in_place)
-
-
-def _power_in_place(self, other):
-    """``self **= other``."""
-    return NotImplemented if isinstance(other, np.ndarray) else pow_(self, other)
-
-
-for _name, _op in (
-    ("__iadd__", add_op),
-    ("__isub__", sub_op),
-    ("__imul__", mul),
-    ("__itruediv__", div_op),
-    ("__ifloordiv__", quotient_op),
-    ("__imod__", remainder),
-    ("__iand__", REGISTRY["bitwise_and"]),
-    ("__ior__", REGISTRY["bitwise_or"]),
-    ("__ixor__", REGISTRY["bitwise_xor"]),
-    ("__ilshift__", REGISTRY["bitwise_left_shift"]),
-    ("__irshift__", REGISTRY["bitwise_right_shift"]),
+for _names, _op in (
+    (("__iadd__",), add_op),
+    (("__isub__",), sub_op),
+    (("__imul__",), mul),
+    (("__itruediv__", "__idiv__"), div_op),
+    (("__ifloordiv__",), quotient_op),
+    (("__imod__",), remainder),
 ):
-    _written(_name, _op)
-Tensor.__ipow__ = _power_in_place
+    for _name in _names:
+        op_operator(_name, _op)
+in_place_operator("__ipow__", Tensor.pow_)  # type: ignore[attr-defined]

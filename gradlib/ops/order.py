@@ -100,7 +100,8 @@ def _median_all(name: str):
 
 median_all, nanmedian_all = (
     declare(
-        name + "_all", _median_all(name), node=name.capitalize() + "Backward0", samples=lambda t: [(t(3, 4),), (t(),)],
+        name + "_all", _median_all(name), public=name,
+        node=name.capitalize() + "Backward0", samples=lambda t: [(t(3, 4),), (t(),)],
         self=lambda F, g, self, result: F.share_ties(g, self, result, None, False),
         jvp=lambda F, self, self_t, result: _share_jvp(F, self, self_t, result, None, False),
     )

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from ..core import dtypes
 from ..core.inplace import inplace
+from ..core.modes import AUTOCAST, state
 from ..core.op import declare
-from ._blocks import floating, kind_name
+from ._blocks import check_kind, floating, kind_name
 from .absolute import relu as relu_op
 from .activation import activation, run
 from .expose import PUBLIC, function, write_exact
@@ -16,7 +17,7 @@ from .plain_numbers import plain_number
 
 
 def _leaky_relu(xp, self, *, negative_slope):
-    if 0 <= negative_slope <= 1:
+    if 0 < negative_slope <= 1:  # not 0, which times infinity is nan
         return xp.maximum(self, self * negative_slope)
     return xp.where(self > 0, self, self * negative_slope)
 
@@ -54,7 +55,7 @@ hardsigmoid_op = activation(
 )  # fmt: skip
 hardswish_op = activation(
     "hardswish", lambda xp, self: self * xp.clip(self + 3, 0, 6) * (1 / 6),
-    lambda F, g, self: g * F.where(self <= -3, 0.0, F.where(self < 3, self * (1 / 3) + 0.5, 1.0)), domain=(-4.0, 4.0),
+    lambda F, g, self: g * F.where(self <= -3, 0.0, F.where(self >= 3, 1.0, self * (1 / 3) + 0.5)), domain=(-4.0, 4.0),
 )  # fmt: skip
 hardshrink_op = activation(
     "hardshrink",
@@ -176,8 +177,21 @@ def softshrink(input, lambd=0.5, *, out=None):
 
 # -- with a second tensor or a mask ------------------------------------------------------------------------------------
 
+
+def _prelu(xp, self, weight):
+    check_kind(self, "prelu_cpu")
+    return xp.where(self > 0, self, self * weight)
+
+
+def _refuse_mixed(args: tuple) -> RuntimeError | None:
+    kinds = [a.dtype.tensor_type.removesuffix("Tensor") for a in args]
+    if kinds[0] == kinds[1]:
+        return None
+    return RuntimeError("prelu: Type promoting not supported. Got {} and {}".format(*kinds))
+
+
 prelu_op = declare(
-    "prelu_kernel", lambda xp, self, weight: xp.where(self > 0, self, self * weight), elementwise=True,
+    "prelu_kernel", _prelu, public="_prelu_kernel", elementwise=True, check=_refuse_mixed,
     dependent="self weight",
     self=lambda F, g, self, weight: F.where(self > 0, g, g * weight),
     weight=lambda F, g, self: F.where(self > 0, 0.0, g * self),
@@ -188,6 +202,11 @@ prelu_op = declare(
 @function("prelu", method=True)
 def prelu(input, weight):
     """``x`` where positive, else ``weight * x``; `weight` has one element, or one for each channel (dimension 1)."""
+    kinds = [t._array.dtype for t in (input, weight)]
+    if kinds[0] != kinds[1] and not state.bits & AUTOCAST:
+        names = " and ".join([kind_name(t._array) for t in (input, weight)])
+        raise RuntimeError(f"prelu: Type promoting not supported. Got {names}")
+    check_kind(input._array, "prelu_cpu")
     if weight.numel() != 1:
         if input.ndim == 0:
             raise RuntimeError("Not allow zero-dim input tensor.")
@@ -210,7 +229,7 @@ def prelu(input, weight):
 
 rrelu_op = activation(
     "rrelu_with_noise", lambda xp, self, *, noise, lower, upper, training: self * noise,
-    lambda g, noise: g * noise, ((1.5, 0.1, 0.3, True),), dependent="self",
+    lambda g, noise: g * noise, ((1.5, 0.1, 0.3, True),), dependent="self", row_major=True,
 )  # fmt: skip
 
 

@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from ..backends import backend_of
 from ..core import batching, dtypes, errors
 from ..core.device import CPU, beside
 from ..core.generator import default_generator
+from ..core.layout import contiguous_format, copy_in, in_order, preserve_format
 from ..core.modes import VMAP, shared, state
 from ..core.tensor import Tensor, to_host
 from .create import finish, pinned_copy, place, sizes
@@ -130,7 +132,7 @@ def _factory(name: str, draw, doc: str, label: str):
         _, d, target = place(dtype, device, input)
         _check_drawn(d, label)
         values = draw_for(generator, target, lambda rng: draw(rng, input._array.shape, d))
-        return finish(_at(values, target), requires_grad)
+        return finish(_laid_out(_at(values, target), input, memory_format), requires_grad)
 
     make.__name__ = make.__qualname__ = name
     make.__doc__ = f"A tensor of the given size filled with {doc}."
@@ -138,6 +140,14 @@ def _factory(name: str, draw, doc: str, label: str):
     like.__doc__ = f"A tensor with the size, dtype and device of `input` filled with {doc}; it does not require grad."
     PUBLIC[name], PUBLIC[name + "_like"] = make, like
     return make, like
+
+
+def _laid_out(array, input: Tensor, wanted):
+    """A row-major array in the memory format `wanted`; by default with its strides in the order of those of `input`."""
+    if wanted is not None and wanted != preserve_format:
+        return array if wanted == contiguous_format else copy_in(backend_of(array), array, wanted)
+    like = input._array
+    return array if like.flags.c_contiguous else in_order(backend_of(array), array, (like,))
 
 
 def _at(array, target):
@@ -230,14 +240,9 @@ def randint_like(
     """``randint`` with the size, dtype and device of `input`."""
     if high is None:
         low, high = 0, low
-    return randint(
-        low,
-        high,
-        input.shape,
-        dtype=dtype or input.dtype,
-        device=device or input.device,
-        requires_grad=requires_grad,
-    )
+    out = randint(low, high, input.shape, dtype=dtype or input.dtype, device=device or input.device)
+    out._array = _laid_out(out._array, input, memory_format)
+    return out.requires_grad_(requires_grad)
 
 
 @function("randperm")

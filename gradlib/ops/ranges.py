@@ -9,6 +9,8 @@ import warnings
 import numpy as np
 
 from ..core import dtypes, errors
+from ..core.batched import is_logical
+from ..core.modes import shared
 from ..core.tensor import Tensor
 from .create import finish, place, same_dtype
 from .expose import function
@@ -233,9 +235,23 @@ def linspace(
 
     start, end: numbers or 0-dim tensors.
     """
+    if shared.batches and (is_logical(start) or is_logical(end)):
+        return _steps_of_batch(start, end, steps, dtype)
     xp, d, start, end, steps = _bounds("linspace", start, end, steps, dtype, device, out)
     values = xp.call(_grid, xp, d, start, end, steps)
     return _finish(values, requires_grad, out)
+
+
+def _steps_of_batch(start, end, steps: int, dtype) -> Tensor:
+    """``linspace`` inside vmap with a bound of each entry's own: by ops, from both ends so that both are met."""
+    kind = dtype or dtypes.get_default_dtype()
+    where = start.device if isinstance(start, Tensor) else end.device
+    if steps == 1:
+        return (start + 0 * end).reshape(1).to(kind)
+    place = arange(steps, device=where)
+    width = (end - start) / (steps - 1)
+    first = start + place * width
+    return first.where(place < steps // 2, end - (steps - 1 - place) * width).to(kind)
 
 
 @function("logspace")
@@ -253,6 +269,8 @@ def logspace(
     pin_memory=False,
 ):
     """``base ** linspace(start, end, steps)``; for integer dtypes of bounds that are cut off first."""
+    if shared.batches and (is_logical(start) or is_logical(end)):
+        return base ** _steps_of_batch(start, end, steps, dtype)
     xp, d, start, end, steps = _bounds("logspace", start, end, steps, dtype, device, out)
     values = xp.call(_grid, xp, d, start, end, steps, base)
     return _finish(values, requires_grad, out)

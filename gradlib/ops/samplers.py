@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 
@@ -19,22 +21,26 @@ from .random import (
 )
 
 
-def _declare_draw(name: str, node: str):
+def _declare_draw(name: str, public: str, node: str):
     """An op whose result is drawn, whatever its argument holds: no gradient flows to that."""
     return declare(
-        name, lambda xp, self, *, values: xp.asarray(values).astype(self.dtype, copy=False), node=node,
+        name, lambda xp, self, *, values: xp.asarray(values).astype(self.dtype, copy=False), public=public, node=node,
         jvp="elementwise", self=lambda F, g: F.zeros_like(g), integer_results=True,
         samples=lambda t: [(t(3), np.ones(3)), (t(0), np.ones(0))],
     )  # fmt: skip
 
 
-_NODES = {
-    "bernoulli_tensor_": "BernoulliBackward1", "bernoulli_": "BernoulliBackward2", "normal_": "NormalBackward0",
-    "uniform_": "UniformBackward0", "exponential_": "ExponentialBackward0", "geometric_": "GeometricBackward0",
-    "cauchy_": "CauchyBackward0", "log_normal_": "LogNormalBackward0", "random_": "RandomBackward2",
-    "random_to_": "RandomBackward1", "random_from_": "RandomBackward0",
+_DRAWS = {
+    name + "_": _declare_draw("draw_" + name, public, node)
+    for name, public, node in (
+        ("bernoulli_tensor", "bernoulli", "BernoulliBackward1"), ("bernoulli", "bernoulli", "BernoulliBackward2"),
+        ("normal", "normal", "NormalBackward0"), ("uniform", "uniform", "UniformBackward0"),
+        ("exponential", "exponential", "ExponentialBackward0"), ("geometric", "geometric", "GeometricBackward0"),
+        ("cauchy", "cauchy", "CauchyBackward0"), ("log_normal", "log_normal", "LogNormalBackward0"),
+        ("random", "random", "RandomBackward2"), ("random_to", "random", "RandomBackward1"),
+        ("random_from", "random", "RandomBackward0"),
+    )
 }  # fmt: skip
-_DRAWS = {name: _declare_draw("draw_" + name.rstrip("_"), node) for name, node in _NODES.items()}
 
 
 def _fill(tensor: Tensor, values, name: str) -> Tensor:
@@ -88,25 +94,34 @@ def bernoulli_(self, p=0.5, *, generator=None):
 
 
 @method()
-def random_(self, from_=0, to=None, *, generator=None, **kw):
-    """Fill with integers in [from, to)."""
-    low = kw.get("from", from_)
-    name = "random_from_"
-    if to is None and low and "from" not in kw:
-        low, to, name = 0, low, "random_to_"
-    if to is None:
-        name = "random_"
-        kind = self._array.dtype
-        to = (
-            2
-            if kind.kind == "b"
-            else np.iinfo(kind).max
-            if kind.kind in "iu"
-            else 2 ** (ml_dtypes.finfo(kind).nmant + 1)
+def random_(self, from_=None, to: Any = ..., *, generator=None, **kw):
+    """Fill with integers in [from, to), to the largest that the dtype holds without `to`; a number alone is `to`.
+
+    RuntimeError for an empty range, and for bounds that the dtype does not hold.
+    """
+    given = kw.get("from", from_)
+    low, name = given or 0, "random_" if given is None and to is ... else "random_from_"
+    if to is ... and from_ is not None:
+        low, to, name = 0, from_, "random_to_"
+    kind = self._array.dtype
+    limits = _limits(kind)
+    if to is ... or to is None:
+        last = (
+            limits[1] if limits and kind.kind != "f" else 2 ** (ml_dtypes.finfo(kind).nmant + 1) - 1
         )
-    check_random_bounds(low, to, self._array.dtype)
+        to = min(last, 2**63 - 2) + 1  # a greater one is beyond 64 bits
+    check_random_bounds(low, to, kind)
     values = draw_for(generator, self.device, lambda rng: rng.integers(low, to, self._array.shape))
     return _fill(self, values, name)
+
+
+def _limits(kind) -> tuple[int, int] | None:
+    """The least and the greatest integer of a dtype in which numbers beyond are none; None for wide floats."""
+    if kind.kind == "b":
+        return 0, 1
+    if kind.kind in "iu":
+        return int(np.iinfo(kind).min), int(np.iinfo(kind).max)
+    return (-65504, 65504) if kind == np.float16 else None
 
 
 def _sampler(name: str, draw, doc: str, check) -> None:

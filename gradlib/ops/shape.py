@@ -113,7 +113,7 @@ view_op = declare(
     samples=lambda t: [(t(3, 4), (2, 6)), (t(), (1, 1)), (t(0, 2), (4, 0))],
 )  # fmt: skip
 unsafe_view_op = declare(
-    "unsafe_view", lambda xp, self, *, size: self.reshape(size), complex=True,
+    "unsafe_view", lambda xp, self, *, size: self.reshape(size), public="_unsafe_view", complex=True,
     self=lambda F, g, self_shape: F.reshape(g, self_shape), jvp="linear",
     samples=lambda t: [(t(3, 4), (2, 6)), (t(), (1, 1)), (t(0, 2), (4, 0))],
 )  # fmt: skip
@@ -122,7 +122,8 @@ alias_op = declare(
     samples=lambda t: [(t(3, 4),), (t(),), (t(0, 2),)],
 )  # fmt: skip
 view_dtype_op = declare(
-    "view_dtype", lambda xp, self, *, dtype: _reinterpret(self, dtype), view=True, nondifferentiable="bits",
+    "view_dtype", lambda xp, self, *, dtype: _reinterpret(self, dtype), public="view",
+    view=True, nondifferentiable="bits",
     samples=lambda t: [(t(3, 4), np.dtype("i8")), (t(), np.dtype("i8")), (t(0, 2), np.dtype("i4"))],
 )  # fmt: skip
 

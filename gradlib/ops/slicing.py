@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import operator
 
 import numpy as np
 
-from ..core import errors
+from ..backends import backend_of
+from ..core import batching, errors, memory
 from ..core.formulas import formula_function
-from ..core.geometry import extent, owner
+from ..core.memory import extent, owner
 from ..core.op import REGISTRY, declare
 from ..core.tensor import Tensor, wrap_dim
 from .dims import relabel
@@ -286,7 +288,7 @@ def _as_strided(xp, self, *, self_stride, size, stride, offset):
 
 
 as_strided_op = declare(
-    "as_strided", _as_strided, view=True, complex=True, self=_as_strided_backward,
+    "as_strided", _as_strided, view=True, by_place=True, complex=True, self=_as_strided_backward,
     samples=lambda t: [
         (t(3, 4), (4, 1), (2, 2), (1, 4), 1), (t(6), (1,), (3, 2), (1, 1), 0), (t(), (), (3,), (0,), 0), (t(4),
         (1,), (0, 2), (1, 1), 1),
@@ -332,7 +334,7 @@ def _outside(x: Tensor, size, stride, offset: int) -> RuntimeError:
     return RuntimeError(
         f"setStorage: sizes {errors.size(size)}, strides {errors.size(stride)}, storage offset {start}, and itemsize "
         f"{item} requiring a storage size of {need * item} are out of bounds for storage of size "
-        f"{owner(x._array).nbytes}"
+        f"{memory.size_of(owner(x._array))}"
     )
 
 
@@ -349,12 +351,18 @@ def as_strided(input, size, stride, storage_offset=None):
         raise _outside(input, *attrs[1:]) from None
 
 
+def _undone(x: Tensor, attrs: tuple) -> tuple:
+    """The (op, attributes) that lead back from ``as_strided`` with `attrs` to `x`."""
+    _, _, stride, offset = attrs
+    return as_strided_op, (stride, tuple(x._array.shape), x.stride(), -offset)
+
+
 @method("as_strided_")
 def as_strided_(self, size, stride, storage_offset=None):
     """In-place version of ``as_strided``."""
     attrs = _strided_attrs(self, size, stride, storage_offset)
     try:
-        return relabel(as_strided_op, self, *attrs)
+        return relabel(as_strided_op, self, attrs, _undone(self, attrs))
     except (ValueError, TypeError):
         raise _outside(self, *attrs[1:]) from None
 
@@ -434,14 +442,31 @@ def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1, *, out=None):
 
 @function("as_strided_scatter", method=True)
 def as_strided_scatter(input, src, size, stride, storage_offset=None):
-    """A copy of `input` with `src` in place of ``input.as_strided(size, stride, storage_offset)``."""
-    from .cast import contiguous
+    """A copy of `input` with `src` in place of ``input.as_strided(size, stride, storage_offset)``.
 
-    base = contiguous(input)
+    What of `src` comes to lie between or outside of the elements of `input` is left out.
+    """
+    batching.refuse_places(input, "as_strided_scatter")
     size, stride = size_of((size,)), size_of((stride,))
-    own = base.storage_offset()
+    own = input.storage_offset()
     offset = (own if storage_offset is None else storage_offset) - own
-    _check_part(as_strided(base.detach(), size, stride, storage_offset), src)
-    return REGISTRY["as_strided_scatter"].call(
-        base, src.to(base.dtype), base.stride(), size, stride, offset
-    )
+    _check_part(as_strided(input.detach(), size, stride, storage_offset), src)
+    src = src.to(input.dtype)
+    places = _memory_places(size, stride, offset)
+    if input.is_contiguous() and offset >= 0 and places.max(initial=0) < max(input.numel(), 1):
+        attrs = (input.stride(), size, stride, offset)
+        return REGISTRY["as_strided_scatter"].call(input, src, *attrs)
+    element = {
+        int(place): k for k, place in enumerate(_memory_places(input.shape, input.stride(), 0))
+    }
+    found = np.array([element.get(int(place), -1) for place in places], np.int64)
+    kept = np.flatnonzero(found >= 0)
+    at, of = (Tensor._make(backend_of(input._array).asarray(k)) for k in (found[kept], kept))
+    flat = input.reshape(-1).index_copy(0, at, src.reshape(-1).index_select(0, of))
+    return flat.reshape(input.shape)
+
+
+def _memory_places(size, stride, offset: int) -> np.ndarray:
+    """Where in memory the elements of a strided tensor lie, in their order, from the first element of its base on."""
+    grids = np.indices(tuple(size)).reshape(len(size), math.prod(size))
+    return offset + np.asarray(stride, np.int64) @ grids

@@ -157,13 +157,13 @@ def _lerp_tensor(xp, self, end, weight):
 
 
 lerp_number = declare(
-    "lerp_number", _lerp_number, elementwise=True, complex=True, numbers="none", node="LerpBackward0",
+    "lerp_number", _lerp_number, public="lerp", elementwise=True, complex=True, numbers="none", node="LerpBackward0",
     self=lambda g, weight: g * (1 - weight).conjugate(),
     end=lambda g, weight: g * weight.conjugate(),
     samples=lambda t: [(t(3, 4), t(4), 0.25), (t(), t(3), 0.75), (t(0), t(), 0.5)],
 )  # fmt: skip
 lerp_tensor = declare(
-    "lerp_tensor", _lerp_tensor, elementwise=True, complex=True, numbers="none", node="LerpBackward1",
+    "lerp_tensor", _lerp_tensor, public="lerp", elementwise=True, complex=True, numbers="none", node="LerpBackward1",
     self=lambda g, weight: g * (1 - weight).conjugate(),
     end=lambda g, weight: g * weight.conjugate(),
     weight=lambda g, self, end: g * (end - self).conjugate(),

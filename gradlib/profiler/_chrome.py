@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ..autograd._function_event import MEMORY_EVENT_NAME, DeviceSlice, FunctionEvent
+from ..autograd._function_event import MEMORY_EVENT_NAME, DeviceSlice, DeviceType, FunctionEvent
 from ..autograd.profiler_util import EventList
 from . import _memory
 
@@ -49,6 +49,8 @@ def trace_events(events: EventList) -> Iterator[dict]:
     for event in events:
         if event.name == MEMORY_EVENT_NAME:
             yield instant(event, process)
+        elif event.device_type is not DeviceType.CPU:
+            continue  # is a slice of its stream
         elif event.is_async:
             yield from asynchronous(event, process)
         else:
@@ -74,9 +76,9 @@ def stream_numbers(slices: Iterable[DeviceSlice]) -> dict[tuple[int, int], int]:
 
 
 def stream_name(stream: int) -> str:
-    """What people call a stream, from its address."""
+    """What people call a stream, from its address, or from the number that NVIDIA's tools give it."""
     return {0: "default stream", 1: "legacy default stream", 2: "per-thread default stream"}.get(
-        stream, f"stream {stream:#x}"
+        stream, f"stream {stream}" if stream < 4096 else f"stream {stream:#x}"
     )
 
 
@@ -84,7 +86,8 @@ def names(events: EventList, process: int, streams: dict[tuple[int, int], int]) 
     """The names and the order of processes and tracks."""
     program = os.path.basename(sys.argv[0]) or "python"
     yield from track("process", process, None, f"{program} (CPU)", 0)
-    for thread in sorted({event.thread for event in events}):
+    cpu = {event.thread for event in events if event.device_type is DeviceType.CPU}
+    for thread in sorted(cpu):
         yield from track("thread", process, thread, thread_name(events, thread), thread)
     for device in sorted({device for device, _ in streams}):
         yield from track("process", DEVICE_PROCESS + device, None, f"cuda:{device}", device + 1)
@@ -157,7 +160,7 @@ def device_slice(slice: DeviceSlice, streams: dict[tuple[int, int], int]) -> dic
     return {
         "ph": "X",
         "cat": "kernel",
-        "name": slice.event.trace_name,
+        "name": slice.name,
         "pid": DEVICE_PROCESS + slice.device,
         "tid": streams[slice.device, slice.stream],
         "ts": slice.start_us,
@@ -184,6 +187,8 @@ class Arrows:
                 number = self.ends[event.id] = next(numbers)
                 self.starts.setdefault(maker.id, []).append((number, FORWARD_BACKWARD))
         for slice in events._device_slices:
+            if slice.event.device_type is not DeviceType.CPU:
+                continue  # nothing is known of its launch
             number = self.launches[id(slice)] = next(numbers)
             self.starts.setdefault(slice.event.id, []).append((number, LAUNCH))
 
@@ -197,6 +202,8 @@ class Arrows:
 
     def at_device(self, slice: DeviceSlice) -> Iterator[dict]:
         """The end that belongs to a slice of a stream."""
+        if id(slice) not in self.launches:
+            return
         process, thread = DEVICE_PROCESS + slice.device, self.streams[slice.device, slice.stream]
         middle = slice.start_us + slice.duration_us / 2
         yield arrow("f", self.launches[id(slice)], LAUNCH, process, thread, middle)

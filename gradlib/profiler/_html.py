@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd._profiler_exports import line_of, short_lines, source_text
-from ..autograd.profiler_util import MEMORY_EVENT_NAME, EventList, FunctionEvent
+from ..autograd.profiler_util import MEMORY_EVENT_NAME, DeviceType, EventList, FunctionEvent
 from . import _by_line, _memory
 from ._chrome import stream_name, thread_name
 from ._throttling import summary
@@ -62,7 +62,7 @@ def page_data(events: EventList, title: str) -> dict:
         "subtitle": _subtitle(events),
         "warning": summary(events._samples),
         "duration": max(ends, default=1.0),
-        "uses_device": any(event.kernels for event in events),
+        "uses_device": any(event.self_device_time_total > 0 for event in events),
         "figures": _figures(events, max(ends, default=0.0), memory),
         "names": texts.names.all,
         "lines": texts.line_rows(),
@@ -114,7 +114,11 @@ def _line_row(line: str, short: dict[str, str]) -> dict:
 
 def _slices(events: EventList, texts: Texts) -> tuple[list[dict], dict[str, list]]:
     """Tracks, and the slices on them, field by field. `forward` is the number of the forward slice, or -1."""
-    shown = [event for event in events if event.name != MEMORY_EVENT_NAME]
+    shown = [
+        event
+        for event in events
+        if event.name != MEMORY_EVENT_NAME and event.device_type is DeviceType.CPU
+    ]
     numbers = {event.id: k for k, event in enumerate(shown)}
     forward = {node: numbers[maker.id] for node, maker in events._forward_of().items()}
     threads = sorted({event.thread for event in shown})
@@ -141,7 +145,7 @@ def _slices(events: EventList, texts: Texts) -> tuple[list[dict], dict[str, list
     for slice in sorted(events._device_slices, key=lambda s: (s.start_us, -s.duration_us)):
         at, start, us = track[slice.device, slice.stream], slice.start_us, slice.duration_us
         add(
-            at, texts.names(slice.event.trace_name), round(start, 3), round(us, 3),
+            at, texts.names(slice.name), round(start, 3), round(us, 3),
             depths.of(at, start, start + us), DEVICE, texts.lines(line_of(slice.event.stack)),
             round(us, 3), -1, texts.shapes(str(slice.event.input_shapes or "")), 0,
         )  # fmt: skip
@@ -252,7 +256,7 @@ def _thinned(line: _memory.MemoryTimeline) -> tuple[list[float], list[list[int]]
 
 def _figures(events: EventList, duration: float, memory: list[dict]) -> list[tuple]:
     """(name, "time", "bytes" or "count", value) of the boxes at the top."""
-    ops = [event for event in events if event.scope != _by_line.LABEL]
+    ops = [e for e in events if e.scope != _by_line.LABEL and e.device_type is DeviceType.CPU]
     own = [(event.in_backward, event.self_cpu_time_total) for event in ops]
     found: list[tuple] = [
         ("profiled", "time", round(duration, 3)),

@@ -162,8 +162,9 @@ def test_events_times_and_kernels(make):
     assert [(e.name, e.time_range.start, e.time_range.end) for e in trace] == [
         ("step", 1.0, 9.0),
         ("mul", 2.0, 5.0),
+        ("void late<float>(float*)", 40.0, 41.0),
     ]
-    step, mul = trace
+    step, mul, late = trace
     assert mul.cpu_parent is step and step.cpu_children == [mul]
     assert mul.kernels == [Kernel("void multiply<float>(float*)", 0, 2.25)]
     assert step.kernels == [Kernel("void tail<float>(float*)", 2, 1.5)]
@@ -171,8 +172,11 @@ def test_events_times_and_kernels(make):
     assert (mul.sequence_nr, mul.scope, mul.thread) == (7, 0, 1)
     assert (mul.input_shapes, mul.stack) == ([[2, 3], []], ["train.py:41"])
     assert step.device_time_total == 3.75 and step.self_cpu_time_total == 5.0
+    assert (late.device_type.name, late.device_index, late.thread) == ("CUDA", 0, 7)
+    assert (late.cpu_time_total, late.self_device_time_total) == (0, 1.0)
     table = trace.table(sort_by="cuda_time_total")
     assert "3.750us" in table and "2.250us" in table
+    assert "Self CUDA time total: 4.750us" in table  # nothing is left out
 
 
 # rows: DEV-24 SEQ-02 SEQ-03
@@ -302,11 +306,12 @@ def test_overlapping_ranges_of_other_kinds(make):
     for correlation, launched in enumerate((4, 7, 12, 15, 50)):
         file.call(correlation, launched)
         file.kernel(correlation, 60, 70 + correlation, f"k{correlation}")
-    a, request, b, still_open = trace = file.load()
+    a, request, b, still_open, *alone = trace = file.load()
     assert [k.name for k in a.kernels] == ["void k0<float>(float*)"]
     assert [k.name for k in b.kernels] == ["void k1<float>(float*)", "void k2<float>(float*)"]
     assert request.kernels == [] and request.is_async
     assert [k.name for k in trace.outside] == ["void k3<float>(float*)", "void k4<float>(float*)"]
+    assert {e.name for e in alone} == {k.name for k in trace.outside}
     assert b.cpu_parent is None
     assert still_open.time_range.end == 0.02  # nothing later was recorded on the host
 
@@ -350,7 +355,6 @@ def test_few_columns_suffice(make):
 @pytest.mark.parametrize(
     ("schema", "words"),
     [
-        (CALLS + KERNEL, "no table NVTX_EVENTS: record with nsys profile --trace=cuda,nvtx"),
         (NVTX + KERNEL, "no table CUPTI_ACTIVITY_KIND_RUNTIME: record with nsys profile --trace=c"),
         (CALLS + NVTX.replace("eventType", "kind"), "NVTX_EVENTS of .* has no column eventType"),
     ],
@@ -360,6 +364,53 @@ def test_missing_tables_name_the_option(make, schema, words):
     file.work("MEMSET", 1, 300, 450, value=0, bytes=64)
     with pytest.raises(RuntimeError, match=words):
         file.load()
+
+
+def test_device_work_alone(make):
+    """Without ranges there is a table of kernels; without anything, an error."""
+    file = make(NVTX.partition("CREATE TABLE NVTX_EVENTS")[0] + COPIES + KERNEL)
+    file.work("MEMSET", 1, 3_000, 4_500, value=0, bytes=64)
+    file.kernel(2, 5_000, 7_000, "k", device=1)
+    file.kernel(3, 7_000, 8_000, "k", device=1)
+    with pytest.warns(UserWarning, match="no table NVTX_EVENTS, .*: record with nsys profile"):
+        trace = file.load()
+    assert [(a.key, a.count, a.self_device_time_total) for a in trace.key_averages()] == [
+        ("[CUDA memset]", 1, 1.5),
+        ("void k<float>(float*)", 2, 3.0),
+    ]
+    assert [(e.name, e.device_index, e.thread) for e in trace.kernels()] == [
+        ("[CUDA memset]", 0, 7),
+        ("void k<float>(float*)", 1, 7),
+        ("void k<float>(float*)", 1, 7),
+    ]
+    with pytest.raises(RuntimeError, match="no table NVTX_EVENTS: record with nsys profile"):
+        make(CALLS).load()
+
+
+def test_the_clock_and_the_names_of_threads(make):
+    file = make(
+        NVTX
+        + CALLS
+        + KERNEL
+        + """
+        CREATE TABLE ANALYSIS_DETAILS (globalVid INT, duration INT, startTime INT, stopTime INT);
+        CREATE TABLE TARGET_INFO_SESSION_START_TIME (utcEpochNs INT, utcTime TEXT, localTime TEXT);
+        CREATE TABLE ThreadNames (nameId INT, priority INT, globalTid INT);
+        INSERT INTO ANALYSIS_DETAILS VALUES (1, 90000, 10000, 100000);
+        INSERT INTO TARGET_INFO_SESSION_START_TIME VALUES (1779630014975716426, '', '');
+        """
+    )
+    for owner, name in ((P, "python"), (Q, "worker")):
+        file.insert("ThreadNames", nameId=file.string(name), priority=1, globalTid=owner + 1)
+        file.range(12_000, 15_000, "step", owner + 1)
+    file.call(1, 13_000)
+    file.kernel(1, 21_000, 23_000, "k")
+    file.kernel(9, 31_000, 32_000, "of an unknown call")
+    *steps, kernel = trace = file.load()
+    assert [(e.time_range.start, e.time_range.end) for e in steps] == [(2.0, 5.0)] * 2
+    assert (kernel.time_range.start, kernel.time_range.end) == (21.0, 22.0)
+    assert trace._began_at_ns == 1779630014975716426
+    assert trace._threads == {1: "worker, process 5000"}  # numbers of threads are those of a system
 
 
 def test_gaps_are_told(make):
@@ -404,6 +455,11 @@ def test_damaged_file(make):
         ("my label, with a comma", ("my label, with a comma", None, False, None, None)),
         ("mul, seq=37", ("mul", 37, False, None, None)),
         ("MulBackward0, stashed seq=37, seq=5", ("MulBackward0", 37, True, None, None)),
+        ("aten::mul, op_id = 7", ("aten::mul", None, False, None, None)),
+        ("aten::mul, op_id = 8, sizes = [[2], []]", ("aten::mul", None, False, [[2], []], None)),
+        ("aten::mul, seq = 2, op_id = 9", ("aten::mul", 2, False, None, None)),
+        ("MulBackward0, op_id = 9", ("MulBackward0", None, True, None, None)),
+        ("an op_id = 3", ("an op_id = 3", None, False, None, None)),
         ("cat, seq=1, sizes=[[], [0, 3]]", ("cat", 1, False, [[], [0, 3]], None)),
         ("f, seq=1, at=/a, b/c.py:9", ("f", 1, False, None, "/a, b/c.py:9")),
         (

@@ -249,7 +249,6 @@ def test_without_a_profiler_ops_take_their_fast_path(package, x):
 # rows: PROF-32 DEV-23
 def test_without_the_package_it_warns_once(monkeypatch, x):
     monkeypatch.setitem(sys.modules, "nvtx", None)
-    monkeypatch.setitem(sys.modules, "ittapi", None)
     monkeypatch.delitem(sys.modules, "cupy", raising=False)
     _nvtx._warn_once.cache_clear()
     with pytest.warns(UserWarning, match=r"gradlib\[profile\]") as caught, emit_nvtx():
@@ -257,9 +256,6 @@ def test_without_the_package_it_warns_once(monkeypatch, x):
     assert caught[0].filename == __file__
     with emit_nvtx():
         x * 2
-    with pytest.warns(UserWarning, match="ittapi package is not installed") as caught, emit_itt():
-        x * 2
-    assert caught[0].filename == __file__
     assert nvtx.range_push("a") == 0
     assert nvtx.range_pop() == 0
 
@@ -397,6 +393,17 @@ def test_itt_tasks(tasks, x):
     names = [name for _, name in tasks]
     assert names[:4] == ["mul, sizes=[[2, 3], []]", None, "sum, sizes=[[2, 3]]", None]
     assert names[4:] == ["add, sizes=[[2, 3], [5]]", None]
+
+
+# rows: PROF-33
+def test_itt_without_the_package(monkeypatch, x):
+    monkeypatch.setitem(sys.modules, "ittapi", None)
+    emitting = emit_itt()
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match=r"ittapi .* pip install 'gradlib\[profile\]'"):
+            emitting.__enter__()
+    with emit_itt(enabled=False):
+        x * 2
 
 
 # rows: PROF-33

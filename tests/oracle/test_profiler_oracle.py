@@ -180,20 +180,38 @@ def test_trees_and_averages():
         )
 
     assert facts(ours) == facts(theirs)
+    averages = [[repr(a) for a in built(module).key_averages()] for module in (ours, theirs)]
+    assert averages[0] == averages[1]
 
 
 # rows: PROF-23 PROF-24 PROF-25
-@pytest.mark.parametrize("sort_by", [None, "cpu_time_total", "self_cpu_time_total", "count"])
 @pytest.mark.parametrize(
-    "options", [{}, {"row_limit": 2}, {"header": "Title", "top_level_events_only": True}]
+    "sort_by", [None, *"cpu_time cpu_time_total self_cpu_time_total cpu_memory_usage count".split()]
+)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"row_limit": 2},
+        {"row_limit": 0},
+        {"header": "Title", "top_level_events_only": True},
+        {"max_name_column_width": 6, "max_shapes_column_width": 12, "max_src_column_width": 15},
+        {"max_name_column_width": None},
+        {"time_unit": "ms"},
+        {"time_unit": "h"},
+    ],
+    ids=str,
 )
 def test_tables(sort_by, options):
-    def words(module):
-        table = built(module).key_averages().table(sort_by=sort_by, **options)
-        lines = [line.split() for line in table.splitlines()]
-        return [line for line in lines if line and not set(line[0]) <= {"-", "="}]
+    def texts(module):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            events = built(module)
+            groups = [(), (True,), (False, 1), (True, 9)]
+            lists = [events, *(events.key_averages(*group) for group in groups)]
+            return [of.table(sort_by=sort_by, **options) for of in lists]
 
-    assert words(ours) == words(theirs)
+    assert texts(ours) == texts(theirs)
 
 
 # rows: PROF-27

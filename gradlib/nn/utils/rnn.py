@@ -60,6 +60,8 @@ class PackedSequence(_PackedFields):
             )
         sizes: Any = batch_sizes
         if sizes is None:
+            if not isinstance(data, (list, tuple)) or len(data) != 2:
+                raise AssertionError("Expected data to be a list or tuple of length 2")
             data, sizes = data  # a pair, as old pickles have it
         return super().__new__(cls, data, sizes, sorted_indices, unsorted_indices)
 
@@ -158,7 +160,7 @@ def pack_padded_sequence(
         sorted_indices = order.to(input.device)
         input = input.index_select(0 if batch_first else 1, sorted_indices)
     length = sizes.tolist()
-    if not length:
+    if not length or not input.numel():
         raise RuntimeError("Cannot pack empty tensors.")
     if length[-1] <= 0:
         raise RuntimeError(
@@ -280,10 +282,13 @@ def unpad_sequence(
         padded_sequences: [T, N, ...], or [N, T, ...] with batch_first.
         lengths: N integers.
         batch_first: the form of `padded_sequences`.
+
+    Raises ValueError for another number of lengths.
     """
     if not batch_first:
         padded_sequences = padded_sequences.transpose(0, 1)
-    return [row[:n] for row, n in zip(padded_sequences.unbind(0), lengths.tolist())]
+    rows = zip(padded_sequences.unbind(0), lengths.tolist(), strict=True)
+    return [row[:n] for row, n in rows]
 
 
 def pack_sequence(sequences: list[Tensor], enforce_sorted: bool = True) -> PackedSequence:
