@@ -11,7 +11,7 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from numpy import generic
+import numpy as np
 
 from . import errors
 from .modes import NO_GRAD, SAVED_HOOKS, set_bits, state
@@ -225,7 +225,7 @@ def unpack_tensor(node, name: str) -> Any:
     # In this order: another thread may free the graph in between, and its `release` marks the version first.
     value, version = getattr(node, "s_" + name), getattr(node, "v_" + name)
     if version == DIRECT:
-        if isinstance(value, generic) or not hasattr(value, "strides"):
+        if isinstance(value, np.generic) or not hasattr(value, "strides"):
             return value  # NumPy's numbers have strides too, but no place in a device's memory
         return Tensor._make(value.copy())  # a number that took part as an array; others share it
     if version == FREED:
