@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.kernels import settings
+from .device import beside
 
 
 class _Named(str):
@@ -156,7 +157,8 @@ def settled(array: Any) -> Any:
     if not (settings.deterministic and settings.fill_memory):
         return array
     kind = array.dtype.kind
-    array[...] = True if kind == "b" else np.iinfo(array.dtype).max if kind in "iu" else np.nan
+    with beside(array):
+        array[...] = True if kind == "b" else np.iinfo(array.dtype).max if kind in "iu" else np.nan
     return array
 
 

@@ -15,6 +15,7 @@ from numpy import ndarray
 
 from ..backends import backend_of
 from ..core.batched import RULES, Logical, Unbatchable, one_by_one
+from ..core.device import beside
 from ..core.op import REGISTRY
 from ..core.tensor import Tensor
 from . import shape as _shape  # noqa: F401  # declares reshape
@@ -264,7 +265,8 @@ def _counted(indices: tuple) -> list:
         if part is None or part.__class__ is Logical or part.dtype.kind != "b":
             out.append(part)
         else:
-            out += part.nonzero()
+            with beside(part):
+                out += part.nonzero()
     return out
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from ..backends import backend_of
 from ..core import batching, dtypes, errors
 from ..core.batched import Logical
-from ..core.device import copied
+from ..core.device import beside, copied
 from ..core.errors import type_name
 from ..core.inplace import partly_the_same, repeats_itself
 from ..core.layout import in_order
@@ -410,7 +410,12 @@ def getitem(self, key):
 
 def _bool_masks(indices: tuple) -> tuple:
     """Collected indices with masks of uint8 as bool ones."""
-    return tuple([i.astype(bool) if i is not None and i.dtype.kind == "u" else i for i in indices])
+    return tuple([_as_mask(i) if i is not None and i.dtype.kind == "u" else i for i in indices])
+
+
+def _as_mask(array: Any) -> Any:
+    with beside(array):
+        return array.astype(bool)
 
 
 @method("__contains__")
@@ -566,9 +571,10 @@ def _put_values(x: Tensor, indices: tuple, values: Tensor, accumulate: bool) -> 
 def _check_shapes(x: Tensor, indices: tuple, values: Tensor) -> None:
     """The error for indices that do not broadcast together, or values that do not broadcast to their result."""
     xp = backend_of(x._array)
-    whole = xp.broadcast_to(xp.zeros((), x._array.dtype), x._array.shape)
     try:
-        want = whole[_key(_bool_masks(indices))].shape
+        with beside(x._array):
+            whole = xp.broadcast_to(xp.zeros((), x._array.dtype), x._array.shape)
+            want = whole[_key(_bool_masks(indices))].shape
     except IndexError as exc:
         if "broadcast" in str(exc):
             raise _say(exc) from None

@@ -145,9 +145,15 @@ def _factory(name: str, draw, doc: str, label: str):
 def _laid_out(array, input: Tensor, wanted):
     """A row-major array in the memory format `wanted`; by default with its strides in the order of those of `input`."""
     if wanted is not None and wanted != preserve_format:
-        return array if wanted == contiguous_format else copy_in(backend_of(array), array, wanted)
+        if wanted == contiguous_format:
+            return array
+        with beside(array):
+            return copy_in(backend_of(array), array, wanted)
     like = input._array
-    return array if like.flags.c_contiguous else in_order(backend_of(array), array, (like,))
+    if like.flags.c_contiguous:
+        return array
+    with beside(array):
+        return in_order(backend_of(array), array, (like,))
 
 
 def _at(array, target):
