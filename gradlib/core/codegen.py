@@ -296,7 +296,8 @@ class _Writer:
         if self.op.row_major:
             return ["if r_.ndim > 1 and not r_.flags.c_contiguous: r_ = r_.copy()"]
         op = self.op
-        pointwise = op.elementwise or (op.batch == "elementwise" and len(self.required) > 1)
+        ordered = len(self.required) > 1 or (self.device and op.inplace)
+        pointwise = op.elementwise or (op.batch == "elementwise" and ordered)
         if pointwise and self.device:  # CuPy's ufuncs keep other orders than NumPy's
             dense = " and ".join(f"a_{t}.flags.c_contiguous" for t in self.required)
             arrays = "".join(f"a_{t}, " for t in self.required)
