@@ -341,7 +341,7 @@ def before(task: GraphTask, node: Node, grads: list) -> tuple[list, bool]:
         for k in wanted.get((node, nr), ()):
             task.captured[k] = wrap(grads[position], task.traced)
             captured = True
-    if captured and not task.accumulate and not leads_on(task, node):
+    if captured and not leads_on(task, node):
         return grads, True
     if extra is not None:
         if extra.prehooks:

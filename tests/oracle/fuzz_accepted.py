@@ -29,6 +29,11 @@ ACCEPTED: tuple[tuple[str, str, str], ...] = (
     ("inference_mode", "'Inplace update to inference tensor outside InferenceMode(?s:.)*vs ''", "a gradient made in "
      "inference mode may be added to"),
     ("", "'maximum not implemented for complex tensors.'", "another type of exception"),
+    ("vmap|jac|hessian|grad", "'unsupported operation: more than one element of the written-to tensor(?s:.)*vs ''",
+     "results of vmap, and so of Jacobians, have entries of their own"),
+    ("jac|hessian", "This view is the output of a function that returns multiple(?s:.)*vs ''", "a Jacobian is no view"),
+    ("vmap|einsum", "\"Can't detach views in-place", "these results are no views"),
+    (r"optim.*\[(\w+), \1\]", "value", "one parameter twice, which PyTorch warns of"),
     (FORWARD, "ZeroTensors are immutable", "a tangent of zeros is an ordinary tensor"),
     # PyTorch's result is wrong, undefined, or an internal error
     ("hardsigmoid|hardswish", "value", "the slope of hardsigmoid is exactly 1/6"),
