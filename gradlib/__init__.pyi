@@ -974,9 +974,9 @@ def rand(*size: Any, generator: Generator | None = None, out: Any = None, dtype:
     """A tensor of the given size filled with uniform numbers in [0, 1)."""
 def rand_like(input: Tensor, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | _b.str | _b.int | None = None, requires_grad: _b.bool = False, memory_format: _memory_format | None = None, generator: Generator | None = None) -> Tensor:
     """A tensor with the size, dtype and device of `input` filled with uniform numbers in [0, 1); it does not require grad."""
-def randint(low: Any, high: Any = None, size: Any = None, *, generator: Generator | None = None, out: Any = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | _b.str | _b.int | None = None, requires_grad: _b.bool = False, pin_memory: _b.bool = False) -> Tensor:
+def randint(low: Any = None, high: Any = None, size: Any = None, *, generator: Generator | None = None, out: Any = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | _b.str | _b.int | None = None, requires_grad: _b.bool = False, pin_memory: _b.bool = False) -> Tensor:
     """Integers in [low, high): ``randint(high, size)`` or ``randint(low, high, size)``."""
-def randint_like(input: Tensor, low: Any, high: Any = None, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | _b.str | _b.int | None = None, requires_grad: _b.bool = False, memory_format: _memory_format | None = None) -> Tensor:
+def randint_like(input: Tensor, low: Any = None, high: Any = None, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | _b.str | _b.int | None = None, requires_grad: _b.bool = False, memory_format: _memory_format | None = None) -> Tensor:
     """``randint`` with the size, dtype and device of `input`."""
 def randn(*size: Any, generator: Generator | None = None, out: Any = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | _b.str | _b.int | None = None, requires_grad: _b.bool = False, pin_memory: _b.bool = False, names: Any = None, **kw: Any) -> Tensor:
     """A tensor of the given size filled with standard normal numbers."""
