@@ -38,7 +38,7 @@ class CopySlices(VariadicNode):
     """History of a base one of whose views was written to in place."""
 
     __slots__ = ("base_layout", "fn", "replay")
-    node_name = "CopySlices"
+    node_name = "torch::autograd::CopySlices"
 
     def gradients(self, grads, traced):
         """Run the writing op's node on its part of the gradient, and put the result back into that part."""
