@@ -292,6 +292,10 @@ def _compute(op, tensor: Tensor, args: tuple, attrs: tuple, kwargs: dict) -> tup
         raise RuntimeError(
             f"output with shape {errors.size(array.shape)} doesn't match the broadcast shape {errors.size(raw.shape)}"
         )
+    if op.overlapping != "fill" and repeats_itself(array):
+        raise RuntimeError(
+            errors.OVERLAP
+        )  # the old value of one element would hide the new one of another
     array[...] = raw
     return hidden
 
