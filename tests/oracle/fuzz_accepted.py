@@ -50,7 +50,7 @@ ACCEPTED: tuple[tuple[str, str, str], ...] = (
     ("", "'' vs 'unsupported operation: more than one element", "an expanded tensor is not written to where that is "
      "recorded: its gradient would be wrong"),
     ("vjp|jvp|vmap", r"raises (\w+) vs raises \1; lines", "what a function returns as it came is another tensor"),
-    (WRITES_A_RESULT, r"variable \w+ value", "results of vmap have entries of their own, which are written to one by one"),
+    (WRITES_A_RESULT, r"variable \w+ value", "results of vmap have entries of their own"),
     ("jac|hessian", "This view is the output of a function that returns multiple(?s:.)*vs ''", "a Jacobian is no view"),
     ("vmap|einsum", "\"Can't detach views in-place", "these results are no views"),
     (r"optim.*\[(\w+), \1\]", "value", "one parameter twice, which PyTorch warns of"),
