@@ -244,7 +244,7 @@ def unpack_tensor(node, name: str) -> Any:
         raise errors.modified(node, name, value, version, storage, 0 if type(nr) is Part else nr)
     out = Tensor._make(value)
     out._ver = storage
-    if nr.__class__ is Part:
+    if isinstance(nr, Part):
         nr.give_history(out)
         return restore_tangent(node, 0, out)
     out._rg, out._fn, out._nr = True, node, nr
