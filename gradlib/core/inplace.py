@@ -292,11 +292,11 @@ def _compute(op, tensor: Tensor, args: tuple, attrs: tuple, kwargs: dict) -> tup
         raise RuntimeError(
             f"output with shape {errors.size(array.shape)} doesn't match the broadcast shape {errors.size(raw.shape)}"
         )
-    if op.overlapping != "fill" and repeats_itself(array):
-        raise RuntimeError(
-            errors.OVERLAP
-        )  # the old value of one element would hide the new one of another
-    array[...] = raw
+    if raw is not array:  # which a kernel of its own has written to
+        if op.overlapping != "fill" and repeats_itself(array):
+            # the old value of one element would hide the new one of another
+            raise RuntimeError(errors.OVERLAP)
+        array[...] = raw
     return hidden
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..autograd import differentiate, forward_ad
-from ..core import batched, batching, modes, views
+from ..core import batched, batching, errors, modes, views
 from ..core.modes import FORWARD_AD, INFERENCE, NO_GRAD, state
 from ..core.node import AccumulateGrad, edge
 from ..core.pytree import flatten, tree_map, unflatten
@@ -355,6 +355,10 @@ def jvp(
                 raise RuntimeError(
                     f"{JVP}: Expected {which} to only contain Tensors, got {type(leaf)}"
                 )
+
+    for value, vector in zip(values, vectors, strict=True):
+        if value._array.shape != vector._array.shape:
+            raise RuntimeError(errors.tangent_size(value._array.shape, vector._array.shape))
 
     def run(leaves: list) -> tuple[list, Any, Any]:
         out, aux = _result(func(*unflatten(leaves, spec)), has_aux, JVP)
