@@ -10,7 +10,7 @@ from ..core.tensor import Tensor, wrap_dim
 from .cast import clone_op
 from .dims import unsqueeze_op
 from .expand import expand_op
-from .expose import function, inplace_method, method, write_out
+from .expose import function, inplace_method, method, write_same
 from .shape import dims_once, given, reshape_to, size_of, view_op
 from .slicing import at, diagonal_op
 
@@ -265,7 +265,7 @@ def _triangle(name: str):
         )  # fmt: skip
 
     def triangle(input, diagonal=0, *, out=None):
-        return write_out(out, op.call(input, diagonal))
+        return write_same(out, op.call(input, diagonal))
 
     triangle.__name__ = triangle.__qualname__ = name
     side = "below" if name == "tril" else "above"
@@ -322,10 +322,10 @@ def diag(input, diagonal=0, *, out=None):
     """The diagonal of a matrix (a copy), or the matrix with a vector on its diagonal."""
     n = input._array.ndim
     if n == 1:
-        return write_out(out, diag_embed_op.call(input, diagonal, 0, 1))
+        return write_same(out, diag_embed_op.call(input, diagonal, 0, 1))
     if n != 2:
         raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {n}D")
-    return write_out(out, diagonal_copy_op.call(input, diagonal, 0, 1))
+    return write_same(out, diagonal_copy_op.call(input, diagonal, 0, 1))
 
 
 @function("diagflat", method=True)

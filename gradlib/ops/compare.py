@@ -14,7 +14,7 @@ from ..core.layout import in_order
 from ..core.op import REGISTRY, declare
 from ..core.tensor import Tensor
 from ._blocks import kind_name, missing
-from .expose import PUBLIC, function, need_tensor, write_out
+from .expose import PUBLIC, function, need_tensor, write_same
 from .pointwise import pointwise, unary
 
 
@@ -225,7 +225,9 @@ def where(condition, input=None, other=None, *, out=None):
     if condition._array.dtype.kind != "b":
         condition = condition.bool()
     input, other = _beside(input, other), _beside(other, input)
-    return write_out(out, select.call(input, other, condition))
+    return write_same(
+        out, select.call(input, other, condition), "Expected out type to be {Want} but got {Got}"
+    )
 
 
 Tensor.where = lambda self, condition, other: where(condition, self, other)  # type: ignore[attr-defined]

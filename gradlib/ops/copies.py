@@ -9,7 +9,7 @@ from typing import Any
 from ..core.op import REGISTRY, Op, declare
 from ..core.tensor import Tensor
 from . import complex, dims, expand, shape, slicing, split
-from .expose import function, write_out
+from .expose import function, write_out, write_same
 
 _OF: dict[str, Op] = {}  # view op -> the op that copies
 
@@ -47,8 +47,8 @@ def _publish(name: str, view: Callable) -> None:
             return _several(input, made, out)
         step = made._view
         if step is None:  # the view is the input itself
-            return write_out(out, _OF["alias"].call(input))
-        return write_out(out, _OF[step.op.name].call(input, *step.attrs))
+            return write_same(out, _OF["alias"].call(input))
+        return write_same(out, _OF[step.op.name].call(input, *step.attrs))
 
     copied.__name__ = copied.__qualname__ = name + "_copy"
     copied.__doc__ = f"A copy of what ``{name}`` gives as a view."
@@ -61,7 +61,7 @@ def _several(input: Tensor, parts: tuple, out) -> tuple:
     if out is None:
         return made
     for o, part in zip(out, made, strict=True):
-        write_out(o, part)
+        write_same(o, part)
     return tuple(out)
 
 

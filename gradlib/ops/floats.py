@@ -10,7 +10,7 @@ from ..core import dtypes
 from ..core.inplace import inplace
 from ..core.op import declare
 from ._blocks import kind_name
-from .expose import function, method, write_out
+from .expose import function, method, write_out, write_same
 from .pointwise import pointwise
 from .reduce import count, dims_of
 
@@ -45,7 +45,9 @@ def frexp(input, *, out: Any = None):
             f"frexp(): argument 'out' must be tuple of Tensors, not {type(out).__name__}"
         )
     result: Any = return_types.frexp(*frexp_op.call(input))
-    return write_out(out, result)
+    return write_same(
+        out, result, "torch.frexp() expects mantissa to have dtype {Want} but got {Got}"
+    )
 
 
 def _ldexp(xp, self, other):
@@ -139,4 +141,8 @@ def hash_tensor(input, dim=(), *, keepdim=False, mode=0, out=None):
     """A 64-bit hash (uint64) of all elements or along `dim`: the exclusive or of them as float64 or int64 patterns."""
     if mode != 0:
         raise RuntimeError(f"Unknown hash_tensor mode: {mode}")
-    return write_out(out, hash_op.call(input, dims_of(dim, input.ndim), keepdim))
+    return write_same(
+        out,
+        hash_op.call(input, dims_of(dim, input.ndim), keepdim),
+        "Expected result to be of dtype uint64, but got {Got}",
+    )

@@ -14,7 +14,7 @@ from ..backends import backend_of
 from ..core.device import beside_first
 from ..core.errors import C_TYPES
 from ..core.tensor import Tensor
-from .expose import function, write_out
+from .expose import function, write_out, write_same
 from .ranges import linspace
 from .sort import I8, refuse
 
@@ -205,7 +205,11 @@ def histogram(input, bins, *, range=None, weight=None, density=False, out=None):
     if flat is not None and flat._array.shape == input._array.shape:
         flat = flat.reshape((-1,))
     hist, (edges,) = _count(points, (bins,), range, flat, density)
-    return write_out(out, return_types.histogram(hist, edges))
+    return write_same(
+        out,
+        return_types.histogram(hist, edges),
+        "torch.histogram: input tensor and hist tensor should have the same dtype, but got input {want} and hist {got}",
+    )
 
 
 @function("histogramdd")

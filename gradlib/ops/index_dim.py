@@ -12,7 +12,7 @@ from ..core.modes import AUTOCAST, state
 from ..core.op import declare
 from ..core.tensor import Tensor, wrap_dim
 from .expand import expand_to
-from .expose import function, method, refuse_overlap, write_out
+from .expose import function, method, refuse_overlap, write_out, write_same
 from .fill import plain_number
 from .scatter import as_index, outside, scatter_reduce
 from .slicing import ALL
@@ -224,7 +224,7 @@ def _add_plan(x: Tensor, dim: int, index: Tensor, source: Tensor, alpha) -> tupl
 def index_add(input, dim, index, source, *, alpha=1, out=None):
     """A copy of `input` with ``alpha * source`` added to the slices of `dim` that `index` names."""
     others, attrs = _add_plan(input, dim, index, source, alpha)
-    return write_out(out, index_add_op.call(input, *others, *attrs))
+    return write_same(out, index_add_op.call(input, *others, *attrs))
 
 
 @method("index_add_")
@@ -266,7 +266,7 @@ def _copy_plan(x: Tensor, dim: int, index: Tensor, source: Tensor) -> tuple:
 def index_copy(input, dim, index, source, *, out=None):
     """A copy of `input` with `source` in place of the slices of `dim` that `index` names."""
     others, attrs = _copy_plan(input, dim, index, source)
-    return write_out(out, index_copy_op.call(input, *others, *attrs))
+    return write_same(out, index_copy_op.call(input, *others, *attrs))
 
 
 @method("index_copy_")

@@ -17,7 +17,6 @@ from ..core.op import declare
 from ..core.tensor import Tensor
 from ._blocks import is_half, kind_name
 from .expose import PUBLIC, method, need_tensor, write_out
-from .matmul import c_name
 
 LINALG: dict = {}  # gradlib.linalg.<name>
 
@@ -47,18 +46,6 @@ def linalg(*names: str, also: str = "", methods: str = ""):
 def function_name(name: str) -> str:
     """ "linalg_inv" for "torch.linalg.inv": how errors about the type of an argument call a function."""
     return name.removeprefix("torch.").replace(".", "_")
-
-
-def exact_out(out, result):
-    """``write_out`` of functions whose ``out=`` must have the dtype of the result."""
-    if out is None:
-        return result
-    for o, r in zip(out, result, strict=True) if isinstance(result, tuple) else ((out, result),):
-        if o.dtype is not r.dtype:
-            raise RuntimeError(
-                f"Expected out tensor to have dtype {c_name(r)}, but got {c_name(o)} instead"
-            )
-    return write_out(out, result)
 
 
 FULL_PRECISION = frozenset(d for d in dtypes.DIFFERENTIABLE if d.itemsize > 2)

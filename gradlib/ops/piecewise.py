@@ -10,7 +10,7 @@ from ..core.op import declare
 from ._blocks import floating, kind_name
 from .absolute import relu as relu_op
 from .activation import activation, run
-from .expose import PUBLIC, function, write_out
+from .expose import FOUND, PUBLIC, function, write_same
 
 
 def _leaky_relu(xp, self, *, negative_slope):
@@ -140,7 +140,7 @@ def hardswish(input, inplace=False):
 def hardshrink(input, lambd=0.5, *, out=None):
     """0 where ``|x| <= lambd``, else `input`."""
     result = hardshrink_op.call(input, lambd)
-    return result if out is None else write_out(out, result)
+    return result if out is None else write_same(out, result, FOUND)
 
 
 def softshrink(input, lambd=0.5, *, out=None):
@@ -148,7 +148,7 @@ def softshrink(input, lambd=0.5, *, out=None):
     if lambd < 0:
         raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd:g}.")
     result = softshrink_op.call(input, lambd)
-    return result if out is None else write_out(out, result)
+    return result if out is None else write_same(out, result, FOUND)
 
 
 # -- with a second tensor or a mask ------------------------------------------------------------------------------------

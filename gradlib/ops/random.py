@@ -15,7 +15,7 @@ from ..core.generator import default_generator
 from ..core.modes import VMAP, shared, state
 from ..core.tensor import Tensor, to_host
 from .create import finish, pinned_copy, place, sizes
-from .expose import PUBLIC, function, need_tensor
+from .expose import PUBLIC, function, need_tensor, refuse_recording
 
 
 def rng_of(generator, where=CPU) -> Any:
@@ -105,7 +105,7 @@ def _factory(name: str, draw, doc: str, label: str):
     ):
         if "size" in kw:
             size = (kw["size"],)
-        _, d, target = place(dtype, device, out)
+        _, d, target = place(dtype, device, out=out)
         _check_drawn(d, label)
         values = draw_for(generator, target, lambda rng: draw(rng, sizes(size), d))
         values = _at(values, target)
@@ -172,7 +172,7 @@ def randint(
         raise RuntimeError(
             f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
         )
-    _, d, target = place(dtype or dtypes.int64, device, out)
+    _, d, target = place(dtype or (dtypes.int64 if out is None else None), device, out=out)
     values = draw_for(
         generator, target, lambda rng: rng.integers(low, high, sizes((size,)), dtype=np.int64)
     )
@@ -212,7 +212,7 @@ def randperm(
     *,
     generator=None,
     out=None,
-    dtype=dtypes.int64,
+    dtype=None,
     layout=None,
     device=None,
     requires_grad=False,
@@ -221,7 +221,7 @@ def randperm(
     """A random permutation of 0..n-1."""
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
-    _, d, target = place(dtype, device, out)
+    _, d, target = place(dtype or (dtypes.int64 if out is None else None), device, out=out)
     order = draw_for(generator, target, lambda rng: rng.permutation(n).astype(d))
     return finish(_at(order, target), requires_grad, out)
 
@@ -242,7 +242,7 @@ def normal(
     """Normal numbers; `mean` and `std` are tensors (elementwise) or numbers with `size`."""
     if size is not None:
         _check_std(std)
-        _, d, target = place(dtype, device, out)
+        _, d, target = place(dtype, device, out=out)
         values = draw_for(
             generator,
             target,
@@ -263,6 +263,7 @@ def normal(
         _at(draw_for(generator, some.device, lambda rng: _normal(rng, wide, d)), some.device)
     )
     values = (noise * arrays[1] + arrays[0])._array
+    refuse_recording("normal", out, mean, std)
     return finish(values, out=out)
 
 
@@ -308,6 +309,7 @@ def bernoulli(input, p=None, *, generator=None, out=None):
     draws = draw_for(generator, input.device, lambda rng: rng.random(input._array.shape))
     with beside(draws):
         values = (draws < getattr(chance, "_array", chance)).astype(input._array.dtype)
+    refuse_recording("bernoulli", out, input, p)
     return finish(values if out is None else values.astype(out._array.dtype), out=out)
 
 

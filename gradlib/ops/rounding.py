@@ -8,7 +8,7 @@ from ..core.inplace import inplace
 from ..core.op import Op, declare
 from ._blocks import kind_name
 from .absolute import sign_kernel
-from .expose import function, method, write_exact
+from .expose import FOUND, function, method, write_same
 from .pointwise import pointwise, unary
 
 # -- rounding and sign -------------------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ round_op = declare(
 @function("round", method=True)
 def round(input, *, decimals=0, out=None):
     """Round to the nearest number with `decimals` digits after the point; halves go to the even neighbour."""
-    return write_exact(out, round_op.call(input, decimals))
+    return write_same(out, round_op.call(input, decimals), FOUND)
 
 
 @method("round_")

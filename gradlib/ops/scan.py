@@ -10,7 +10,7 @@ from ..core.formulas import formula_function
 from ..core.inplace import inplace
 from ..core.op import Op, declare
 from ..core.tensor import Tensor, wrap_dim
-from .expose import PUBLIC, c_type, function, method, need_tensor, write_out
+from .expose import PUBLIC, c_type, function, method, need_tensor, write_out, write_same
 from .reduce import result_dtype
 from .scatter import places
 from .transcendental import logaddexp_kernel
@@ -224,6 +224,9 @@ def _required(name: str, dim, axis) -> int:
     return operator.index(axis if dim is None else dim)
 
 
+SCALAR = "expected scalar_type {Want} but found {Got}"
+
+
 def _running(name: str, ufunc: str, result_type) -> None:
     find = declare(
         name + "_index",
@@ -245,7 +248,7 @@ def _running(name: str, ufunc: str, result_type) -> None:
         if input.ndim and input.numel():
             refuse_complex(input, name)
         indices = find.call(input, d)
-        return write_out(out, result_type(take.call(input, indices, d), indices))
+        return write_same(out, result_type(take.call(input, indices, d), indices), SCALAR)
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = (
@@ -300,7 +303,7 @@ def logcumsumexp(input, dim=None, *, out=None, axis=None):
     if not isinstance(input, Tensor):
         raise need_tensor("logcumsumexp", input)
     d = wrap_dim(_required("logcumsumexp", dim, axis), input.ndim)
-    return write_out(out, logcumsumexp_op.call(input, d))
+    return write_same(out, logcumsumexp_op.call(input, d), SCALAR)
 
 
 @function("diff", method=True)
@@ -316,7 +319,7 @@ def diff(input, n=1, dim=-1, prepend=None, append=None, *, out=None):
     for _ in range(min(n, input.shape[d])):
         late, early = input.narrow(d, 1, input.shape[d] - 1), input.narrow(d, 0, input.shape[d] - 1)
         input = late.logical_xor(early) if input.dtype is dtypes.bool_ else late - early
-    return write_out(out, input if n else input.clone())
+    return write_same(out, input if n else input.clone(), SCALAR)
 
 
 def _widths(y: Tensor, x, dx, dim: int):

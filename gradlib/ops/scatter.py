@@ -14,7 +14,7 @@ from ..core import errors
 from ..core.formulas import formula_function
 from ..core.op import declare
 from ..core.tensor import Tensor, wrap_dim
-from .expose import function, method, write_out
+from .expose import function, method, write_same
 from .fill import is_number, plain_number
 from .write import InPlace
 
@@ -393,7 +393,7 @@ def scatter(input, dim, index, src=None, *, value=None, reduce=None, out=None):
     """
     src = value if src is None else src
     op, _, others, attrs = _scatter_plan(input, dim, index, src, reduce)
-    return write_out(out, op.call(input, *others, *attrs))
+    return write_same(out, op.call(input, *others, *attrs))
 
 
 @method("scatter_")
@@ -408,7 +408,7 @@ def scatter_(self, dim, index, src=None, *, value=None, reduce=None):
 def scatter_add(input, dim, index, src, *, out=None):
     """A copy of `input` with `src` added at the places of `dim` that `index` names, repeated ones included."""
     dim, index = _check_scatter("scatter", input, dim, index, src)
-    return write_out(out, scatter_add_op.call(input, index, src, dim))
+    return write_same(out, scatter_add_op.call(input, index, src, dim))
 
 
 @method("scatter_add_")
@@ -440,7 +440,7 @@ def scatter_reduce(input, dim, index, src, reduce, *, include_self=True, out=Non
     """
     dim, index = _check_scatter("scatter_reduce", input, dim, index, src)
     attrs = (dim, _check_reduce(reduce, input), include_self)
-    return write_out(out, scatter_reduce_op.call(input, index, src, *attrs))
+    return write_same(out, scatter_reduce_op.call(input, index, src, *attrs))
 
 
 @method("scatter_reduce_")

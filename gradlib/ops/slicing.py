@@ -12,7 +12,7 @@ from ..core.geometry import extent, owner
 from ..core.op import REGISTRY, declare
 from ..core.tensor import Tensor, wrap_dim
 from .dims import relabel
-from .expose import function, method, write_out
+from .expose import function, method, write_out, write_same
 from .shape import size_of
 
 ALL = slice(None)
@@ -131,7 +131,11 @@ def narrow_copy(input, dim, start, length, *, out=None):
     part = narrow(input.detach(), dim, start, length)
     dim = wrap_dim(dim, part._array.ndim)
     start = start + input._array.shape[dim] if start < 0 else start
-    return write_out(out, narrow_copy_op.call(input, dim, start, start + length))
+    return write_same(
+        out,
+        narrow_copy_op.call(input, dim, start, start + length),
+        "Expected self.dtype() == output.dtype() to be true, but got false.",
+    )
 
 
 # -- diagonals ---------------------------------------------------------------------------------------------------
@@ -408,7 +412,7 @@ def slice_scatter(input, src, dim=0, start=None, end=None, step=1, *, out=None):
     start, end, step = slice(start, end, step).indices(input._array.shape[dim])
     bounds = (dim, start, max(start, end), step)
     _check_part(slice_op.call(input.detach(), *bounds), src)
-    return write_out(out, REGISTRY["slice_scatter"].call(input, src, *bounds))
+    return write_same(out, REGISTRY["slice_scatter"].call(input, src, *bounds))
 
 
 @function("diagonal_scatter", method=True)

@@ -10,7 +10,7 @@ import numpy as np
 from ..core.op import declare
 from ..core.tensor import Tensor, wrap_dim
 from ._blocks import floating, kind_name
-from .expose import function, write_out
+from .expose import function, write_same
 
 ROWS = 1 << 15  # elements of a block of rows
 SMALL = 1 << 11  # elements below which the maximum of each row is quicker than the test
@@ -209,7 +209,7 @@ def _public(op, input: Tensor, dim: int, dtype, out=None):
     if dtype is not None:
         input = input.to(dtype)
     result = op.call(input, wrap_dim(dim, input._array.ndim))
-    return result if out is None else write_out(out, result)
+    return result if out is None else write_same(out, result)
 
 
 @function("softmax", method=True)

@@ -156,7 +156,7 @@ def argsort(input, dim=-1, descending=False, stable=False, *, out=None):
 @function("msort", method=True)
 def msort(input, *, out=None):
     """Sorted along the first dimension."""
-    return write_out(out, sort(input, 0)[0])
+    return write_same(out, sort(input, 0)[0])
 
 
 @function("topk", method=True)
