@@ -8,7 +8,7 @@ from ..core.inplace import inplace
 from ..core.layout import in_order
 from ..core.op import declare
 from ..core.tensor import Tensor
-from .expose import function, method, write_out
+from .expose import FOUND, function, method, write_out
 from .pointwise import pointwise, unary
 
 # -- absolute value, extrema -------------------------------------------------------------------------------------
@@ -26,7 +26,7 @@ abs = unary(
     "absolute",
     forward="absolute",
     promote="number",
-    exact_out=True,
+    exact_out=FOUND,
     check=_refuse_bool,
     jvp=lambda F, self, self_t: (
         (self_t * F.sgn(self).conj()).real if self.is_complex() else self_t * F.sgn(self)
@@ -75,7 +75,7 @@ sgn = unary(
     _sgn_grad,
     forward=_sgn,
     promote="same",
-    exact_out=True,
+    exact_out=FOUND,
     jvp=lambda F, self, self_t, result: _sgn_grad(F, self_t, self, result),
     domain=(0.2, 2.0),
     complex=True,

@@ -14,7 +14,7 @@ from ..core.layout import in_order
 from ..core.op import REGISTRY, declare
 from ..core.tensor import Tensor
 from ._blocks import kind_name, missing
-from .expose import PUBLIC, function, need_tensor, write_same
+from .expose import FOUND, PUBLIC, function, need_tensor, write_same
 from .pointwise import pointwise, unary
 
 
@@ -94,6 +94,7 @@ pointwise(
     "bitwise_not",
     "invert",
     nondifferentiable="integer",
+    exact_out=FOUND,
     samples=lambda t: [a[:1] for a in _integers(t)],
 )
 
@@ -104,8 +105,11 @@ def _heaviside(xp, self, values):
 
 def _refuse_mixed(args):
     if args[0].dtype is not args[1].dtype:
-        return RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
+        return RuntimeError(_MIXED)
     return None
+
+
+_MIXED = "heaviside is not yet implemented for tensors with different dtypes."
 
 
 pointwise(
@@ -117,6 +121,7 @@ pointwise(
     samples=lambda t: [(t(3, 4, requires_grad=False), t(4, requires_grad=False))],
     check=_refuse_mixed,
     complex=False,
+    exact_out=_MIXED,
 )
 pointwise("logical_not", "logical_not", nondifferentiable="bool")
 

@@ -13,7 +13,7 @@ from ..core.inplace import inplace
 from ..core.op import declare
 from ..core.tensor import Tensor
 from ._blocks import missing
-from .expose import function, legacy, method, need_tensor, write_out
+from .expose import FOUND, function, legacy, method, need_tensor, write_out
 from .pointwise import pointwise, unary
 
 _NO_MASK = "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead."
@@ -73,7 +73,7 @@ div_op = declare(
     self=lambda g, other: g / other.conjugate(),
     other=lambda g, self, other: -g * (self / (other * other)).conjugate(), complex=True)  # fmt: skip
 neg = unary(
-    "neg", lambda g: -g, "negative", forward="negative", promote="same", complex=True, exact_out=True,
+    "neg", lambda g: -g, "negative", forward="negative", promote="same", complex=True, exact_out=FOUND,
     check=_refuse_bool_negative)  # fmt: skip
 reciprocal = unary(
     "reciprocal",

@@ -252,7 +252,7 @@ def legacy(name: str, arguments: tuple, factors: dict[str, Any]) -> tuple[list, 
 def out_writer(op) -> Callable:
     """The function that writes results of an elementwise op into the tensor given as ``out=``."""
     if op.exact_out:
-        return functools.partial(write_same, text=FOUND)
+        return functools.partial(write_same, text=op.exact_out)
     if not op.bool_out:
         return write_out
 

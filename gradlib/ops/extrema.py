@@ -330,7 +330,7 @@ def _along(op, arg_op, result_type, input, dim, keepdim, out):
         raise IndexError(f"{op.name}(): Expected reduction dim {d} to have non-zero size.")
     indices = arg_op.call(input, d if input._array.ndim else None, keepdim)
     result = result_type(op.call(input, indices, d, keepdim), indices)
-    return write_out(out, result) if out is not None else result
+    return write_same(out, result) if out is not None else result
 
 
 @function("max", method=True)
@@ -341,7 +341,7 @@ def max(input, dim=None, keepdim=False, *, other=None, out=None, axis=None, keep
     """
     if dim is None:
         if other is None and axis is None:
-            return max_all.call(input) if out is None else write_same(out, max_all.call(input))
+            return max_all.call(input) if out is None else write_out(out, max_all.call(input))
         dim = axis if other is None else other
     if isinstance(dim, Tensor):
         return maximum.call(input, dim, out=out)
@@ -358,7 +358,7 @@ def min(input, dim=None, keepdim=False, *, other=None, out=None, axis=None, keep
     """
     if dim is None:
         if other is None and axis is None:
-            return min_all.call(input) if out is None else write_same(out, min_all.call(input))
+            return min_all.call(input) if out is None else write_out(out, min_all.call(input))
         dim = axis if other is None else other
     if isinstance(dim, Tensor):
         return minimum.call(input, dim, out=out)

@@ -12,7 +12,7 @@ from ..core.formulas import formula_function
 from ..core.modes import AUTOCAST, shared, state
 from ..core.op import declare
 from ..core.tensor import Tensor
-from .expose import function, method, write_out
+from .expose import function, method, write_out, write_same
 
 F4, F8 = dtypes.float32.np, dtypes.float64.np
 
@@ -229,6 +229,9 @@ def _both(name: str, a, b, second: str) -> None:
         raise TypeError(
             f"{name}(): argument '{which}' (position {place}) must be Tensor, not {type(bad).__name__}"
         )
+
+
+TENSORDOT_OUT = "tensordot: Expected the output tensor to have dtype {Want}, but got an output tensor with dtype {Got}"
 
 
 def _type(tensor: Tensor) -> str:
@@ -456,17 +459,12 @@ def inner(input, other, *, out=None):
     if input.dtype is not other.dtype:
         raise RuntimeError("both inputs should have same dtype")
     if len(a) == 1 and len(b) == 1:
-        return write_out(out, dot(input, other))
+        return write_same(out, dot(input, other), TENSORDOT_OUT)
     rows, columns = (
         input.reshape((math.prod(a[:-1]), a[-1])),
         other.reshape((math.prod(b[:-1]), b[-1])),
     )
-    if out is not None and out.dtype is not input.dtype:
-        raise RuntimeError(
-            f"tensordot: Expected the output tensor to have dtype {_type(input)}, but got an output tensor with dtype "
-            f"{_type(out)}"
-        )
-    return write_out(out, mm(rows, columns.t()).reshape(a[:-1] + b[:-1]))
+    return write_same(out, mm(rows, columns.t()).reshape(a[:-1] + b[:-1]), TENSORDOT_OUT)
 
 
 @method("__matmul__")

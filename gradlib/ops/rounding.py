@@ -32,7 +32,7 @@ def step(name: str, *aliases: str, forward: Any = None, domain: tuple = (0.1, 0.
         forward=forward or _keeps_integers(name),
         promote="same",
         domain=domain,
-        exact_out=True,
+        exact_out=FOUND,
     )
 
 
@@ -66,7 +66,7 @@ frac = unary(
     "frac",
     lambda g: g,
     forward=_frac,
-    exact_out=True,
+    exact_out=FOUND,
     promote="same",
     domain=(0.1, 0.9),
 )

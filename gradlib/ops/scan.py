@@ -319,7 +319,7 @@ def diff(input, n=1, dim=-1, prepend=None, append=None, *, out=None):
     for _ in range(min(n, input.shape[d])):
         late, early = input.narrow(d, 1, input.shape[d] - 1), input.narrow(d, 0, input.shape[d] - 1)
         input = late.logical_xor(early) if input.dtype is dtypes.bool_ else late - early
-    return write_same(out, input if n else input.clone(), SCALAR)
+    return write_out(out, input) if n else write_same(out, input.clone(), SCALAR)
 
 
 def _widths(y: Tensor, x, dx, dim: int):

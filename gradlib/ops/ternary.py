@@ -212,8 +212,9 @@ def _check_lerp(input, end, weight):
 def lerp(input, end, weight, *, out=None):
     """``input + weight * (end - input)``, with broadcasting; `weight` is a number or a tensor."""
     weight = _check_lerp(input, end, weight)
-    op = lerp_tensor if isinstance(weight, Tensor) else lerp_number
-    return write_same(out, op.call(input, end, weight), FOUND)
+    if isinstance(weight, Tensor):
+        return write_same(out, lerp_tensor.call(input, end, weight), FOUND)
+    return write_out(out, lerp_number.call(input, end, weight))
 
 
 @method("lerp_")
