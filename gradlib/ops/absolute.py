@@ -87,16 +87,25 @@ def _share_ties(F, g, self, other, others):
     return F.where(others, 0.0, F.where(self == other, 0.5 * g, g))
 
 
+def _no_complex(name: str):
+    def check(args):
+        if any(a.is_complex() for a in args if isinstance(a, Tensor)):
+            return RuntimeError(f"{name} not implemented for complex tensors.")
+        return None
+
+    return check
+
+
 maximum = pointwise(
     "maximum", "maximum", args="self other", inplace=False,
     self=lambda F, g, self, other: _share_ties(F, g, self, other, self < other),
     other=lambda F, g, self, other: _share_ties(F, g, self, other, other < self), complex=False,
-    numbers="none")  # fmt: skip
+    numbers="none", check=_no_complex("maximum"))  # fmt: skip
 minimum = pointwise(
     "minimum", "minimum", args="self other", inplace=False,
     self=lambda F, g, self, other: _share_ties(F, g, self, other, self > other),
     other=lambda F, g, self, other: _share_ties(F, g, self, other, other > self), complex=False,
-    numbers="none")  # fmt: skip
+    numbers="none", check=_no_complex("minimum"))  # fmt: skip
 
 
 def _fmax_share(F, g, self, other, mine):
@@ -105,11 +114,11 @@ def _fmax_share(F, g, self, other, mine):
 
 
 fmax = pointwise(
-    "fmax", "fmax", args="self other", inplace=False, numbers="none", complex=False,
+    "fmax", "fmax", args="self other", inplace=False, numbers="none", complex=False, check=_no_complex("fmax"),
     self=lambda F, g, self, other: _fmax_share(F, g, self, other, self > other),
     other=lambda F, g, self, other: _fmax_share(F, g, other, self, other > self))  # fmt: skip
 fmin = pointwise(
-    "fmin", "fmin", args="self other", inplace=False, numbers="none", complex=False,
+    "fmin", "fmin", args="self other", inplace=False, numbers="none", complex=False, check=_no_complex("fmin"),
     self=lambda F, g, self, other: _fmax_share(F, g, self, other, self < other),
     other=lambda F, g, self, other: _fmax_share(F, g, other, self, other < self))  # fmt: skip
 _BOOL = dtypes.bool_.np
@@ -160,6 +169,8 @@ clamp_number = declare(
 
 
 def _clamp_tensors(xp, self, min=None, max=None):
+    if self.dtype.kind == "b" and min is not None and max is not None:
+        raise NotImplementedError("\"clamp_cpu\" not implemented for 'Bool'")
     out = xp.clip(self, min, max).astype(self.dtype, copy=False)
     if self.ndim < 2 or self.flags.c_contiguous:
         return out

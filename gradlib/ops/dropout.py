@@ -67,14 +67,22 @@ def _check(p: float) -> None:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
 
 
+def _only_floats(input: Tensor) -> None:
+    """RuntimeError for integers, which a scale would make fractions."""
+    if not (input.is_floating_point() or input.is_complex()):
+        kind = input.dtype.tensor_type.removesuffix("Tensor")
+        raise RuntimeError(f"result type Float can't be cast to the desired output type {kind}")
+
+
 def _run(input: Tensor, shape, p: float, in_place: bool):
     """Zero the elements (or the slices) of a random mask of `shape`; scale the rest."""
     if p == 0.0 or input.numel() == 0:
         return input
     array = input._array
     if p == 1.0:
-        mask, scale = np.zeros(shape, bool), 1.0
+        mask, scale = np.zeros(shape, bool), 1
     else:
+        _only_floats(input)
         mask, scale = keep_mask(shape, p, input.device), 1.0 / (1.0 - p)
     if array.__class__ is not np.ndarray:
         mask = backend_of(array).asarray(mask)
@@ -182,7 +190,8 @@ def _alpha(input, shape, p: float, in_place: bool):
     if p == 0.0 or input.numel() == 0:
         return input
     if p == 1.0:
-        return input.mul_(0.0) if in_place else input * 0.0
+        return input.mul_(0) if in_place else (input * 0).to(input.dtype)
+    _only_floats(input)
     scale = 1.0 / math.sqrt((ALPHA * ALPHA * p + 1.0) * (1.0 - p))
     mask = keep_mask(shape, p, input.device)
     noise = backend_of(input._array).asarray(mask)

@@ -117,6 +117,11 @@ def _renorm(weight, indices, max_norm: float, norm_type: float) -> None:
     """Scale the rows in use down to `max_norm`, in place and outside the graph."""
     if raw(indices).dtype.kind != "i" or raw(indices).dtype.itemsize < 4:
         raise _index_error(2, raw(indices))
+    if not (weight.is_floating_point() or weight.is_complex()):
+        kind = weight.dtype.tensor_type.removesuffix("Tensor")
+        raise RuntimeError(
+            f"norm(): input dtype should be either floating point or complex. Got {kind} instead."
+        )
     array, used = weight._array, np.unique(raw(indices).reshape(-1))
     rows = array[used]
     size = (abs(rows) ** norm_type).sum(axis=-1) ** (1.0 / norm_type)

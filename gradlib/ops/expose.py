@@ -107,11 +107,7 @@ def write_out(out: Any, result: Any) -> Any:
         return named_out(type(result))(*out) if hasattr(result, "_fields") else tuple(out)
     if out._rg or result._rg:
         refuse_recording(_public_name(), out, result)
-    if result.dtype.category > out.dtype.category:
-        raise RuntimeError(
-            f"result type {result.dtype.tensor_type.removesuffix('Tensor')} can't be cast to the desired output type "
-            f"{out.dtype.tensor_type.removesuffix('Tensor')}"
-        )
+    refuse_cast(result, out)
     if repeats_itself(out._array) and out.shape == result.shape:
         raise RuntimeError(errors.OVERLAP)
     if state.bits & OBSERVE and state.saved_observer is not None:
@@ -214,6 +210,15 @@ def write_same(out: Any, result: Any, text: str = EXPECTED) -> Any:
                     text.format(want=c_type(r), got=c_type(o), Want=names[0], Got=names[1])
                 )
     return write_out(out, result)
+
+
+def refuse_cast(have: Tensor, want: Tensor) -> None:
+    """RuntimeError if numbers of the dtype of `have` have no place in that of `want`."""
+    if have.dtype.category > want.dtype.category:
+        kinds = [t.dtype.tensor_type.removesuffix("Tensor") for t in (have, want)]
+        raise RuntimeError(
+            f"result type {kinds[0]} can't be cast to the desired output type {kinds[1]}"
+        )
 
 
 def c_type(tensor: Tensor) -> str:

@@ -9,6 +9,7 @@ from .. import return_types
 from ..core import dtypes
 from ..core.inplace import inplace
 from ..core.op import declare
+from ..core.tensor import Tensor
 from ._blocks import kind_name
 from .expose import function, method, write_out, write_same
 from .pointwise import pointwise
@@ -50,6 +51,12 @@ def frexp(input, *, out: Any = None):
     )
 
 
+def _refuse_bool(args):
+    if isinstance(args[1], Tensor) and args[1].dtype is dtypes.bool_:
+        return NotImplementedError("\"ldexp_cpu_exp\" not implemented for 'Bool'")
+    return None
+
+
 def _ldexp(xp, self, other):
     wide = xp.wide(self)
     power = xp.power(wide.dtype.type(2), xp.wide(other))
@@ -60,7 +67,7 @@ ldexp = pointwise(
     "ldexp", _ldexp, promote="float", numbers="none", complex=True,
     self=lambda F, g, other: g * F.exp2(other).conjugate(),
     other=lambda g, result: g * (result * math.log(2.0)).conjugate(),
-    doc="``input * 2**other``.",
+    doc="``input * 2**other``.", check=_refuse_bool,
 )  # fmt: skip
 
 # -- nan and infinities ------------------------------------------------------------------------------------------

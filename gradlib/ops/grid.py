@@ -163,6 +163,9 @@ def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corner
 
 def _check(input, grid, mode: int) -> None:
     n = input.dim() - 2
+    if input.dtype is not grid.dtype:
+        kinds = [t.dtype.tensor_type.removesuffix("Tensor") for t in (input, grid)]
+        raise RuntimeError(f"expected scalar type {kinds[0]} but found {kinds[1]}")
     if n not in (2, 3) or grid.dim() != input.dim():
         raise RuntimeError(
             "grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got input with sizes "

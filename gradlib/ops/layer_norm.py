@@ -299,6 +299,8 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
     eps: added to the mean square; None is the machine epsilon of the dtype of `input` (float32 for half types).
     """
     shape = _normalized(input, normalized_shape, weight)
+    if not input.is_complex():
+        check_kind(input._array, "rms_norm")
     if eps is None:
         eps = dtypes.finfo(dtypes.float32 if is_half(input._array) else input.dtype).eps
     if input.is_complex():  # squares, not absolute values

@@ -10,7 +10,7 @@ from ..core.modes import is_grad_enabled
 from ..core.op import Op, declare
 from ..core.tensor import Tensor
 from ._blocks import floating
-from .expose import PUBLIC, function
+from .expose import PUBLIC, function, refuse_cast
 
 NONE, MEAN, SUM = range(3)
 _NUMBERS = {"none": NONE, "mean": MEAN, "sum": SUM}
@@ -229,6 +229,7 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     input, target = _pair(input, target, "huber_loss")
+    refuse_cast(target, input)
     target = target.to(input.dtype)
     if weight is None:
         return huber_op.call(input, target, number, delta)
@@ -342,6 +343,7 @@ def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="m
             raise RuntimeError(
                 f"output with shape {list(own)} doesn't match the broadcast shape {list(input.shape)}"
             )
+    refuse_cast(target, input)
     return soft_margin_op.call(input, target.to(input.dtype), number)
 
 

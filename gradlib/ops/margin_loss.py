@@ -8,7 +8,7 @@ from ..backends import backend_of
 from ..core.device import beside
 from ..core.op import declare
 from ..core.tensor import Tensor
-from ._blocks import floating, raw
+from ._blocks import check_kind, floating, raw
 from .activation import logsigmoid_op
 from .expose import PUBLIC, function
 from .loss import MEAN, NONE, SUM, reduced, reduction_number
@@ -158,6 +158,10 @@ def multi_margin_loss(
     classes = x.shape[1]
     if y.numel() and not bool(((y >= 0) & (y < classes)).all()):
         raise RuntimeError("target out of range")
+    check_kind(x._array, "multi_margin_loss_cpu_kernel")
+    if weight is not None and weight.dtype is not x.dtype:
+        kinds = [t.dtype.tensor_type.removesuffix("Tensor") for t in (x, weight)]
+        raise RuntimeError(f"expected scalar type {kinds[0]} but found {kinds[1]}")
     column = y.unsqueeze(1)
     losses = (margin - x.gather(1, column) + x).clamp_min(0)
     if p == 2:

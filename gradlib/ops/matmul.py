@@ -172,9 +172,12 @@ def _linear(xp, input, weight, bias=None):
     if input.__class__ is not ndarray:
         out = xp.matmul(input, weight.T)
         return out if bias is None else xp.add(out, bias, out=out)
-    if d is not F4 and d is not F8 and d.itemsize == 2:
-        wide = None if bias is None else xp.wide(bias)
-        return _linear(xp, xp.wide(input), xp.wide(weight), wide).astype(d)
+    if d is not F4 and d is not F8:
+        if d.kind == "b":
+            raise NotImplementedError("\"addmm_impl_cpu_\" not implemented for 'Bool'")
+        if d.itemsize == 2:
+            wide = None if bias is None else xp.wide(bias)
+            return _linear(xp, xp.wide(input), xp.wide(weight), wide).astype(d)
     if input.ndim == 2:
         out = input.dot(weight.T)
     elif input.ndim == 1:

@@ -278,6 +278,8 @@ def pdist(input, p=2.0):
     """The p-norm distances of all pairs of rows i < j of (n, d), as a vector of n (n - 1) / 2."""
     if input.ndim != 2:
         raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
+    if not input.is_floating_point():
+        raise RuntimeError("pdist only supports floating-point dtypes")
     from ..backends import backend_of
 
     n = input.shape[0]
@@ -300,9 +302,10 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     Shapes broadcast; integers are an error unless the other argument is floating.
     """
     common = dtypes.promote(x1.dtype, x2.dtype)
-    if common.category < dtypes.FLOATING:
+    if common.category != dtypes.FLOATING:
         raise RuntimeError(
-            f"expected common dtype to be floating point, yet common dtype is {common.name}"
+            "expected common dtype to be floating point, yet common dtype is "
+            f"{common.tensor_type.removesuffix('Tensor')}"
         )
     if x1.shape != x2.shape:
         x1, x2 = PUBLIC["broadcast_tensors"](x1, x2)

@@ -173,12 +173,34 @@ def randint(
             f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
         )
     _, d, target = place(dtype or (dtypes.int64 if out is None else None), device, out=out)
+    refuse_bounds(d, low, high)
     values = draw_for(
         generator, target, lambda rng: rng.integers(low, high, sizes((size,)), dtype=np.int64)
     )
     with beside(values):
         values = as_array(values).astype(d)
     return finish(_at(values, target), requires_grad, out)
+
+
+def limits_of(kind) -> tuple[int, int] | None:
+    """The least and the greatest integer of a dtype in which numbers beyond are none; None for wide floats."""
+    if kind.kind == "b":
+        return 0, 1
+    if kind.kind in "iu":
+        return int(np.iinfo(kind).min), int(np.iinfo(kind).max)
+    return (-65504, 65504) if kind == np.float16 else None
+
+
+def refuse_bounds(kind, low: int, high: int) -> None:
+    """RuntimeError unless a dtype holds all integers in [low, high)."""
+    if kind.kind == "c":
+        raise RuntimeError(
+            "check_random_bounds handles only integral, floating-point and boolean types"
+        )
+    limits, name = limits_of(kind), dtypes.from_np(kind).name
+    for what, bound in (("from", low), ("to - 1", high - 1)):
+        if limits and not limits[0] <= bound <= limits[1]:
+            raise RuntimeError(f"{what} is out of bounds for {errors.C_TYPES.get(name, name)}")
 
 
 @function("randint_like")
@@ -243,6 +265,7 @@ def normal(
     if size is not None:
         _check_std(std)
         _, d, target = place(dtype, device, out=out)
+        _check_drawn(d, "normal_kernel_cpu")
         values = draw_for(
             generator,
             target,
@@ -253,6 +276,7 @@ def normal(
     if not isinstance(some, Tensor):
         raise need_tensor("normal", mean, "mean")
     _check_std(std)
+    _check_drawn(some._array.dtype, "normal_kernel_cpu")
     arrays = [t.detach() if isinstance(t, Tensor) else t for t in (mean, std)]
     shapes = [t._array.shape for t in arrays if isinstance(t, Tensor)]
     refusal = errors.broadcast(shapes[0], shapes[-1])

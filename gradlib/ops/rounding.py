@@ -58,7 +58,11 @@ def _frac(xp, self):
 def _round(xp, self, *, decimals):
     if self.dtype.kind in "bc":
         raise NotImplementedError(f"\"round_vml_cpu\" not implemented for '{kind_name(self)}'")
-    return self.copy() if self.dtype.kind in "iu" else xp.round(self, decimals)
+    if self.dtype.kind in "iu":
+        if decimals:
+            raise NotImplementedError(f"\"round_cpu\" not implemented for '{kind_name(self)}'")
+        return self.copy()
+    return xp.round(self, decimals)
 
 
 sign = step("sign", forward=_sign, domain=(0.1, 2.0))

@@ -11,13 +11,14 @@ from ..core.inplace import inplace
 from ..core.op import declare
 from ..core.tensor import Tensor
 from .expose import method
-from .matmul import c_name
 from .random import (
     _at,
     _check_chances,
     _normal,
     _uniform,
     draw_for,
+    limits_of,
+    refuse_bounds,
 )
 
 
@@ -62,9 +63,9 @@ def uniform_(self, from_=0.0, to=1.0, *, generator=None, **kw):
     return _fill(self, values, "uniform_")
 
 
-def _refuse_kind(tensor: Tensor, label: str) -> None:
-    """NotImplementedError for integer and bool tensors."""
-    if tensor._array.dtype.kind in "iub":
+def _refuse_kind(tensor: Tensor, label: str, kinds: str = "iub") -> None:
+    """NotImplementedError for tensors of those kinds of dtype."""
+    if tensor._array.dtype.kind in kinds:
         kind = tensor.dtype.tensor_type.removesuffix("Tensor")
         raise NotImplementedError(f"\"{label}\" not implemented for '{kind}'")
 
@@ -104,7 +105,7 @@ def random_(self, from_=None, to: Any = ..., *, generator=None, **kw):
     if to is ... and from_ is not None:
         low, to, name = 0, from_, "random_to_"
     kind = self._array.dtype
-    limits = _limits(kind)
+    limits = limits_of(kind)
     if to is ... or to is None:
         last = (
             limits[1] if limits and kind.kind != "f" else 2 ** (ml_dtypes.finfo(kind).nmant + 1) - 1
@@ -114,20 +115,9 @@ def random_(self, from_=None, to: Any = ..., *, generator=None, **kw):
         raise RuntimeError(
             f"random_ expects 'from' to be less than 'to', but got from={low} >= to={to}"
         )
-    for what, bound in (("from", low), ("to - 1", to - 1)):
-        if limits and not limits[0] <= bound <= limits[1]:
-            raise RuntimeError(f"{what} is out of bounds for {c_name(self)}")
+    refuse_bounds(kind, low, to)
     values = draw_for(generator, self.device, lambda rng: rng.integers(low, to, self._array.shape))
     return _fill(self, values, name)
-
-
-def _limits(kind) -> tuple[int, int] | None:
-    """The least and the greatest integer of a dtype in which numbers beyond are none; None for wide floats."""
-    if kind.kind == "b":
-        return 0, 1
-    if kind.kind in "iu":
-        return int(np.iinfo(kind).min), int(np.iinfo(kind).max)
-    return (-65504, 65504) if kind == np.float16 else None
 
 
 def _sampler(name: str, draw, doc: str, check) -> None:
@@ -158,6 +148,7 @@ def _check_exponential(tensor, lambd=1.0):
 
 
 def _check_geometric(tensor, p):
+    _refuse_kind(tensor, "geometric_cpu", "bc")
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
 
@@ -171,7 +162,7 @@ def _check_cauchy(tensor, median=0.0, sigma=1.0):
 def _check_log_normal(tensor, mean=1.0, std=2.0):
     if not std > 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
-    _refuse_kind(tensor, "log_normal_cpu")
+    _refuse_kind(tensor, "log_normal_cpu", "iubc")
 
 
 _sampler(

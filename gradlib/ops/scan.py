@@ -333,11 +333,10 @@ def _widths(y: Tensor, x, dx, dim: int):
     return diff(x, dim=dim - y.ndim)
 
 
-def _areas(y: Tensor, x, dx, dim: int):
-    if y.dtype is dtypes.bool_:
-        raise RuntimeError(
-            "trapezoid: received a bool input for `y`, but bool is not supported; convert it to an integer dtype"
-        )
+def _areas(name: str, y: Tensor, x, dx, dim: int):
+    if y.dtype is dtypes.bool_ or (x is not None and x.dtype is dtypes.bool_):
+        which = "`y`" if x is None else "`x` or `y`"
+        raise RuntimeError(f"{name}: received a bool input for {which}, but bool is not supported")
     n = y.shape[dim]
     return (y.narrow(dim, 1, n - 1) + y.narrow(dim, 0, n - 1)) * _widths(y, x, dx, dim) / 2.0
 
@@ -348,14 +347,14 @@ def trapezoid(y, x=None, *, dx=1.0, dim=-1):
     d = wrap_dim(dim, y.ndim)
     if not y.shape[d]:
         return y.sum(d) * 1.0
-    return _areas(y, x, dx, d).sum(d)
+    return _areas("trapezoid", y, x, dx, d).sum(d)
 
 
 @function("cumulative_trapezoid")
 def cumulative_trapezoid(y, x=None, *, dx=1.0, dim=-1):
     """The running integral along `dim` by the trapezoid rule; one element less than `y`."""
     d = wrap_dim(dim, y.ndim)
-    return _areas(y, x, dx, d).cumsum(d)
+    return _areas("cumulative_trapezoid", y, x, dx, d).cumsum(d)
 
 
 def _derivative(y: Tensor, d: int, h, edge_order: int) -> Tensor:
@@ -401,6 +400,8 @@ def gradient(input, *, spacing=1, dim=None, edge_order=1):
     spacing: one distance for all, or for each dimension a distance or a tensor of coordinates.
     edge_order: 1 or 2, the order of accuracy at the ends.
     """
+    if input.dtype is dtypes.uint8:  # whose differences wrap around
+        raise RuntimeError("torch.gradient does not support uint8 input.")
     if edge_order not in (1, 2):
         raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
     dims = range(input.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim

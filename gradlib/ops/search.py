@@ -134,9 +134,10 @@ def isin(elements, test_elements, *, assume_unique=False, invert=False, out=None
             f"{type(test_elements).__name__})"
         )
     common = common_dtype((elements, test_elements))
-    if common.category in (dtypes.COMPLEX, dtypes.BOOL):
-        kind = common.tensor_type.removesuffix("Tensor")
-        raise RuntimeError(f"Unsupported input type encountered for isin(): {kind}")
+    for t in (elements, test_elements):
+        if isinstance(t, Tensor) and t.dtype.category in (dtypes.COMPLEX, dtypes.BOOL):
+            kind = t.dtype.tensor_type.removesuffix("Tensor")
+            raise RuntimeError(f"Unsupported input type encountered for isin(): {kind}")
     like = elements if isinstance(elements, Tensor) else test_elements
     xp = backend_of(like._array)
     a, b = (

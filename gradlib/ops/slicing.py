@@ -6,6 +6,7 @@ import operator
 
 import numpy as np
 
+from ..backends import backend_of
 from ..core import errors
 from ..core.formulas import formula_function
 from ..core.geometry import extent, owner
@@ -387,18 +388,20 @@ _declare_scatter(
 )
 
 
-def _check_part(part: Tensor, src: Tensor) -> None:
+def _part(part: Tensor, src: Tensor) -> Tensor:
+    """`src` in the dtype of the view that it replaces. RuntimeError unless their shapes agree."""
     if part.shape != src.shape:
         raise RuntimeError(
             f"expected src to have a size equal to the slice of self. src size = {errors.size(src.shape)}, slice size "
             f"= {errors.size(part.shape)}"
         )
+    return src if src.dtype is part.dtype else src.to(part.dtype)
 
 
 @function("select_scatter", method=True)
 def select_scatter(input, src, dim, index, *, out=None):
     """A copy of `input` with `src` in place of ``input.select(dim, index)``."""
-    _check_part(select(input.detach(), dim, index), src)
+    src = _part(select(input.detach(), dim, index), src)
     dim = wrap_dim(dim, input._array.ndim)
     n = input._array.shape[dim]
     result = REGISTRY["select_scatter"].call(input, src, dim, index + n if index < 0 else index)
@@ -411,14 +414,14 @@ def slice_scatter(input, src, dim=0, start=None, end=None, step=1, *, out=None):
     dim = wrap_dim(dim, input._array.ndim)
     start, end, step = slice(start, end, step).indices(input._array.shape[dim])
     bounds = (dim, start, max(start, end), step)
-    _check_part(slice_op.call(input.detach(), *bounds), src)
+    src = _part(slice_op.call(input.detach(), *bounds), src)
     return write_same(out, REGISTRY["slice_scatter"].call(input, src, *bounds))
 
 
 @function("diagonal_scatter", method=True)
 def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1, *, out=None):
     """A copy of `input` with `src` in place of ``input.diagonal(offset, dim1, dim2)``."""
-    _check_part(diagonal(input.detach(), offset, dim1, dim2), src)
+    src = _part(diagonal(input.detach(), offset, dim1, dim2), src)
     n = input._array.ndim
     result = REGISTRY["diagonal_scatter"].call(
         input, src, offset, wrap_dim(dim1, n), wrap_dim(dim2, n)
@@ -429,11 +432,21 @@ def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1, *, out=None):
 @function("as_strided_scatter", method=True)
 def as_strided_scatter(input, src, size, stride, storage_offset=None):
     """A copy of `input` with `src` in place of ``input.as_strided(size, stride, storage_offset)``."""
-    from .cast import contiguous
-
-    base = contiguous(input)
     size, stride = size_of((size,)), size_of((stride,))
-    own = base.storage_offset()
+    src = _part(as_strided(input.detach(), size, stride, storage_offset), src)
+    own = input.storage_offset()
     offset = (own if storage_offset is None else storage_offset) - own
-    _check_part(as_strided(base.detach(), size, stride, storage_offset), src)
-    return REGISTRY["as_strided_scatter"].call(base, src, base.stride(), size, stride, offset)
+    if input.is_contiguous():
+        op = REGISTRY["as_strided_scatter"]
+        return op.call(input, src, input.stride(), size, stride, offset)
+    # the elements of the view that are elements of `input`, too: others lie in the gaps of its memory
+    whole, part = _positions(input.shape, input.stride()), _positions(size, stride, offset)
+    place = {int(at): k for k, at in enumerate(whole)}
+    pairs = {place[int(at)]: k for k, at in enumerate(part) if int(at) in place}
+    xp = backend_of(input._array)
+    into, taken = (
+        Tensor._make(xp.asarray(np.fromiter(n, np.int64, len(pairs))))
+        for n in (pairs, pairs.values())
+    )
+    flat = input.reshape(-1).index_copy(0, into, src.reshape(-1).index_select(0, taken))
+    return flat.reshape(input.shape)
