@@ -914,8 +914,8 @@ class Declared:
         """``rad2deg`` of each element."""
     def rad2deg_(self) -> Tensor:
         """In-place version of ``rad2deg``."""
-    def random_(self, from_: Any = 0, to: Any = None, *, generator: Generator | None = None, **kw: Any) -> Tensor:
-        """Fill with integers in [from, to)."""
+    def random_(self, from_: Any = None, to: Any = ..., *, generator: Generator | None = None, **kw: Any) -> Tensor:
+        """Fill with integers in [from, to), to the largest that the dtype holds without `to`; a number alone is `to`."""
     def ravel(self) -> Tensor:
         """All elements in one dimension."""
     real: Tensor

@@ -36,7 +36,7 @@ def _hardtanh(xp, self, *, min_val, max_val):
         raise RuntimeError("Bool inputs not supported for hardtanh")
     if kind not in "iu":
         return _hardtanh_floating(xp, self, min_val=min_val, max_val=max_val)
-    if kind == "u" and (min_val < 0 or max_val < 0):
+    if kind == "u" and (int(min_val) < 0 or int(max_val) < 0):
         raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
     return xp.clip(self, int(min_val), int(max_val))
 
