@@ -462,6 +462,8 @@ def kernel_error(exc: Exception, op, args: tuple, attrs: tuple) -> Exception:
         kind = first.dtype.tensor_type.removesuffix("Tensor") if first is not None else "?"
         return NotImplementedError(f"\"{op.name}\" not implemented for '{kind}'")
     if isinstance(exc, ufunc_errors._UFuncOutputCastingError):
-        have, want = (dtypes.BY_NP[d].tensor_type.removesuffix("Tensor") for d in (exc.from_, exc.to))
+        have, want = (
+            dtypes.BY_NP[d].tensor_type.removesuffix("Tensor") for d in (exc.from_, exc.to)
+        )
         return RuntimeError(f"result type {have} can't be cast to the desired output type {want}")
     return exc

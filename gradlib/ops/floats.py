@@ -52,7 +52,8 @@ def frexp(input, *, out: Any = None):
 
 
 def _refuse_bool(args):
-    if isinstance(args[1], Tensor) and args[1].dtype is dtypes.bool_:
+    first, second = (a.dtype if isinstance(a, Tensor) else None for a in args)
+    if second is dtypes.bool_ and (first is None or first.category >= dtypes.FLOATING):
         return NotImplementedError("\"ldexp_cpu_exp\" not implemented for 'Bool'")
     return None
 
