@@ -277,6 +277,10 @@ def index_copy_(self, dim, index, source):
 
 def _fill_plan(x: Tensor, dim: int, index: Tensor, value) -> tuple:
     """(op, in-place op, tensors, attributes)."""
+    if isinstance(value, Tensor) and value.is_complex() and not x.is_complex():
+        raise RuntimeError(
+            "index_fill_(): Converting complex Scalar to non-complex type is not supported"
+        )
     if index._array.dtype != np.int64:
         raise IndexError("index_fill_(): Expected dtype int64 for index.")
     if index._array.ndim > 1:

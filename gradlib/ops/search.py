@@ -166,6 +166,10 @@ def _nonzero(xp, self):
 def nonzero(input, *, out=None, as_tuple=False):
     """The indices of the elements that are not zero, one row each; as_tuple: one vector for each dimension."""
     if as_tuple:
+        if isinstance(out, Tensor):
+            raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
+        if out is not None:
+            raise TypeError(f"nonzero(): argument 'out' must be Tensor, not {type(out).__name__}")
         if not input._array.ndim:
             return unbind(nonzero_op.call(input.reshape(1)), 1)
         return unbind(nonzero_op.call(input), 1)

@@ -436,7 +436,8 @@ def as_strided_scatter(input, src, size, stride, storage_offset=None):
     src = _part(as_strided(input.detach(), size, stride, storage_offset), src)
     own = input.storage_offset()
     offset = (own if storage_offset is None else storage_offset) - own
-    if input.is_contiguous():
+    end = offset + sum((n - 1) * s for n, s in zip(size, stride))
+    if input.is_contiguous() and offset >= 0 and end < input.numel():
         op = REGISTRY["as_strided_scatter"]
         return op.call(input, src, input.stride(), size, stride, offset)
     # the elements of the view that are elements of `input`, too: others lie in the gaps of its memory

@@ -393,3 +393,11 @@ def test_grid_sample_of_the_identity_grid():
         np.testing.assert_allclose(
             F.grid_sample(x, grid, align_corners=corners).numpy(), x.numpy(), atol=1e-5
         )
+
+
+def test_layer_norm_with_a_bias_and_no_weight_twice():
+    x, bias = (
+        gl.tensor([[0.3, -1.0, 2.0], [1.0, 0.5, -0.7]], dtype=gl.float64, requires_grad=True),
+        gl.tensor([0.1, 0.2, -0.4], dtype=gl.float64, requires_grad=True),
+    )
+    assert gl.autograd.gradgradcheck(lambda x, b: F.layer_norm(x, (3,), None, b, 0.5), (x, bias))
