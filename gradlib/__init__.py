@@ -90,6 +90,7 @@ from .random import get_rng_state, initial_seed, manual_seed, seed, set_rng_stat
 
 if TYPE_CHECKING:
     from . import (
+        _C,
         accelerator,
         amp,
         backends,
@@ -101,16 +102,34 @@ if TYPE_CHECKING:
         nn,
         optim,
         profiler,
+        quasirandom,
         random,
         return_types,
         signal,
         special,
+        storage,
         testing,
         utils,
         version,
     )
     from .backends.memory import OutOfMemoryError
     from .compiler import compile
+    from .storage import (
+        BFloat16Storage,
+        BoolStorage,
+        ByteStorage,
+        CharStorage,
+        ComplexDoubleStorage,
+        ComplexFloatStorage,
+        DoubleStorage,
+        FloatStorage,
+        HalfStorage,
+        IntStorage,
+        LongStorage,
+        ShortStorage,
+        TypedStorage,
+        UntypedStorage,
+    )
 
 globals().update(_PUBLIC)
 globals().update(_ALIASES)  # half, float, double, int, long...
@@ -121,8 +140,8 @@ __version__ = "0.1.0"
 
 _SUBPACKAGES = frozenset(
     (
-        "accelerator amp backends compiler cuda fft func linalg nn optim profiler random return_types safetensors "
-        "serialization signal special testing utils version"
+        "_C accelerator amp backends compiler cuda fft func linalg nn optim profiler quasirandom random return_types "
+        "safetensors serialization signal storage special testing utils version"
     ).split()
 )
 _AUTOCAST = (
@@ -131,12 +150,17 @@ _AUTOCAST = (
     "set_autocast_cache_enabled set_autocast_cpu_dtype set_autocast_cpu_enabled set_autocast_dtype "
     "set_autocast_enabled set_autocast_gpu_dtype"
 )
+_STORAGES = (
+    "BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage ComplexFloatStorage DoubleStorage "
+    "FloatStorage HalfStorage IntStorage LongStorage ShortStorage TypedStorage UntypedStorage"
+)
 _LAZY = {  # names that are imported when they are first asked for: name -> module
     "OutOfMemoryError": "backends.memory",
     "compile": "compiler",
     "load": "serialization",
     "save": "serialization",
     "vmap": "func",
+    **dict.fromkeys(_STORAGES.split(), "storage"),
     "get_float32_matmul_precision": "backends.precision",
     "set_float32_matmul_precision": "backends.precision",
     **dict.fromkeys(_AUTOCAST.split(), "amp.autocast_mode"),

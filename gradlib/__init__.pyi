@@ -28,26 +28,42 @@ from . import nn as nn
 from . import ops as ops
 from . import optim as optim
 from . import profiler as profiler
+from . import quasirandom as quasirandom
 from . import random as random
 from . import return_types as return_types
 from . import safetensors as safetensors
 from . import serialization as serialization
 from . import signal as signal
 from . import special as special
+from . import storage as storage
 from . import testing as testing
 from . import utils as utils
 from . import version as version
+from .storage import BFloat16Storage as BFloat16Storage
 BFloat16Tensor: type[Tensor]
+from .storage import BoolStorage as BoolStorage
 BoolTensor: type[Tensor]
+from .storage import ByteStorage as ByteStorage
 ByteTensor: type[Tensor]
+from .storage import CharStorage as CharStorage
 CharTensor: type[Tensor]
+from .storage import ComplexDoubleStorage as ComplexDoubleStorage
+from .storage import ComplexFloatStorage as ComplexFloatStorage
+from .storage import DoubleStorage as DoubleStorage
 DoubleTensor: type[Tensor]
+from .storage import FloatStorage as FloatStorage
 FloatTensor: type[Tensor]
+from .storage import HalfStorage as HalfStorage
 HalfTensor: type[Tensor]
+from .storage import IntStorage as IntStorage
 IntTensor: type[Tensor]
+from .storage import LongStorage as LongStorage
 LongTensor: type[Tensor]
 from .backends.memory import OutOfMemoryError as OutOfMemoryError
+from .storage import ShortStorage as ShortStorage
 ShortTensor: type[Tensor]
+from .storage import TypedStorage as TypedStorage
+from .core.untyped import UntypedStorage as UntypedStorage
 from .core.settings import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
 from .amp.autocast_mode import autocast as autocast
 from .amp.autocast_mode import autocast_decrement_nesting as autocast_decrement_nesting
@@ -250,7 +266,7 @@ def as_strided_scatter(input: Tensor, src: Tensor, size: Any, stride: Any, stora
     """A copy of `input` with `src` in place of ``input.as_strided(size, stride, storage_offset)``."""
 def as_tensor(data: Any, dtype: _dtype | None = None, device: _device | _b.str | _b.int | None = None) -> Tensor:
     """`data` as a tensor, sharing memory where dtype and device allow it."""
-def asarray(obj: Any, *, dtype: _dtype | None = None, device: _device | _b.str | _b.int | None = None, copy: Any = None, requires_grad: _b.bool = False) -> Tensor:
+def asarray(obj: Any, *, dtype: _dtype | None = None, device: _device | _b.str | _b.int | None = None, copy: Any = None, requires_grad: _b.bool | None = None) -> Tensor:
     """`obj` as a tensor: itself or sharing its memory where that can be, unless `copy` is true."""
 def asin(input: Tensor, *, out: Any = None) -> Tensor:
     """``asin`` of each element."""
@@ -288,7 +304,7 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Generator | None = Non
     """1 with probability `p` (or the element of `input`), else 0; not differentiable."""
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Any = None) -> Tensor:
     """``sum_ij input1[..., i] * weight[k, i, j] * input2[..., j] + bias[k]``: (..., outputs)."""
-def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Any = None, reduction: Any = 1) -> Tensor:
+def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Any = None, reduction: Any = 0) -> Tensor:
     ...
 def bincount(input: Tensor, weights: Any = None, minlength: Any = 0) -> Tensor:
     """How often each of 0, 1, 2... occurs in an integer vector, or the sum of the weights of its occurrences."""
@@ -412,7 +428,7 @@ def cosh(input: Tensor, *, out: Any = None) -> Tensor:
     """``cosh`` of each element."""
 def cosh_(input: Tensor) -> Tensor:
     """In-place version of ``cosh``."""
-def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: Any = 0.0, reduction: Any = 1) -> Tensor:
+def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: Any = 0.0, reduction: Any = 0) -> Tensor:
     ...
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: Any = 1, eps: Any = 1e-08) -> Tensor:
     """The cosine of the angle between vectors along `dim`; norms below `eps` count as `eps`."""
@@ -422,7 +438,7 @@ def cov(input: Tensor, *, correction: Any = 1, fweights: Any = None, aweights: A
     """The covariance matrix of variables (rows) over observations (columns); of one variable its variance."""
 def cross(input: Tensor, other: Tensor | _b.complex, dim: Any = None, *, out: Any = None) -> Tensor:
     """``linalg.cross``; without `dim`, along the first dimension of length 3."""
-def ctc_loss(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: Any = 0, reduction: Any = 1, zero_infinity: _b.bool = False) -> Tensor:
+def ctc_loss(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: Any = 0, reduction: Any = 0, zero_infinity: _b.bool = False) -> Tensor:
     ...
 def cummax(input: Tensor, dim: Any = None, *, out: Any = None, axis: Any = None) -> _cummax:
     """(values, indices): the largest element so far along `dim`, and the last place where it was found."""
@@ -566,8 +582,8 @@ def frac_(input: Tensor) -> Tensor:
     """In-place version of ``frac``."""
 def frexp(input: Tensor, *, out: Any = None) -> _frexp:
     """(mantissa, exponent) with ``input = mantissa * 2**exponent`` and the mantissa in (-1, -0.5] or [0.5, 1)."""
-def from_dlpack(ext_tensor: Any) -> Tensor:
-    """A tensor that shares memory with any object that speaks DLPack (NumPy, CuPy, PyTorch, JAX)."""
+def from_dlpack(ext_tensor: Any, *, device: _device | _b.str | _b.int | None = None, copy: Any = None) -> Tensor:
+    """A tensor that shares memory with any object that speaks DLPack (NumPy, CuPy, PyTorch, JAX), or with a capsule."""
 def from_file(filename: Any, shared: Any = None, size: Any = 0, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | _b.str | _b.int | None = None, pin_memory: _b.bool = False, requires_grad: _b.bool = False) -> Tensor:
     """A vector of `size` elements that is the beginning of a file, read as they are needed."""
 def from_numpy(ndarray: Any) -> Tensor:
@@ -605,7 +621,7 @@ def grid_sampler_2d(input: Tensor, grid: Any, interpolation_mode: Any, padding_m
 def grid_sampler_3d(input: Tensor, grid: Any, interpolation_mode: Any, padding_mode: Any, align_corners: Any) -> Tensor:
     """``nn.functional.grid_sample`` with modes as numbers."""
 def group_norm(input: Tensor, num_groups: Any, weight: Tensor | None = None, bias: Any = None, eps: Any = 1e-05, cudnn_enabled: _b.bool = True) -> Tensor:
-    """Normalise each of `num_groups` groups of channels of each sample; then scale and shift each channel."""
+    """``nn.functional.group_norm``, also of groups of one value."""
 def gt(input: Tensor, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
     """``gt`` of each element."""
 def hamming_window(window_length: Any, periodic: _b.bool = True, alpha: Any = 0.54, beta: Any = 0.46, **options: Any) -> Tensor:
@@ -618,11 +634,11 @@ def hash_tensor(input: Tensor, dim: Any = ..., *, keepdim: _b.bool = False, mode
     """A 64-bit hash (uint64) of all elements or along `dim`: the exclusive or of them as float64 or int64 patterns."""
 def heaviside(input: Tensor, values: Tensor | _b.complex, *, out: Any = None) -> Tensor:
     """``heaviside`` of each element."""
-def hinge_embedding_loss(input: Tensor, target: Tensor, margin: Any = 1.0, reduction: Any = 1) -> Tensor:
+def hinge_embedding_loss(input: Tensor, target: Tensor, margin: Any = 1.0, reduction: Any = 0) -> Tensor:
     ...
 def histc(input: Tensor, bins: Any = 100, min: Any = 0, max: Any = 0, *, out: Any = None) -> Tensor:
     """How many elements fall into each of `bins` equal intervals from `min` to `max`."""
-def histogram(input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: _b.bool = False, out: Any = None) -> _histogram:
+def histogram(input: Tensor, bins: Any = 100, *, range: Any = None, weight: Tensor | None = None, density: _b.bool = False, out: Any = None) -> _histogram:
     """(hist, bin_edges) of all elements."""
 def histogramdd(input: Tensor, bins: Any, range: Any = None, weight: Tensor | None = None, density: _b.bool = False) -> _histogramdd:
     """(hist, bin_edges) of points, the last dimension of `input`: counts in a grid with one dimension for each."""
@@ -702,7 +718,7 @@ def istft(input: Tensor, n_fft: Any, hop_length: Any = None, win_length: Any = N
     """The signal (n) or signals (b, n) with the given short-time Fourier transform (b, bins, pieces): least squares."""
 def kaiser_window(window_length: Any, periodic: _b.bool = True, beta: Any = 12.0, **options: Any) -> Tensor:
     """The Kaiser window of shape `beta`; see ``hann_window`` for the arguments."""
-def kl_div(input: Tensor, target: Tensor, reduction: Any = 1, log_target: _b.bool = False) -> Tensor:
+def kl_div(input: Tensor, target: Tensor, reduction: Any = 0, log_target: _b.bool = False) -> Tensor:
     ...
 def kron(input: Tensor, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
     """The Kronecker product: every element of `input` times `other`, as blocks."""
@@ -782,7 +798,7 @@ def lu_solve(b: Any, LU_data: Any, LU_pivots: Any, *, out: Any = None) -> Tensor
     """See ``linalg.lu_solve``."""
 def lu_unpack(LU_data: Any, LU_pivots: Any, unpack_data: _b.bool = True, unpack_pivots: _b.bool = True, *, out: Any = None) -> _lu_unpack:
     """(P, L, U) from ``lu_factor``'s result: ``A = P @ L @ U``; parts that are not asked for are empty."""
-def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: Any = 0.0, reduction: Any = 1) -> Tensor:
+def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: Any = 0.0, reduction: Any = 0) -> Tensor:
     ...
 def masked_fill(input: Tensor, mask: Tensor, value: Tensor | _b.complex) -> Tensor:
     """A copy of `input` with `value`, a number or 0-dim tensor, where the bool tensor `mask` is true."""
@@ -930,6 +946,8 @@ def pixel_unshuffle(input: Tensor, downscale_factor: Any) -> Tensor:
     """(..., C, H * r, W * r) to (..., C * r * r, H, W)."""
 def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Poisson numbers with the rates in `input`; not differentiable."""
+def poisson_nll_loss(input: Tensor, target: Tensor, log_input: Any, full: Any, eps: Any, reduction: Any) -> Tensor:
+    ...
 def polar(abs: Any, angle: Any, *, out: Any = None) -> Tensor:
     """The complex tensor with the given absolute values and angles, two float or two double tensors."""
 def polygamma(n: Any, input: Tensor, *, out: Any = None) -> Tensor:
@@ -956,9 +974,9 @@ def rand(*size: Any, generator: Generator | None = None, out: Any = None, dtype:
     """A tensor of the given size filled with uniform numbers in [0, 1)."""
 def rand_like(input: Tensor, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | _b.str | _b.int | None = None, requires_grad: _b.bool = False, memory_format: _memory_format | None = None, generator: Generator | None = None) -> Tensor:
     """A tensor with the size, dtype and device of `input` filled with uniform numbers in [0, 1); it does not require grad."""
-def randint(low: Any, high: Any = None, size: Any = None, *, generator: Generator | None = None, out: Any = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | _b.str | _b.int | None = None, requires_grad: _b.bool = False, pin_memory: _b.bool = False) -> Tensor:
+def randint(low: Any = None, high: Any = None, size: Any = None, *, generator: Generator | None = None, out: Any = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | _b.str | _b.int | None = None, requires_grad: _b.bool = False, pin_memory: _b.bool = False) -> Tensor:
     """Integers in [low, high): ``randint(high, size)`` or ``randint(low, high, size)``."""
-def randint_like(input: Tensor, low: Any, high: Any = None, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | _b.str | _b.int | None = None, requires_grad: _b.bool = False, memory_format: _memory_format | None = None) -> Tensor:
+def randint_like(input: Tensor, low: Any = None, high: Any = None, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | _b.str | _b.int | None = None, requires_grad: _b.bool = False, memory_format: _memory_format | None = None) -> Tensor:
     """``randint`` with the size, dtype and device of `input`."""
 def randn(*size: Any, generator: Generator | None = None, out: Any = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | _b.str | _b.int | None = None, requires_grad: _b.bool = False, pin_memory: _b.bool = False, names: Any = None, **kw: Any) -> Tensor:
     """A tensor of the given size filled with standard normal numbers."""
@@ -1066,6 +1084,8 @@ def sinh_(input: Tensor) -> Tensor:
     """In-place version of ``sinh``."""
 def slice_copy(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> Tensor:
     """A copy of what ``slice`` gives as a view."""
+def slice_inverse(input: Tensor, src: Tensor, dim: Any = 0, start: Any = None, end: Tensor | _b.complex | None = None, step: Any = 1) -> Tensor:
+    """The tensor that `input` is a slice of, laid out in memory as `src` is: the opposite of slicing."""
 def slice_scatter(input: Tensor, src: Tensor, dim: Any = 0, start: Any = None, end: Tensor | _b.complex | None = None, step: Any = 1, *, out: Any = None) -> Tensor:
     """A copy of `input` with `src` in place of the slice ``start:end:step`` of `dim`."""
 def slogdet(A: Any, *, out: Any = None) -> _slogdet:
@@ -1150,6 +1170,8 @@ def threshold_(input: Tensor, threshold: Any, value: Tensor | _b.complex) -> Ten
     """In-place version of ``threshold``."""
 def tile(input: Tensor, *dims: Any, **kw: Any) -> Tensor:
     """``repeat``; missing leading counts are ones."""
+def to_dlpack(tensor: Tensor) -> Any:
+    """A capsule for another library's `from_dlpack`, which takes the tensor itself, too."""
 def topk(input: Tensor, k: Any, dim: Any = -1, largest: _b.bool = True, sorted: _b.bool = True, *, out: Any = None) -> _topk:
     """(values, indices) of the `k` largest (or smallest) elements along `dim`, the first being the extreme one."""
 def trace(input: Tensor) -> Tensor:
@@ -1168,7 +1190,7 @@ def tril(input: Tensor, diagonal: _b.int = 0, *, out: Any = None) -> Tensor:
     """A copy with zeros except on and below the given diagonal of the last two dimensions."""
 def tril_indices(row: _b.int, col: _b.int, offset: _b.int = 0, *, dtype: _dtype | None = ..., device: _device | _b.str | _b.int | None = None, layout: _layout | None = None, pin_memory: _b.bool = False) -> Tensor:
     """Row and column indices of the lower triangle, as a 2 x N tensor."""
-def triplet_margin_loss(anchor: Any, positive: Any, negative: Any, margin: Any = 1.0, p: Any = 2.0, eps: Any = 1e-06, swap: _b.bool = False, reduction: Any = 1) -> Tensor:
+def triplet_margin_loss(anchor: Any, positive: Any, negative: Any, margin: Any = 1.0, p: Any = 2.0, eps: Any = 1e-06, swap: _b.bool = False, reduction: Any = 0) -> Tensor:
     ...
 def triu(input: Tensor, diagonal: _b.int = 0, *, out: Any = None) -> Tensor:
     """A copy with zeros except on and above the given diagonal of the last two dimensions."""

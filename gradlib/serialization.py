@@ -22,14 +22,22 @@ from typing import IO, Any
 
 from gradlib._checkpoint import archive, legacy, names, pickler, unpickler
 from gradlib._checkpoint.archive import CheckpointError
-from gradlib._checkpoint.copies import deepcopy_tensor, reduce_tensor
-from gradlib._checkpoint.storages import Storage
+from gradlib._checkpoint.copies import (
+    attributes_of,
+    copy_memory,
+    deepcopy_tensor,
+    reduce_tensor,
+)
 from gradlib.core.device import device
+from gradlib.core.untyped import UntypedStorage, storage_in, storage_of
+from gradlib.storage import TypedStorage
 
 __all__ = [
     "CheckpointError",
     "add_safe_globals",
+    "attributes_of",
     "clear_safe_globals",
+    "copy_memory",
     "deepcopy_tensor",
     "get_safe_globals",
     "get_unsafe_globals_in_checkpoint",
@@ -39,7 +47,7 @@ __all__ = [
     "save",
 ]
 
-MapLocation = Callable[[Storage, str], Any] | device | str | dict[str, Any] | None
+MapLocation = Callable[[UntypedStorage, str], Any] | device | str | dict[str, Any] | None
 
 
 # --------------------------------------------------------------------------------------------
@@ -64,6 +72,7 @@ def save(
         f: path, or file object open for writing in binary mode.
         pickle_module: pickle, or a module such as dill that extends it.
         pickle_protocol: version of the pickle protocol.
+        _use_new_zipfile_serialization: False: write the format before PyTorch 1.6.
 
     Raises:
         RuntimeError: the directory of the path does not exist.
@@ -74,18 +83,21 @@ def save(
     Example:
         >>> gradlib.save(model.state_dict(), "model.pt")
     """
-    if not _use_new_zipfile_serialization:
-        raise NotImplementedError("save writes the zip format only; load reads the older one too")
     is_path = isinstance(f, (str, os.PathLike))
     if not is_path and not hasattr(f, "write"):
         raise AttributeError(
             "expected 'f' to be string, path, or a file-like object with a 'write' attribute"
         )
-    data_pkl, entries = pickler.dump(obj, pickle_module, pickle_protocol)
+    old = not _use_new_zipfile_serialization
+    data_pkl, entries = pickler.dump(obj, pickle_module, pickle_protocol, old)
     if is_path:
         parent = Path(f).parent  # type: ignore[arg-type]
         if not parent.is_dir():
             raise RuntimeError(f"Parent directory {parent} does not exist.")
+    if old:
+        with open(f, "wb") if is_path else contextlib.nullcontext(f) as file:  # type: ignore
+            legacy.write(file, pickle_module, data_pkl, entries)  # type: ignore[arg-type]
+        return
     archive.write(f, data_pkl, ((entry.key, entry.data()) for entry in entries))
 
 
@@ -194,29 +206,29 @@ def _pickle_loader(
             raise CheckpointError(
                 f"{name}: the pickle in this checkpoint is damaged: {type(error).__name__}: {error}"
             ) from error
+        finally:
+            names.finish_states()
 
     return load_pickle
 
 
 def _storage_loader(
-    reader: archive.Reader, restore: Callable[[Storage, str], Storage]
-) -> Callable[[Any], names.TypedStorage]:
+    reader: archive.Reader, restore: Callable[[UntypedStorage, str], UntypedStorage]
+) -> Callable[[Any], TypedStorage]:
     """The function that turns the references in the pickle into storages, each read once."""
-    loaded: dict[str, Storage] = {}
+    loaded: dict[str, UntypedStorage] = {}
     restore = _passing(restore)
 
-    def persistent(pid: Any) -> names.TypedStorage:
+    def persistent(pid: Any) -> TypedStorage:
         if not (isinstance(pid, tuple) and len(pid) == 5 and pid[0] == "storage"):
             raise pickle.UnpicklingError(f"unknown reference {pid!r}")
-        _, kind, key, location, count = pid
-        if not isinstance(kind, names.StorageType):
-            raise pickle.UnpicklingError(f"unknown kind of storage in {pid!r}")
+        _, _, key, location, count = pid
+        dtype = names.storage_dtype(pid)
         if key not in loaded:
-            itemsize = 1 if kind.dtype is None else kind.dtype.itemsize
-            word = itemsize // 2 if kind.dtype is not None and kind.dtype.is_complex else itemsize
-            data = reader.storage(key, count * itemsize, word)
-            loaded[key] = restore(Storage(data), location)
-        return names.TypedStorage(loaded[key], kind.dtype)
+            word = dtype.itemsize // 2 if dtype.is_complex else dtype.itemsize
+            data = reader.storage(key, count * dtype.itemsize, word)
+            loaded[key] = restore(storage_of(data), location)
+        return names.typed(loaded[key], dtype)
 
     return persistent
 
@@ -228,10 +240,12 @@ class _Passed(Exception):
         self.error = error
 
 
-def _passing(restore: Callable[[Storage, str], Storage]) -> Callable[[Storage, str], Storage]:
+def _passing(
+    restore: Callable[[UntypedStorage, str], UntypedStorage],
+) -> Callable[[UntypedStorage, str], UntypedStorage]:
     """`restore`, with its errors in `_Passed`."""
 
-    def passing(storage: Storage, location: str) -> Storage:
+    def passing(storage: UntypedStorage, location: str) -> UntypedStorage:
         try:
             return restore(storage, location)
         except Exception as error:
@@ -240,7 +254,7 @@ def _passing(restore: Callable[[Storage, str], Storage]) -> Callable[[Storage, s
     return passing
 
 
-def _restorer(map_location: Any) -> Callable[[Storage, str], Storage]:
+def _restorer(map_location: Any) -> Callable[[UntypedStorage, str], UntypedStorage]:
     """The function that moves a storage from where it was saved to where it shall be."""
     if map_location is None:
         return _at_location
@@ -256,18 +270,19 @@ def _restorer(map_location: Any) -> Callable[[Storage, str], Storage]:
             f"{type(map_location).__name__}"
         )
 
-    def restore(storage: Storage, location: str) -> Storage:
+    def restore(storage: UntypedStorage, location: str) -> UntypedStorage:
         moved = map_location(storage, location)
         if moved is None:
             return _at_location(storage, location)
-        if not isinstance(moved, Storage):
+        found = storage_in(moved)
+        if found is None:
             raise TypeError(f"map_location must return a storage or None, but got {moved!r}")
-        return moved
+        return found
 
     return restore
 
 
-def _at_location(storage: Storage, location: str) -> Storage:
+def _at_location(storage: UntypedStorage, location: str) -> UntypedStorage:
     """The storage on the device that `location` names."""
     try:
         target = device(location)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,13 @@ from tests.simulated_cuda.fixtures import (
 )
 
 sys.path.insert(0, str(Path(__file__).parent / "ops"))  # samples.py
+
+# where tests that draw something new in each run begin; set here, so that the processes of one run share it
+os.environ.setdefault("FUZZ_SEED", str(int(time.time())))
+
+
+def pytest_report_header() -> str:
+    return f"random programs: FUZZ_SEED={os.environ['FUZZ_SEED']}"
 
 
 @pytest.fixture(autouse=True)

@@ -3,57 +3,79 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from typing import Any
 
 import numpy as np
 
 from gradlib._checkpoint import names
-from gradlib._checkpoint.storages import address, flat_bytes, root_of, span, strides_of, view_of
+from gradlib._checkpoint.storages import address, span, strides_of
 from gradlib.core import dtypes
 from gradlib.core.device import copied
+from gradlib.core.memory import flat_bytes, owner, view_of
 from gradlib.core.tensor import Tensor, to_host
 
 
-def _attributes(tensor: Tensor) -> dict[str, Any]:
+def attributes_of(tensor: Tensor) -> dict[str, Any]:
     """What the user has set on the tensor."""
     return {k: v for k, v in tensor.__dict__.items() if k not in names.INTERNAL}
 
 
-def _owned_root(array: Any) -> Any:
-    """The root of an array, if it owns dense memory in C or Fortran order; else None."""
-    if span(array) is None:
+def warn_of_hooks(tensor: Tensor) -> None:
+    """Say that the hooks of a leaf are not written."""
+    if tensor._backward_hooks and tensor.is_leaf:
+        for hook in tensor._backward_hooks.values():
+            if hasattr(hook, "__torch_unserializable__"):
+                continue
+            warnings.warn(
+                f"backward hook {hook!r} on tensor will not be serialized.  If this is expected, you can decorate the "
+                "function with @torch.utils.hooks.unserializable_hook to suppress this warning",
+                stacklevel=3,
+            )
+
+
+def _whole_owner(array: Any) -> Any:
+    """The owner of an array's memory, if the array can be described as a part of it; else None."""
+    root = owner(array)
+    if array.size and span(array) is None:
         return None
-    root = root_of(array)
-    if root.base is not None or not (root.flags.c_contiguous or root.flags.f_contiguous):
-        return None
-    return root
+    return root if root.flags.c_contiguous or root.flags.f_contiguous else None
+
+
+def copy_memory(root: Any, memo: dict[int, Any]) -> Any:
+    """The copy that one deepcopy makes of the memory of `root`: uint8, the same for all that share it."""
+    if id(root) not in memo:
+        memo[id(root)] = copied(flat_bytes(root))
+        memo.setdefault(id(memo), []).append(root)  # keeps it, and its id, alive meanwhile
+    return memo[id(root)]
 
 
 def reduce_tensor(t: Tensor, protocol: int) -> tuple[Any, ...]:
     """What `Tensor.__reduce_ex__` returns: how plain pickle makes the tensor again.
 
-    Tensors of one pickle that share memory share it again afterwards. Values, dtype, strides,
-    device, requires_grad, class and attributes are kept; gradient and graph are not.
+    Tensors and storages of one pickle that share memory share it again afterwards. Values, dtype, strides,
+    device, requires_grad, class and attributes are kept (which may refer to the tensor); gradient
+    and graph are not.
 
     Args:
         t: Tensor.
         protocol: pickle protocol.
 
     Returns:
-        A function and its arguments.
+        A function, its arguments and the attributes.
     """
+    warn_of_hooks(t)
     array = t._array
-    strides, offset = strides_of(array), 0
-    root = _owned_root(array) if isinstance(array, np.ndarray) else None
-    if root is not None:
-        offset = (address(array) - address(root)) // array.itemsize
-        memory = root
+    strides, offset = t.stride(), 0
+    memory = _whole_owner(array) if isinstance(array, np.ndarray) else None
+    if memory is not None:
+        offset = (address(array) - address(memory)) // array.itemsize
     else:
         memory = to_host(array).copy("K")
         strides = strides_of(memory)
     geometry = (t.dtype.name, tuple(array.shape), strides, offset)
-    args = (type(t), memory, geometry, str(t.device), t.requires_grad, _attributes(t))
-    return _rebuild_tensor, args
+    args = (type(t), memory, geometry, str(t.device), t.requires_grad)
+    return _rebuild_tensor, args, attributes_of(t) or None
 
 
 def _rebuild_tensor(
@@ -62,17 +84,14 @@ def _rebuild_tensor(
     geometry: tuple[str, tuple[int, ...], tuple[int, ...], int],
     where: str,
     requires_grad: bool,
-    attributes: dict[str, Any],
+    attributes: dict[str, Any] | None = None,
 ) -> Tensor:
-    """Make the tensor that `reduce_tensor` wrote down."""
+    """Make the tensor that `reduce_tensor` wrote down. Older pickles give the attributes here."""
     dtype, shape, strides, offset = geometry
-    raw = flat_bytes(memory)
-    if raw is None:
-        raw = np.empty(0, np.uint8)
-    made = Tensor._make(view_of(raw, dtypes.by_name(dtype), offset, shape, strides))
+    made = Tensor._make(view_of(flat_bytes(memory), dtypes.by_name(dtype), offset, shape, strides))
     if where != "cpu":
         made = made.to(where)
-    return _dressed(made, kind, requires_grad, attributes)
+    return _dressed(made, kind, requires_grad, attributes or {})
 
 
 def _dressed(made: Tensor, kind: type, requires_grad: bool, attributes: dict[str, Any]) -> Tensor:
@@ -108,19 +127,16 @@ def deepcopy_tensor(t: Tensor, memo: dict[int, Any]) -> Tensor:
             "https://github.com/pytorch/pytorch/pull/103001"
         )
     array = t._array
-    root = _owned_root(array)
+    root = _whole_owner(array)
     if root is None:
         duplicate = copied(array, "K")
     else:
-        if id(root) not in memo:
-            memo[id(root)] = copied(root, "K")
-            memo.setdefault(id(memo), []).append(root)  # keeps it, and its id, alive meanwhile
-        raw = flat_bytes(memo[id(root)])
         offset = (address(array) - address(root)) // array.itemsize
-        duplicate = view_of(raw, t.dtype, offset, array.shape, strides_of(array))
+        raw = copy_memory(root, memo)
+        duplicate = view_of(raw, t.dtype, offset, array.shape, t.stride())
     made = _dressed(Tensor._make(duplicate), type(t), t.requires_grad, {})
     memo[id(t)] = made
-    made.__dict__.update(copy.deepcopy(_attributes(t), memo))
+    made.__dict__.update(copy.deepcopy(attributes_of(t), memo))
     if t._grad is not None:
         made._grad = copy.deepcopy(t._grad, memo)
     return made

@@ -7,20 +7,25 @@ from __future__ import annotations
 
 import collections
 import importlib
+import pickle
 import re
+import threading
 from collections import OrderedDict
 from typing import Any
 
 import numpy as np
 
-from gradlib._checkpoint.storages import Storage, view_of
-from gradlib.core import dtypes, generator
+from gradlib import storage
+from gradlib.core import dtypes, generator, layout
 from gradlib.core.device import device
+from gradlib.core.memory import view_of
 from gradlib.core.tensor import Size, Tensor
+from gradlib.core.untyped import UntypedStorage
+from gradlib.storage import TypedStorage
 
 INTERNAL = frozenset(
-    "_accumulator _backward_hooks _post_accumulate_grad_hooks _retain _tangent _tangent_level "
-    "_detached _array _fn _grad _nr _rg _ver _view".split()
+    "_accumulator _backward_hooks _post_accumulate_grad_hooks _retain _tangent _tangent_level _tangent_part "
+    "_tangent_copied _geometries _inherits _detached _array _fn _grad _nr _rg _ver _view".split()
 )
 """Attributes of a Tensor that belong to the graph or to its memory and are never written."""
 
@@ -39,23 +44,23 @@ class Global:
         raise TypeError(f"{self.module}.{self.name} stands for a name only")
 
 
-class StorageType:
-    """The element type that a storage was saved with; None for bytes of no particular type."""
-
-    __slots__ = ("dtype",)
-
-    def __init__(self, dtype: dtypes.dtype | None) -> None:
-        self.dtype = dtype
+# --------------------------------------------------------------------------------------------
+# Storages
 
 
-class TypedStorage:
-    """A storage and the element type that the reference to it named."""
+def storage_dtype(pid: tuple[Any, ...]) -> dtypes.dtype:
+    """The element type in a reference to a storage; bytes for one without a type."""
+    kind = pid[1]
+    if kind is UntypedStorage:
+        return dtypes.uint8
+    if not (isinstance(kind, type) and issubclass(kind, TypedStorage) and hasattr(kind, "dtype")):
+        raise pickle.UnpicklingError(f"unknown kind of storage in {pid!r}")
+    return kind.dtype
 
-    __slots__ = ("dtype", "storage")
 
-    def __init__(self, storage: Storage, dtype: dtypes.dtype | None) -> None:
-        self.storage = storage
-        self.dtype = dtype
+def typed(memory: UntypedStorage, dtype: dtypes.dtype) -> TypedStorage:
+    """A storage with the element type that the reference to it named."""
+    return TypedStorage(wrap_storage=memory, dtype=dtype, _internal=True)
 
 
 # --------------------------------------------------------------------------------------------
@@ -75,7 +80,7 @@ def rebuild_tensor_v3(
     """A tensor on a storage, with a dtype of its own."""
     if not isinstance(storage, TypedStorage) or not isinstance(dtype, dtypes.dtype):
         raise ValueError("a tensor must be made from a storage and a dtype")
-    array = view_of(storage.storage.array, dtype, offset, size, stride)
+    array = view_of(storage._untyped_storage._bytes(), dtype, offset, size, stride)
     if metadata and metadata.get("conj"):
         array = array.conj()
     if metadata and metadata.get("neg"):
@@ -95,10 +100,9 @@ def rebuild_tensor_v2(
     metadata: Any = None,
 ) -> Tensor:
     """A tensor on a storage, with the dtype of the storage."""
-    dtype = storage.dtype if isinstance(storage, TypedStorage) else None
-    if dtype is None:
+    if not isinstance(storage, TypedStorage):
         raise ValueError("a tensor must be made from a storage with a dtype")
-    args = (storage, offset, size, stride, requires_grad, backward_hooks, dtype, metadata)
+    args = (storage, offset, size, stride, requires_grad, backward_hooks, storage.dtype, metadata)
     return rebuild_tensor_v3(*args)
 
 
@@ -128,9 +132,21 @@ def rebuild_from_type_v2(function: Any, kind: type, args: tuple[Any, ...], state
     return set_state(made, state)
 
 
+_unfinished = threading.local()
+
+
+def finish_states() -> None:
+    """Give tensors whose attributes lead back to them those attributes: at the end of a pickle they are known."""
+    for tensor, attributes in _unfinished.__dict__.pop("pairs", ()):
+        if attributes:
+            set_state(tensor, attributes)
+
+
 def set_state(tensor: Any, state: Any) -> Any:
     """Give `tensor` the attributes in `state`: a dict, or a pair (dict, values of slots)."""
     attributes = state[0] if isinstance(state, tuple) else state
+    if attributes == {}:  # the attributes of a tensor that they lead back to are still to come
+        _unfinished.__dict__.setdefault("pairs", []).append((tensor, attributes))
     for name, value in (attributes or {}).items():
         if name not in INTERNAL:
             tensor.__dict__[name] = value
@@ -208,22 +224,6 @@ def make_array(kind: Any, shape: Any, typecode: Any) -> np.ndarray:
 # The table
 
 
-STORAGE_NAMES = {
-    "float32": "FloatStorage",
-    "float64": "DoubleStorage",
-    "float16": "HalfStorage",
-    "bfloat16": "BFloat16Storage",
-    "int64": "LongStorage",
-    "int32": "IntStorage",
-    "int16": "ShortStorage",
-    "int8": "CharStorage",
-    "uint8": "ByteStorage",
-    "bool": "BoolStorage",
-    "complex64": "ComplexFloatStorage",
-    "complex128": "ComplexDoubleStorage",
-}
-"""Storage classes by dtype; a dtype that has none is written as bytes and a dtype beside them."""
-
 FUNCTIONS: dict[tuple[str, str], Any] = {
     ("torch._utils", "_rebuild_tensor"): rebuild_tensor_v2,
     ("torch._utils", "_rebuild_tensor_v2"): rebuild_tensor_v2,
@@ -234,6 +234,8 @@ FUNCTIONS: dict[tuple[str, str], Any] = {
     ("torch", "device"): make_device,
     ("torch", "Size"): make_size,
     ("gradlib.core.generator", "_rebuild"): make_generator,
+    ("gradlib.core.layout", "named"): layout.named,
+    ("torch.serialization", "_get_layout"): layout.named,
     ("collections", "OrderedDict"): OrderedDict,
     ("collections", "Counter"): collections.Counter,
     ("collections", "deque"): collections.deque,
@@ -245,13 +247,14 @@ FUNCTIONS: dict[tuple[str, str], Any] = {
 
 TYPES: dict[tuple[str, str], Any] = {
     ("torch", "Tensor"): Tensor,
-    ("torch.storage", "UntypedStorage"): StorageType(None),
+    ("torch.storage", "UntypedStorage"): UntypedStorage,
+    ("torch.storage", "TypedStorage"): TypedStorage,
     ("numpy", "ndarray"): np.ndarray,
 }
 """What a weights-only file may mention but not call."""
 
-for _name, _storage in STORAGE_NAMES.items():
-    TYPES["torch", _storage] = StorageType(dtypes.by_name(_name))
+for _name in storage.NAMES.values():
+    TYPES["torch", _name] = getattr(storage, _name)
 for _dtype in dtypes.ALL:
     TYPES["torch", _dtype.name] = _dtype
 for _module in ("numpy.core.multiarray", "numpy._core.multiarray"):

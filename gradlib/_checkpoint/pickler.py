@@ -5,18 +5,20 @@ from __future__ import annotations
 import io
 import pickle
 import sys
-import warnings
 from collections import OrderedDict
 from typing import Any
 
 import numpy as np
 
-from gradlib._checkpoint import names
+from gradlib._checkpoint.copies import attributes_of, warn_of_hooks
 from gradlib._checkpoint.names import Global
-from gradlib._checkpoint.storages import ALIGN, flat_bytes, root_of, span, strides_of
+from gradlib._checkpoint.storages import ALIGN, span, strides_of
 from gradlib.core import dtypes
 from gradlib.core.device import device
+from gradlib.core.memory import dense_bytes, flat_bytes, owner
 from gradlib.core.tensor import Size, Tensor, to_host
+from gradlib.core.untyped import UntypedStorage
+from gradlib.storage import NAMES, TypedStorage
 
 
 class Entry:
@@ -63,29 +65,46 @@ class Entry:
 class Storages:
     """The storages that a pickle refers to. Tensors that share memory share a storage."""
 
-    def __init__(self) -> None:
+    def __init__(self, legacy: bool) -> None:
+        self.legacy = legacy  # the format before PyTorch 1.6 refers to a storage with one type only
         self.entries: list[Entry] = []
         self.by_root: dict[int, Entry] = {}
-        self.alive: list[Any] = []  # roots and copies: an id must not be given away again
+        self.alive: list[Any] = []  # whose ids must not be given away again
+        self.attributes: dict[int, dict[str, Any]] = {}
         self.fixed = False
 
     def place(self, tensor: Tensor) -> tuple[Entry, int, tuple[int, ...]]:
         """The storage of a tensor, its offset there and its strides, both in elements."""
         array = tensor._array
         where = span(array)
-        root = root_of(array)
-        memory = flat_bytes(root) if where is not None else None
-        if where is None or memory is None:
+        root = owner(array)
+        if where is None or dense_bytes(root) is None:
             return self._alone(tensor)
-        entry = self.by_root.get(id(root))
-        if entry is None:
-            entry = self._new(memory, tensor)
-            self.by_root[id(root)] = entry
-            self.alive.append(root)
+        entry = self._entry(root, tensor.dtype, tensor.device)
         entry.used = min(entry.used[0], where[0]), max(entry.used[1], where[1])
         if where[0] < entry.start or where[1] > entry.stop:
             return self._alone(tensor)  # it was not there when the sizes were taken
         return entry, (where[0] - entry.start) // array.itemsize, strides_of(array)
+
+    def place_storage(self, storage: UntypedStorage, dtype: dtypes.dtype | None) -> Entry:
+        """The entry of a storage that is saved as such, all of it."""
+        entry = self._entry(storage._root, dtype or dtypes.uint8, storage.device)
+        entry.used = 0, entry.memory.nbytes
+        return entry
+
+    def _entry(self, root: Any, dtype: dtypes.dtype, where: device) -> Entry:
+        entry = self.by_root.get(id(root))
+        if entry is None:
+            entry = self.by_root[id(root)] = self._new(flat_bytes(root), dtype, where)
+            self.alive.append(root)
+        return entry
+
+    def attributes_of(self, tensor: Tensor) -> dict[str, Any]:
+        """The attributes of a tensor, always as the same dict: one that leads back to the tensor is written once."""
+        if id(tensor) not in self.attributes:
+            self.attributes[id(tensor)] = attributes_of(tensor)
+            self.alive.append(tensor)
+        return self.attributes[id(tensor)]
 
     def _alone(self, tensor: Tensor) -> tuple[Entry, int, tuple[int, ...]]:
         """A storage with a copy of the tensor's elements: they cannot be shared."""
@@ -94,13 +113,19 @@ class Storages:
         if array.size:
             array = array.copy()
             strides = strides_of(array)
-        memory = flat_bytes(array) if array.size else np.empty(0, np.uint8)
-        return self._new(memory, tensor), 0, strides
+        memory = dense_bytes(array) if array.size else np.empty(0, np.uint8)
+        return self._new(memory, tensor.dtype, tensor.device), 0, strides
 
-    def _new(self, memory: Any, tensor: Tensor) -> Entry:
-        entry = Entry(memory, tensor.dtype, str(tensor.device), str(len(self.entries)))
+    def _new(self, memory: Any, dtype: dtypes.dtype, where: device) -> Entry:
+        entry = Entry(memory, dtype, str(where), str(len(self.entries)))
         self.entries.append(entry)
         return entry
+
+    def refuse_two_types(self) -> None:
+        """Raise because a storage cannot be saved with two element types."""
+        raise RuntimeError(
+            "Cannot save multiple tensors or storages that view the same data as different types"
+        )
 
     def restart(self) -> bool:
         """Cut the storages down to what is used; True if that calls for a second pickle."""
@@ -124,11 +149,25 @@ class StorageRef:
         self.typed = typed
 
 
+def refer(storage: Any, storages: Storages) -> StorageRef:
+    """What stands for a storage that is saved as such."""
+    dtype = storage.dtype if isinstance(storage, TypedStorage) else None
+    entry = storages.place_storage(
+        storage.untyped() if dtype is None else storage._untyped_storage, dtype
+    )
+    typed = entry.dtype is dtype and dtype is not None and dtype.name in NAMES
+    if not typed and dtype is not None:
+        storages.refuse_two_types()
+    return StorageRef(entry, typed)
+
+
 def reduce_storages(tensor: Tensor, storages: Storages) -> tuple[Any, tuple[Any, ...]]:
     """The name and the arguments that make `tensor`, without class and attributes."""
     entry, offset, strides = storages.place(tensor)
     dtype = tensor.dtype
-    typed = entry.dtype is dtype and dtype.name in names.STORAGE_NAMES
+    typed = entry.dtype is dtype and dtype.name in NAMES
+    if storages.legacy and entry.dtype is not dtype:
+        storages.refuse_two_types()
     geometry = (offset, tuple(tensor._array.shape), strides, tensor.requires_grad, OrderedDict())
     args = (StorageRef(entry, typed), *geometry)
     if typed:
@@ -138,10 +177,8 @@ def reduce_storages(tensor: Tensor, storages: Storages) -> tuple[Any, tuple[Any,
 
 def reduce_in_checkpoint(tensor: Tensor, storages: Storages) -> tuple[Any, tuple[Any, ...]]:
     """How a checkpoint makes a tensor, parameter or instance of another subclass."""
-    if tensor._backward_hooks and tensor.is_leaf:
-        for hook in tensor._backward_hooks.values():
-            warnings.warn(f"backward hook {hook!r} on tensor will not be serialized.", stacklevel=2)
-    state = {k: v for k, v in tensor.__dict__.items() if k not in names.INTERNAL}
+    warn_of_hooks(tensor)
+    state = storages.attributes_of(tensor)
     kind = type(tensor)
     # where nn was never imported there are no parameters
     parameter = getattr(sys.modules.get("gradlib.nn.parameter"), "Parameter", None)
@@ -176,14 +213,17 @@ def make_pickler(base: Any) -> Any:
             return self.globals.setdefault((module, name), Global(module, name))
 
         def persistent_id(self, obj: Any) -> Any:
+            if isinstance(obj, (TypedStorage, UntypedStorage)):
+                obj = refer(obj, self.storages)
             if type(obj) is not StorageRef:
                 return None
             entry, kind = obj.entry, self.name("torch.storage", "UntypedStorage")
             count = entry.nbytes
             if obj.typed:
-                kind = self.name("torch", names.STORAGE_NAMES[entry.dtype.name])
+                kind = self.name("torch", NAMES[entry.dtype.name])
                 count //= entry.dtype.itemsize
-            return ("storage", kind, entry.key, entry.location, count)
+            reference = ("storage", kind, entry.key, entry.location, count)
+            return (*reference, None) if self.storages.legacy else reference
 
         def reducer_override(self, obj: Any) -> Any:
             if isinstance(obj, Tensor):
@@ -216,13 +256,16 @@ def make_pickler(base: Any) -> Any:
     return CheckpointPickler
 
 
-def dump(obj: Any, pickle_module: Any, protocol: int) -> tuple[bytes, list[Entry]]:
+def dump(
+    obj: Any, pickle_module: Any, protocol: int, legacy: bool = False
+) -> tuple[bytes, list[Entry]]:
     """Pickle `obj`.
 
     Args:
         obj: anything that pickles; tensors may be anywhere in it.
         pickle_module: pickle, or a module with the same classes.
         protocol: pickle protocol.
+        legacy: write for the format before PyTorch 1.6.
 
     Returns:
         The pickle, and the storages that it refers to.
@@ -237,7 +280,7 @@ def dump(obj: Any, pickle_module: Any, protocol: int) -> tuple[bytes, list[Entry
             "be, like that of dill, a subclass of the one that pickle has in Python"
         )
     pickler = make_pickler(base)
-    storages = Storages()
+    storages = Storages(legacy)
     while True:
         file = io.BytesIO()
         pickler(file, protocol, storages).dump(obj)

@@ -67,25 +67,28 @@ def is_known(module: str, name: str) -> bool:
 # Weights only
 
 _KEPT_OPCODES = (
-    pickle.PROTO + pickle.FRAME + pickle.STOP + pickle.MARK + pickle.POP + pickle.POP_MARK
+    pickle.PROTO + pickle.STOP + pickle.MARK + pickle.POP + pickle.POP_MARK
     + pickle.DUP + pickle.NONE + pickle.NEWTRUE + pickle.NEWFALSE + pickle.INT + pickle.BININT
     + pickle.BININT1 + pickle.BININT2 + pickle.LONG + pickle.LONG1 + pickle.LONG4 + pickle.FLOAT
     + pickle.BINFLOAT + pickle.STRING + pickle.BINSTRING + pickle.SHORT_BINSTRING + pickle.UNICODE
-    + pickle.BINUNICODE + pickle.SHORT_BINUNICODE + pickle.BINUNICODE8 + pickle.BINBYTES
-    + pickle.SHORT_BINBYTES + pickle.BINBYTES8 + pickle.BYTEARRAY8 + pickle.TUPLE
+    + pickle.BINUNICODE + pickle.BINBYTES + pickle.SHORT_BINBYTES + pickle.TUPLE
     + pickle.EMPTY_TUPLE + pickle.TUPLE1 + pickle.TUPLE2 + pickle.TUPLE3 + pickle.EMPTY_LIST
     + pickle.LIST + pickle.APPEND + pickle.APPENDS + pickle.EMPTY_DICT + pickle.DICT
-    + pickle.SETITEM + pickle.SETITEMS + pickle.EMPTY_SET + pickle.ADDITEMS + pickle.FROZENSET
-    + pickle.GET + pickle.BINGET + pickle.LONG_BINGET + pickle.PUT + pickle.BINPUT
-    + pickle.LONG_BINPUT + pickle.MEMOIZE + pickle.GLOBAL + pickle.STACK_GLOBAL + pickle.REDUCE
-    + pickle.NEWOBJ + pickle.NEWOBJ_EX + pickle.BUILD + pickle.BINPERSID
+    + pickle.SETITEM + pickle.SETITEMS + pickle.EMPTY_SET + pickle.GET + pickle.BINGET
+    + pickle.LONG_BINGET + pickle.PUT + pickle.BINPUT + pickle.LONG_BINPUT + pickle.GLOBAL
+    + pickle.REDUCE + pickle.NEWOBJ + pickle.BUILD + pickle.BINPERSID
 )  # fmt: skip
 _PLAIN_DTYPE_STATE = (3, None, None, None, -1, -1, 0)
 _Base: Any = pickle._Unpickler  # type: ignore[attr-defined]
 
 
-def _refuse(self: Any) -> None:
-    raise pickle.UnpicklingError("an instruction that a weights-only file may not contain")
+def _refusing(code: int) -> Callable[[Any], None]:
+    """What stands for an instruction that a weights-only file may not contain; those of protocol 4 are among them."""
+
+    def refuse(self: Any) -> None:
+        raise pickle.UnpicklingError(f"Weights only load failed. Unsupported operand {code}")
+
+    return refuse
 
 
 class WeightsUnpickler(_Base):
@@ -97,7 +100,8 @@ class WeightsUnpickler(_Base):
     """
 
     dispatch = {
-        code: load if code in _KEPT_OPCODES else _refuse for code, load in _Base.dispatch.items()
+        code: load if code in _KEPT_OPCODES else _refusing(code)
+        for code, load in _Base.dispatch.items()
     }
 
     def __init__(self, file: Any, persistent: Persistent) -> None:
@@ -139,11 +143,6 @@ class WeightsUnpickler(_Base):
         """NEWOBJ: make an object of a class that the user has allowed."""
         self.check_trusted(self.stack[-2])
         _Base.load_newobj(self)
-
-    def load_newobj_ex(self) -> None:
-        """NEWOBJ_EX: the same with keyword arguments."""
-        self.check_trusted(self.stack[-3])
-        _Base.load_newobj_ex(self)
 
     def check_trusted(self, kind: Any) -> None:
         """Only classes that the user has allowed are made without their own __init__."""
@@ -198,22 +197,15 @@ class WeightsUnpickler(_Base):
         self.check_container(self.metastack[-1][-1], (list, deque))
         _Base.load_appends(self)
 
-    def load_additems(self) -> None:
-        """ADDITEMS: several items of a set."""
-        self.check_container(self.metastack[-1][-1], (set,))
-        _Base.load_additems(self)
-
 
 for _code, _load in (
     (pickle.REDUCE, WeightsUnpickler.load_reduce),
     (pickle.NEWOBJ, WeightsUnpickler.load_newobj),
-    (pickle.NEWOBJ_EX, WeightsUnpickler.load_newobj_ex),
     (pickle.BUILD, WeightsUnpickler.load_build),
     (pickle.SETITEM, WeightsUnpickler.load_setitem),
     (pickle.SETITEMS, WeightsUnpickler.load_setitems),
     (pickle.APPEND, WeightsUnpickler.load_append),
     (pickle.APPENDS, WeightsUnpickler.load_appends),
-    (pickle.ADDITEMS, WeightsUnpickler.load_additems),
 ):
     WeightsUnpickler.dispatch[_code[0]] = _load
 

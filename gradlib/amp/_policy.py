@@ -56,7 +56,10 @@ _LOSS_FUNCTIONS = (
 FUNCTIONS: dict[str, list[tuple[str, int]]] = {
     "cuda": [(f"{_LOSS_FUNCTIONS} cosine_similarity norm dist renorm", FLOAT32), ("vecdot", LOWER)],
     "cpu": [
-        (f"{_LOSS_FUNCTIONS} adaptive_avg_pool3d grid_sample stft", FLOAT32),
+        (
+            f"{_LOSS_FUNCTIONS} adaptive_avg_pool3d grid_sample grid_sampler stft lstsq lu_solve",
+            FLOAT32,
+        ),
         ("vecdot", LOWER),
     ],
 }

@@ -157,9 +157,13 @@ def _listed(device: str) -> dict[CodeType, int]:
     found = {}
     for names, policy in _policy.FUNCTIONS[device]:
         for name in names.split():
-            function = getattr(functional, name, None) or PUBLIC.get(name)
-            function = function or getattr(linalg, name)
-            found[inspect.unwrap(function).__code__] = policy
+            for function in (
+                getattr(functional, name, None),
+                PUBLIC.get(name),
+                getattr(linalg, name, None),
+            ):
+                if function is not None and hasattr(inspect.unwrap(function), "__code__"):
+                    found[inspect.unwrap(function).__code__] = policy
     return found
 
 

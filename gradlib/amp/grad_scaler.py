@@ -240,7 +240,7 @@ class GradScaler:
                 or new_scale.requires_grad
                 or not new_scale.is_floating_point()
             ):
-                raise ValueError(
+                raise AssertionError(
                     "new_scale should be a float or a 1-element torch.cuda.FloatTensor or "
                     "torch.FloatTensor with requires_grad=False."
                 )

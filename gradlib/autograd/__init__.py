@@ -7,8 +7,12 @@ from .differentiate import backward, grad
 from .explain import explain, saved_report
 from .function import Function, NestedIOFunction
 from .grad_mode import (
+    _force_original_view_tracking,
+    _unsafe_preserve_version_counter,
     enable_grad,
     inference_mode,
+    is_multithreading_enabled,
+    is_view_replay_enabled,
     no_grad,
     set_grad_enabled,
     set_multithreading_enabled,

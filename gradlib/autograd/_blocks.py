@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from ..core.memory import key as memory_key
+from ..core.memory import owner
 from ..core.source import LIBRARY, is_library, learn
 from ..core.tensor import Tensor
 from .explain import kept
@@ -72,13 +74,13 @@ class Memory:
     def __init__(self, with_stack: bool):
         self.with_stack = with_stack
         self.blocks: list[Block] = []
-        self._live: dict[int, Block] = {}  # by what `memory_id` says
+        self._live: dict[int, Block] = {}  # by memory_key
         self._saving: dict[int, tuple[Any, list[Save]]] = {}  # by sequence number of the node
 
     def results(self, details: Any, args: Any, result: Any) -> None:
         """Note what an op allocated: its results and what its node keeps, if it is no memory of the arguments."""
         now, node = perf_counter_ns(), None
-        known = {memory_id(a._array) for a in flat(args) if isinstance(a, Tensor)}
+        known = {memory_key(a._array) for a in flat(args) if isinstance(a, Tensor)}
         for out in result if isinstance(result, tuple) else (result,):
             if isinstance(out, Tensor):
                 self._allocate(out._array, known, details, now)
@@ -123,7 +125,7 @@ class Memory:
     def _allocate(self, array: Any, known: Iterable[int], details: Any, now: int) -> Block | None:
         """The block of `array`, a new one if need be; None for memory from before the profile."""
         array = owner(array)
-        key = memory_id(array)
+        key = memory_key(array)
         block = self._live.get(key)
         if block is not None or key in known:
             return block
@@ -168,19 +170,6 @@ def flat(args: Any) -> Iterable[Any]:
             yield from a
         else:
             yield a
-
-
-def owner(array: Any) -> Any:
-    """The array that holds the memory of `array`."""
-    while isinstance(array.base, array.__class__):
-        array = array.base
-    return array
-
-
-def memory_id(array: Any) -> int:
-    """What arrays on the same memory have in common. Not all views of a device array have a base."""
-    array = owner(array)
-    return id(array) if isinstance(array, np.ndarray) else id(array.data.mem)
 
 
 def user_stack() -> list[tuple]:

@@ -8,12 +8,13 @@ from threading import get_ident
 from time import perf_counter_ns, time_ns
 from typing import Any
 
+from ..core.memory import key as memory_key
 from ..core.modes import state
 from ..core.node import LEAF_SEQ
 from ..core.recording import LABEL, OP
 from ..core.tensor import Tensor
 from . import _flops
-from ._blocks import Memory, memory_id, user_stack
+from ._blocks import Memory, user_stack
 from ._function_event import MEMORY_EVENT_NAME, DeviceSlice, FunctionEvent
 from ._profiler_exports import stack_entry
 from .profiler_util import EventList
@@ -192,7 +193,7 @@ class DetailedCollector(Collector):
 
 def grad_memory(leaf: Tensor) -> tuple[int, ...]:
     """Identifies the memory of the gradient that a leaf has already."""
-    return () if leaf._grad is None else (memory_id(leaf._grad._array),)
+    return () if leaf._grad is None else (memory_key(leaf._grad._array),)
 
 
 def shapes_of(args: Any, attrs: tuple) -> list:

@@ -7,6 +7,20 @@ from itertools import permutations
 
 import numpy as np
 
+from ..core.tensor import Tensor, to_host
+from ._jacobians import Options
+
+SLOW_MODE = (
+    "\nThe above quantities relating the numerical and analytical jacobians are computed \nin fast mode. See: "
+    "https://github.com/pytorch/pytorch/issues/53876 for more background \nabout fast mode. Below, we recompute "
+    "numerical and analytical jacobians in slow mode:\n\nNumerical:\n {}\nAnalytical:\n{}\n\nThe max per-element "
+    "difference (slow mode) is: {}.\n"
+)
+FAST_ONLY = (
+    "\nFast gradcheck failed but element-wise differences are small. This means that the\ntest might've passed in "
+    "slow_mode!\n"
+)
+
 
 def diagnose(
     numerical: np.ndarray,
@@ -75,3 +89,37 @@ def _factor(numerical: np.ndarray, analytical: np.ndarray):
     """The number by which `analytical` differs from `numerical`, taken where it is largest."""
     where = np.unravel_index(np.abs(numerical).argmax(), numerical.shape)
     return analytical[where] / numerical[where] if numerical[where] else None
+
+
+def mismatch(have, want, i: int, o: int, tensor: Tensor, out: Tensor, unit, forward=False) -> str:
+    """Both Jacobians, or what of them was compared."""
+    prefix = ""
+    if (tensor if forward else out).is_complex():
+        part, element = "imaginary" if unit == 1j else "real", "inputs" if forward else "outputs"
+        prefix = f"While considering the {part} part of complex {element} only, "
+    mode = "computed with forward mode " if forward else ""
+    return (
+        f"{prefix}Jacobian {mode}mismatch for output {o} with respect to input {i},\n"
+        f"numerical:{_show(want)}\nanalytical:{_show(have)}\n"
+    )
+
+
+def diagnosis(have, want, tensor: Tensor, out: Tensor, unit, options: Options) -> str:
+    """What may be the matter."""
+    if unit == 1j and np.iscomplexobj(want):  # so that conjugates are told from what they are not
+        have, want = have * unit, want * unit
+    x, y = to_host(tensor._array), to_host(out._array)
+    return diagnose(want, have, x, y, options.close)
+
+
+def _show(jacobian) -> str:
+    from ..core.printing import tensor_repr
+
+    return str(jacobian) if isinstance(jacobian, float) else tensor_repr(Tensor._make(jacobian))
+
+
+def slowly(have: np.ndarray, want: np.ndarray, options: Options) -> str:
+    """What all entries are, for the message of a comparison in fast mode."""
+    return SLOW_MODE.format(_show(want), _show(have), float(np.abs(have - want).max())) + (
+        FAST_ONLY if options.close(have, want) else ""
+    )

@@ -6,11 +6,15 @@ import sys
 import warnings
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..core import errors, modes, saved, views
-from ..core.device import beside
+from ..core.batched import physical_kind
+from ..core.device import beside, device
 from ..core.dtypes import DIFFERENTIABLE, from_np
 from ..core.modes import ANOMALY, FORWARD_AD, NO_GRAD, SAVED_HOOKS, state
 from ..core.node import edge
+from ..core.sizes import Size
 from ..core.source import user_frame
 from ..core.storage import bump, share, version_of
 from ..core.tensor import Tensor
@@ -44,6 +48,24 @@ DIRTY_VIEW = (
 )
 
 
+JVP_NO_VIEW = "A custom Function's forward is returning a view (or an input as-is) but the jvp is not returning a view."
+
+
+JVP_OTHER_VIEW = "A custom Function is returning a view but the jvp is not returning a view of "
+
+
+JVP_NOT_INPLACE = (
+    "An inplace custom Function is not modifying the forward mode gradients inplace. If the forward is modifying an "
+    "input inplace, then the jvp function must modify the corresponding gradient inplace."
+)
+
+
+JVP_NOT_AS_IS = (
+    "An inplace custom Function is not returning the forward mode gradients as-is. If the forward is modifying an "
+    "input inplace, then the jvp function must modify the gradient inplace and return it as-is."
+)
+
+
 OWN = -4  # versions: see core.saved
 
 
@@ -60,7 +82,8 @@ def finish(cls, ctx: FunctionCtx, node, args: tuple, output, bits: int):
     ):  # one new tensor: the usual case
         if node is not None:
             array = output._array
-            node.outputs = ((array.shape, array.dtype, array.__class__),)
+            like_it = ((array.shape, array.dtype, array.__class__),)
+            object.__setattr__(node, "_outputs", like_it)  # not by way of the ctx: it is quicker
             output._rg, output._fn, output._nr = True, node, 0
         outs: Any = (output,)
         single = True
@@ -75,7 +98,7 @@ def finish(cls, ctx: FunctionCtx, node, args: tuple, output, bits: int):
 
             stamp(node)
     if bits & FORWARD_AD:
-        _push_tangents(cls, ctx, args, outs)
+        _push_tangents(cls, ctx, args, (output,) if single else output, outs)
     if ctx.saved_for_forward is not None:
         ctx.saved_for_forward = None
     return outs[0] if single else outs
@@ -91,13 +114,13 @@ def _with_history(ctx: FunctionCtx, node, args: tuple, output: tuple) -> tuple:
         ctx.non_differentiable,
         "mark_non_differentiable only accepts variable arguments, but got {1} at position {0}",
     )
-    if not dirty <= {id(o) for o in output}:
-        raise RuntimeError(DIRTY_MISSING)
     for tensor in ctx.dirty_tensors or ():
         bump(tensor, _site(), "mark_dirty()")
+    if not dirty <= {id(o) for o in output}:
+        raise RuntimeError(DIRTY_MISSING)
     if node is not None:
         node.n_out = len(output)
-        node.outputs = tuple(like(o) if isinstance(o, Tensor) else None for o in output)
+        node._outputs = tuple(like(o) if isinstance(o, Tensor) else None for o in output)
     outs = []
     differentiable = 0
     for i, out in enumerate(output):
@@ -179,7 +202,7 @@ def _rewrite(tensor: Tensor, node, nr: int, args: tuple) -> None:
             raise RuntimeError(errors.VIEW_OF_LEAF_INPLACE)
         # CopySlices takes the first edge for that of the part which is written
         tensors = [a for a in args if isinstance(a, Tensor)]
-        node.first = first = next(k for k, a in enumerate(tensors) if a is tensor)
+        node._first = first = next(k for k, a in enumerate(tensors) if a is tensor)
         edges = list(node.edge_list)
         edges.insert(0, edges.pop(first))
         node.edge_list = tuple(edges)
@@ -277,13 +300,21 @@ class RawSaved(saved.SavedTensor):
         ctx._versions = (*ctx._versions[:i], saved.PACKED, *ctx._versions[i + 1 :])
 
 
-def _push_tangents(cls, ctx: FunctionCtx, args: tuple, outs: tuple) -> None:
+def _push_tangents(cls, ctx: FunctionCtx, args: tuple, output: tuple, outs: tuple) -> None:
     """Run jvp if an input has a tangent, and give the outputs theirs."""
     from ..core.tangents import own_tangent, set_tangent, split_off, tangent_of
 
     tangents = [tangent_of(a) if isinstance(a, Tensor) else None for a in args]
     if all(t is None for t in tangents):
         return
+    dirty = {id(t) for t in ctx.dirty_tensors or ()}
+    given = {
+        id(a): (t, t._version)
+        for a, t in zip(args, tangents, strict=True)
+        if t is not None and id(a) in dirty
+    }
+    if ctx.saved_for_forward is None:
+        ctx.saved_for_forward = ()  # what is saved for backward is not for jvp
     with modes.Flag(FORWARD_AD, False):
         if ctx.materialize_grads:
             tangents = [
@@ -294,41 +325,111 @@ def _push_tangents(cls, ctx: FunctionCtx, args: tuple, outs: tuple) -> None:
             ]
         found = cls.jvp(ctx, *tangents)
         found = found if isinstance(found, tuple) else (found,)
+    for i, tangent in enumerate(found):
+        if tangent is not None and not isinstance(tangent, Tensor):
+            raise RuntimeError(
+                f"expected Variable or None (got {type(tangent).__name__}) for grad output {i}."
+            )
     if len(found) != len(outs):
         raise RuntimeError(
             f"Function's jvp returned an invalid number of forward gradients (expected {len(outs)} "
             f"but got {len(found)})"
         )
-    dirty = {id(t) for t in ctx.dirty_tensors or ()}
     constant = {id(t) for t in ctx.non_differentiable or ()}
-    for i, (out, tangent) in enumerate(zip(outs, found, strict=True)):
+    for i, (raw, out, tangent) in enumerate(zip(output, outs, found, strict=True)):
+        if not isinstance(out, Tensor):
+            continue
         if tangent is not None:
-            _check_tangent(i, out, tangent, constant)
-        if id(out) in dirty:
-            set_tangent(out, tangent)
+            _check_tangent(i, out, tangent, id(raw) in constant)
+        if id(raw) in dirty:
+            if id(raw) in given:
+                _check_changed_tangent(tangent, *given[id(raw)])
+            else:
+                set_tangent(out, tangent)
         elif tangent is not None:
+            _check_viewed_tangent(out, tangent, args)
             own_tangent(split_off(out), tangent)
         if tangent is not None and out._rg:
-            saved.keep_tangent(*edge(out), out)
+            saved.keep_tangent(*edge(out), tangent_of(out))
 
 
-def _check_tangent(i: int, out, tangent, constant: set[int]) -> None:
-    if not isinstance(tangent, Tensor):
-        raise RuntimeError(
-            f"expected Variable or None (got {type(tangent).__name__}) for grad output {i}."
-        )
-    if not isinstance(out, Tensor) or id(out) in constant or out._array.dtype not in DIFFERENTIABLE:
+def _check_tangent(i: int, out: Tensor, tangent: Tensor, constant: bool) -> None:
+    if constant or out._array.dtype not in DIFFERENTIABLE:
         raise RuntimeError(
             f"Function's jvp returned a gradient at position {i}, but  the corresponding forward output is not a "
             "differentiable Tensor.You should return None at that position instead."
         )
     if tangent._array.shape != out._array.shape:
         raise RuntimeError(errors.tangent_size(out._array.shape, tangent._array.shape))
+    if tangent._array.dtype not in DIFFERENTIABLE:
+        raise RuntimeError(
+            "Expected both tensor and its forward grad to be floating point or complex"
+        )
+
+
+def _check_changed_tangent(tangent: Tensor | None, given: Tensor, version: int) -> None:
+    """The tangent of an input that forward changed in place must have been changed in place as well."""
+    if tangent is None or tangent._version == version:
+        raise RuntimeError(JVP_NOT_INPLACE)
+    if tangent is not given:
+        raise RuntimeError(JVP_NOT_AS_IS)
+
+
+def _check_viewed_tangent(out: Tensor, tangent: Tensor, args: tuple) -> None:
+    """The tangent of a view of an input must be a view of that input's tangent: they change together."""
+    from ..core.tangents import forward_base, tangent_of
+
+    if out._view is None:
+        return
+    base, _ = forward_base(out._view)
+    for a in args:
+        if not isinstance(a, Tensor):
+            continue
+        view = a._view
+        is_base = a is base or (view is not None and view is base)
+        if is_base or (view is not None and forward_base(view)[0] is base):
+            whole = tangent_of(a)
+            if whole is None:
+                return
+            if not tangent._is_view():
+                raise RuntimeError(JVP_NO_VIEW)
+            if tangent._base is not (whole._base if whole._is_view() else whole):
+                raise RuntimeError(
+                    JVP_OTHER_VIEW
+                    + ("the" if is_base else "the same base as the")
+                    + " given grad input."
+                )
+            return
 
 
 def like(tensor: Tensor) -> tuple:
     array = tensor._array
     return array.shape, array.dtype, array.__class__
+
+
+class InputMetadata:
+    """What a gradient that flows into a Node is like: one entry of ``grad_fn._input_metadata``."""
+
+    is_nested_tensor = is_cpp_nested_tensor = False
+
+    def __init__(self, like: tuple | None):
+        shape, self._dtype, self._kind = like or ((), np.dtype(np.float32), np.ndarray)
+        self.shape = Size(shape)
+
+    @property
+    def dtype(self):
+        return from_np(self._dtype)
+
+    @property
+    def device(self):
+        return device(_device_type(self._kind))
+
+
+def _device_type(kind: type) -> str:
+    """The device that arrays of this class are on, as its name without an index."""
+    from ..backends import _BY_TYPE
+
+    return "cpu" if _BY_TYPE[kind] is _BY_TYPE[np.ndarray] else "cuda"
 
 
 def zeros(like: tuple) -> Tensor:
@@ -364,14 +465,12 @@ def fit(node: BackwardCFunction, grad: Tensor, index: int, want: tuple) -> Tenso
                 "input is real"
             )
         grad = grad.to(from_np(dtype))
-    if grad._array.__class__ is not kind:
-        from ..backends import _BY_TYPE
-
-        device = _BY_TYPE[kind].name.replace("numpy", "cpu").replace("cupy", "cuda")
+    if physical_kind(grad) is not kind:
+        wanted = _device_type(kind)
         if grad._array.ndim:
             raise RuntimeError(
-                f"Function {node.node_name} returned an invalid gradient at index {index} - expected device {device} "
+                f"Function {node.node_name} returned an invalid gradient at index {index} - expected device {wanted} "
                 f"but got {grad.device}"
             )
-        grad = grad.to(device)
+        grad = grad.to(wanted)
     return grad

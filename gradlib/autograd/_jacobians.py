@@ -67,7 +67,7 @@ def as_tuple(value: Any) -> tuple:
 
 def differentiable_outputs(result: Any, like: tuple | None = None) -> tuple[Tensor, ...]:
     """The outputs that require grad; for another run of the same function, those in the same places."""
-    outs = tuple(o for o in as_tuple(result) if isinstance(o, Tensor) and o.requires_grad)
+    outs = tuple(o for o in as_tuple(result) if o.requires_grad)
     if like is not None and len(outs) == len(like):
         for a, b in zip(outs, like, strict=True):
             for what in ("shape", "dtype"):
@@ -174,26 +174,23 @@ def analytical_jacobians(
     return found
 
 
-def units_of(out: Tensor) -> tuple:
-    """1 for the real part of an output, 1j for its imaginary part."""
-    return (1, 1j) if out.is_complex() else (1,)
-
-
 def part_of(slopes: Any, unit) -> np.ndarray:
     return slopes.imag if unit == 1j else slopes.real
 
 
-def unit_vector(draw: np.random.Generator, tensor: Tensor) -> np.ndarray:
+def unit_vector(draw: np.random.Generator, tensor: Tensor, of_part: bool = False) -> np.ndarray:
+    """A random direction in the space of `tensor`, or in that of its real part."""
     vector = draw.standard_normal(tensor.shape)
-    if tensor.is_complex():
+    if tensor.is_complex() and not of_part:
         vector = vector + 1j * draw.standard_normal(tensor.shape)
     norm = np.linalg.norm(vector)
     return vector / norm if norm else vector
 
 
-def directions_of(tensor: Tensor, unit, draw, options: Options) -> Iterator[np.ndarray]:
-    if options.fast:
-        yield unit_vector(draw, tensor)
+def directions_of(tensor: Tensor, unit, draw, fast: bool) -> Iterator[np.ndarray]:
+    """A random direction (of the part that `unit` says), or that of each element."""
+    if fast:
+        yield unit_vector(draw, tensor, of_part=True) * unit
         return
     for index in np.ndindex(*tensor.shape):
         step = np.zeros(tensor.shape, wide_dtype(tensor))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,9 @@ from numpy import ndarray
 
 from ..core import engine
 from ..core.accumulation import keep_gradient
-from ..core.batched import BatchLevel, Unbatchable
+from ..core.batched import BatchLevel, Unbatchable, apart
 from ..core.modes import FORWARD_AD, state
-from ..core.node import AccumulateGrad, Node, edge
+from ..core.node import AccumulateGrad, Node, edge, leaf_edge
 from ..core.tensor import Tensor
 
 NO_GRAD_FN = "element {} of tensors does not require grad and does not have a grad_fn"
@@ -129,11 +129,11 @@ def grad(
     if is_grads_batched:
         return _batched(outs, ins, grads, keep_graph, create_graph, allow_unused, materialize_grads)
     edges, grads = _roots(outs, grads, create_graph)
-    targets = []
-    for t in ins:
-        if isinstance(t, Tensor) and not t._rg:
-            raise RuntimeError("One of the differentiated Tensors does not require grad")
-        targets.append(_input_edge(t))
+    if materialize_grads and not all([isinstance(t, Tensor) for t in ins]):
+        raise RuntimeError(
+            "materialize_grads cannot be used when the given input is a GradientEdge"
+        )
+    targets = [_input_edge(t) for t in ins]
     if not only_inputs:
         warnings.warn(
             "only_inputs argument is deprecated; only_inputs=False accumulates into the .grad of all other leaves, "
@@ -153,7 +153,7 @@ def grad(
                     "allow_unused=True if this is the desired behavior."
                 )
             if materialize_grads:
-                found[i] = _zeros(ins[i])
+                found[i] = _zeros(ins[i], create_graph)
     return tuple(found)
 
 
@@ -177,10 +177,14 @@ class Rows:
         )
 
 
-def _zeros(tensor):
+def _zeros(tensor: Any, create_graph: bool) -> Tensor:
     from ..ops.create import zeros_like
 
-    return zeros_like(tensor)
+    if not isinstance(tensor, Tensor):
+        raise RuntimeError(
+            "materialize_grads cannot be used when the given input is a GradientEdge"
+        )
+    return zeros_like(tensor, requires_grad=create_graph)
 
 
 def _other_leaves(edges, targets) -> list[tuple[Node, int]]:
@@ -207,13 +211,18 @@ def _batched(outs, ins, grads, keep_graph, create_graph, allow_unused, materiali
                 f"output has a shape of {out.shape}."
             )
     n: Any = sizes.pop()
-    options = create_graph, True, allow_unused, False, materialize_grads
-    if n:
-        try:
-            return _at_once(n, outs, ins, grads, keep_graph, options)
-        except Unbatchable:
-            pass
-    return _one_by_one(n, outs, ins, grads, keep_graph, options)
+    options = create_graph, True, allow_unused, False, False
+    try:
+        if not n:
+            raise Unbatchable
+        found = _at_once(n, outs, ins, grads, keep_graph, options)
+    except Unbatchable:
+        found = _one_by_one(n, outs, ins, grads, keep_graph, options)
+    if materialize_grads:  # those have no batch
+        found = tuple(
+            _zeros(t, create_graph) if g is None else g for g, t in zip(found, ins, strict=True)
+        )
+    return found
 
 
 def _at_once(n: int, outs, ins, grads, keep_graph: bool, options: tuple) -> tuple:
@@ -221,20 +230,30 @@ def _at_once(n: int, outs, ins, grads, keep_graph: bool, options: tuple) -> tupl
     with level.running():
         found = grad(outs, ins, [level.entry(g, 0) for g in grads], True, *options)
     if not keep_graph:
-        _release(edge(out)[0] if isinstance(out, Tensor) else out.node for out in outs)
+        _release((_input_edge(out)[0] for out in outs), {_input_edge(t)[0] for t in ins})
     return tuple(None if g is None else level.result(g, 0) for g in found)
 
 
-def _release(roots) -> None:
-    """Free the saved tensors of all nodes reached from `roots`, as a pass that does not keep the graph does."""
-    seen: set[Node] = set()
-    stack = [node for node in roots if node is not None]
+def _release(roots: Iterable[Node], ends: set[Node]) -> None:
+    """Free the saved tensors of all nodes between `roots` and `ends`, as a pass that does not keep the graph does."""
+    users: dict[Node, list[Node]] = {}
+    stack = list(roots)
     while stack:
         node = stack.pop()
-        if node not in seen:
-            seen.add(node)
+        if node not in users:
+            users[node] = []
             stack += [t for t in node.targets() if t is not None]
+    for node in users:
+        for target in node.targets():
+            if target is not None:
+                users[target].append(node)
+    stack, freed = [u for end in ends for u in users.get(end, ())], set()
+    while stack:
+        node = stack.pop()
+        if node not in freed:
+            freed.add(node)
             node.release()
+            stack += users[node]
 
 
 def _one_by_one(n: int, outs, ins, grads, keep_graph: bool, options: tuple) -> tuple:
@@ -269,6 +288,12 @@ def _input_edge(value) -> tuple[Node, int]:
         if not value._rg:
             raise RuntimeError("One of the differentiated Tensors does not require grad")
         node, nr = edge(value)
+        if node is None:  # a view made without grad, which nothing leads to
+            node, nr = leaf_edge(value)
+    elif not hasattr(value, "output_nr"):
+        raise RuntimeError(
+            f"all inputs have to be Tensors or GradientEdges, but got {type(value).__name__}"
+        )
     else:
         node, nr = value.node, value.output_nr
         nr = nr if node.n_out == 1 else nr + 1
@@ -281,7 +306,11 @@ def _roots(outputs: tuple, grads: Sequence, create_graph: bool) -> tuple[list, l
     edges, checked = [], []
     for i, (out, g) in enumerate(zip(outputs, grads, strict=True)):
         if not isinstance(out, Tensor):
+            if not hasattr(out, "output_nr"):
+                raise AssertionError("Expected output to be a torch.Tensor")
             edges.append(_input_edge(out))
+            if g is None:
+                raise RuntimeError("grad can be implicitly created only for scalar outputs")
             checked.append(g)
             continue
         if not out._rg:
@@ -321,4 +350,4 @@ def _gradient(out: Tensor, g, i: int, create_graph: bool) -> Tensor:
         g = g.to(out.dtype)
     if g.device != out.device:
         raise RuntimeError(f"grad_output[{i}] is on {g.device} and output[{i}] is on {out.device}")
-    return g if create_graph or state.bits & FORWARD_AD else g.detach() if g._rg else g
+    return g if create_graph or state.bits & FORWARD_AD else apart(g) if g._rg else g

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..core import errors, modes, tangents
-from ..core.modes import FORWARD_AD, state
+from ..core.modes import FORWARD_AD, INFERENCE, VMAP, state
 from ..core.tensor import Tensor
 from ..ops.shape import alias_op as alias
 from .grad_mode import _ModeDecorator
@@ -55,8 +55,40 @@ class dual_level(_ModeDecorator):
         exit_dual_level()
 
 
+def _is_fwd_grad_enabled() -> bool:
+    """Whether tangents are carried along in this thread, once a level is open."""
+    if state.dual_level >= 0:
+        return bool(state.bits & FORWARD_AD)
+    return state.forward_enabled and not state.bits & INFERENCE
+
+
+class _set_fwd_grad_enabled(_ModeDecorator):
+    """Carry tangents along if `mode`: as a function from now on, as a context manager inside its block."""
+
+    def __init__(self, mode: bool):
+        self.mode, self.prev = mode, _is_fwd_grad_enabled()
+        _enable(mode)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
+        _enable(self.prev)
+
+
+def _enable(mode: bool) -> None:
+    state.forward_enabled = mode
+    modes.set_flag(FORWARD_AD, mode and state.dual_level >= 0)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "_current_level":  # of this thread; -1 where none is open
+        return state.dual_level
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+
+
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
-    """A view of `tensor` with `tangent` (of its shape, not copied) as its tangent.
+    """A view of `tensor` with `tangent` (of its shape; not copied if its memory has the same layout) as its tangent.
 
     Raises RuntimeError outside a level or for different sizes, ValueError for integer tensors.
     """
@@ -82,20 +114,43 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             f"Setting a forward grad that itself has a forward gradient at the same level {level} is not supported."
         )
     dual = _own_view(tensor)
-    if state.bits & FORWARD_AD:  # off in inference mode and inside a custom Function
-        tangents.own_tangent(dual, tangent)
+    if state.bits & (FORWARD_AD | INFERENCE) != INFERENCE:
+        tangents.own_tangent(dual, _laid_out_as(tensor, tangent))
     return dual
+
+
+def _laid_out_as(tensor: Tensor, tangent: Tensor) -> Tensor:
+    """`tangent`, as a copy if its memory is laid out otherwise than that of `tensor`.
+
+    So views of the dual have tangents that are views of its tangent, and an in-place change of the dual writes into a
+    tangent that is a part of something else only if the dual is such a part, too.
+    """
+    if state.bits & VMAP or _layout(tensor) == _layout(tangent):
+        return tangent
+    size, strides = tensor.shape, tensor.stride()
+    if any(s == 0 and n > 1 for n, s in zip(size, strides, strict=True)):
+        raise RuntimeError(errors.OVERLAP)
+    made = tangent.new_empty_strided(size, strides)
+    return made.copy_(tangent)
+
+
+def _layout(tensor: Tensor) -> tuple:
+    sizes = zip(tensor.shape, tensor.stride(), strict=True)
+    storage = tensor.untyped_storage().nbytes() // tensor._array.itemsize
+    return storage, tensor.storage_offset(), [s for n, s in sizes if n != 1]
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
     """The value of a dual tensor (a view without tangent) and its tangent; the tangent of any other tensor is None."""
-    if _checked_level(level) < 0:
+    if state.dual_level < 0 or (level is not None and level < 0):
         return UnpackedDualTensor(tensor, None)
     if not isinstance(tensor, Tensor):
         raise TypeError(
             f"_unpack_dual(): argument 'dual' (position 1) must be Tensor, not {type(tensor).__name__}"
         )
     tangent = tangents.tangent_of(tensor) if state.bits & FORWARD_AD else None
+    if tangent is not None and level is not None and level != state.dual_level:
+        raise RuntimeError("Invalid level given to _fw_primal")
     return UnpackedDualTensor(_own_view(tensor), tangent)
 
 

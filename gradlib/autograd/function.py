@@ -21,7 +21,7 @@ from ..core.node import VariadicNode, deliver, edge, next_seq
 from ..core.source import is_library, user_frame
 from ..core.streams import stamp
 from ..core.tensor import Tensor
-from ._function_call import NO_EDGE, RawSaved, finish, fit, zeros
+from ._function_call import NO_EDGE, InputMetadata, RawSaved, finish, fit, zeros
 
 __all__ = [
     "BackwardCFunction",
@@ -33,7 +33,8 @@ __all__ = [
 ]
 
 NODE_NAMES = frozenset(
-    "metadata name next_functions register_hook register_prehook _raw_saved_tensors _sequence_nr".split()
+    "metadata name next_functions register_hook register_prehook _input_metadata _raw_saved_tensors "
+    "_register_hook_dict _sequence_nr _set_sequence_nr".split()
 )
 
 
@@ -60,6 +61,11 @@ class FunctionCtx:
 
     def save_for_forward(self, *tensors: Tensor) -> None:
         """Keep tensors for :meth:`Function.jvp`, which reads them as ``ctx.saved_tensors``."""
+        for tensor in tensors:
+            assert isinstance(tensor, Tensor) or tensor is None, (
+                "save_for_forward expects all arguments to be tensors; you should save non-tensors as attributes on "
+                "ctx."
+            )
         self.saved_for_forward = tensors
 
     def mark_dirty(self, *args: Tensor) -> None:
@@ -121,18 +127,27 @@ class FunctionCtx:
             return getattr(self._node(), name)
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
+    def __reduce_ex__(self, protocol):
+        raise TypeError(f"cannot pickle '{type(self).__name__}' object")
+
 
 _ContextMethodMixin = FunctionCtx
 
 
-class BackwardCFunction(VariadicNode):
-    """The class of the ``grad_fn`` that a custom Function gives its outputs."""
+class UnfinishedNode(VariadicNode):
+    """A :class:`BackwardCFunction` while `apply` fills it: its attributes are those of the Node alone."""
 
-    # inputs: for each argument of forward None (no tensor), False (needs no gradient) or what its gradient must be like
-    # outputs: for each output None (no tensor) or what zeros for it are like
-    __slots__ = ("ctx", "first", "inputs", "n_out", "outputs")
+    # _inputs: for each argument of forward None (no tensor), False (needs no gradient) or what its gradient must be
+    # like; _outputs: for each output None (no tensor) or what zeros for it are like; _first: which edge stands first
+    __slots__ = ("_first", "_inputs", "_outputs", "ctx", "n_out")
     runs_undefined = True
     _forward_cls: Any = None
+
+
+class BackwardCFunction(UnfinishedNode):
+    """The class of the ``grad_fn`` that a custom Function gives its outputs. Other attributes are those of its ctx."""
+
+    __slots__ = ()
 
     def apply(self, *args):
         """Run the user's backward (or vjp) on gradients of the outputs."""
@@ -160,7 +175,7 @@ class BackwardCFunction(VariadicNode):
     def gradients(self, grads, traced):
         materialize = self.ctx.materialize_grads
         values = []
-        for grad, like in zip(grads, self.outputs, strict=True):
+        for grad, like in zip(grads, self._outputs, strict=True):
             if grad is not None:
                 values.append(grad if traced else Tensor._make(grad))
             elif like is None or not materialize:
@@ -174,7 +189,7 @@ class BackwardCFunction(VariadicNode):
 
     def _checked(self, outs: tuple, traced: bool) -> tuple:
         """What the user's backward returned: one gradient for each tensor argument, of its shape and dtype."""
-        inputs = self.inputs
+        inputs = self._inputs
         if len(outs) < len(inputs) or any(g is not None for g in outs[len(inputs) :]):
             raise RuntimeError(
                 f"function {self.node_name} returned an incorrect number of gradients (expected {len(inputs)}, "
@@ -206,8 +221,8 @@ class BackwardCFunction(VariadicNode):
                     if not traced:
                         grad = grad._array
             grads.append(grad)
-        if self.first:
-            grads.insert(0, grads.pop(self.first))
+        if self._first:
+            grads.insert(0, grads.pop(self._first))
         return tuple(grads)
 
     def release(self):
@@ -238,10 +253,26 @@ class BackwardCFunction(VariadicNode):
     def set_materialize_grads(self, value):
         self.ctx.set_materialize_grads(value)
 
+    @property
+    def _input_metadata(self) -> list[InputMetadata]:
+        """Shape, dtype and device of the gradient for each output."""
+        return [InputMetadata(like) for like in self._outputs]
+
     def __getattr__(self, name):
-        if name in ("ctx", "stream", "code", "lasti"):  # slots that are empty
+        if name in SLOTS:  # it is empty
             raise AttributeError(name)
         return getattr(self.ctx, name)
+
+    def __setattr__(self, name, value):
+        if name in SLOTS:
+            object.__setattr__(self, name, value)
+        else:
+            setattr(self.ctx, name, value)
+
+
+SLOTS = frozenset(
+    name for cls in BackwardCFunction.__mro__ for name in getattr(cls, "__slots__", ())
+)
 
 
 # -- Function --------------------------------------------------------------------------------------------------------
@@ -253,7 +284,12 @@ class FunctionMeta(type):
     def __init__(cls, name, bases, attrs):
         super().__init__(name, bases, attrs)
         title = name + "Backward"
-        body = {"__module__": "torch.autograd.function", "_forward_cls": cls, "node_name": title}
+        body = {
+            "__module__": "torch.autograd.function",
+            "__slots__": (),
+            "_forward_cls": cls,
+            "node_name": title,
+        }
         cls._backward_cls = type(title, (BackwardCFunction,), body)
         cls._ctx_cls = type(title, (FunctionCtx,), {"__module__": "torch.autograd.function"})
 
@@ -375,15 +411,16 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
                 span.end()
         node = None
         if not bits & (NO_GRAD | INFERENCE) and True in needs:
-            node = object.__new__(cls._backward_cls)
-            node.ctx, node.inputs, node.edge_list = ctx, inputs, tuple(edges)
-            node.extra, node.seq, node.first, node.n_out = None, next_seq(), 0, 1
+            node: Any = object.__new__(UnfinishedNode)
+            node.ctx, node._inputs, node.edge_list = ctx, inputs, tuple(edges)
+            node.extra, node.seq, node._first, node.n_out = None, next_seq(), 0, 1
             frame = sys._getframe(1)
             if is_library(frame.f_code.co_filename):
                 frame = user_frame(frame)
             node.code, node.lasti = frame.f_code, frame.f_lasti
             if shared.cuda is not None:
                 stamp(node, (*(output if isinstance(output, tuple) else (output,)), *args))
+            node.__class__ = cls._backward_cls
             ctx._node = weakref.ref(node)
         return finish(cls, ctx, node, args, output, bits)
 
@@ -401,7 +438,7 @@ def _bound(forward, args: tuple, kwargs: dict, setup: bool) -> tuple:
 # -- other classes of the module -------------------------------------------------------------------------------------
 
 
-class DelayedError(VariadicNode):
+class Error(VariadicNode):
     """Raises when backward reaches it."""
 
     __slots__ = ("message", "n_out")
@@ -412,7 +449,11 @@ class DelayedError(VariadicNode):
 
 
 def once_differentiable(fn):
-    """Decorator of a backward whose result must not be differentiated again: double backward raises RuntimeError."""
+    """Decorator of a backward whose result must not be differentiated again: double backward raises RuntimeError.
+
+    The result is the end of its graph: it hangs on nothing but constants, so a second gradient that does not need it
+    is none at all (``allow_unused``), rather than an error.
+    """
 
     @functools.wraps(fn)
     def wrapper(ctx, *args):
@@ -420,22 +461,27 @@ def once_differentiable(fn):
             outputs = fn(ctx, *args)
         if not modes.is_grad_enabled():
             return outputs
-        edges = tuple(edge(a) for a in args if isinstance(a, Tensor) and a._rg)
-        if not edges:
+        if not any(isinstance(a, Tensor) and a._rg for a in args):
             return outputs
         outs = outputs if isinstance(outputs, tuple) else (outputs,)
-        node: Any = DelayedError()
-        node.seq, node.extra, node.edge_list, node.n_out = next_seq(), None, edges, len(outs)
+        constants = [
+            out.detach() if isinstance(out, Tensor) and out._array.dtype in DIFFERENTIABLE else None
+            for out in outs
+        ]
+        node: Any = Error()
+        node.seq, node.extra, node.n_out = next_seq(), None, len(outs)
+        node.edge_list = tuple(
+            NO_EDGE if c is None else edge(c.detach().requires_grad_()) for c in constants
+        )
         node.message = (
             "trying to differentiate twice a function that was marked with @once_differentiable"
         )
-        guarded: list = []
-        for i, out in enumerate(outs):
-            if isinstance(out, Tensor) and out._array.dtype in DIFFERENTIABLE:
-                out = out.detach()
-                out._rg, out._fn, out._nr = True, node, 0 if len(outs) == 1 else i + 1
-            guarded.append(out)
-        return tuple(guarded) if isinstance(outputs, tuple) else guarded[0]
+        for i, constant in enumerate(constants):
+            if constant is not None:
+                constant._rg, constant._fn = True, node
+                constant._nr = 0 if len(outs) == 1 else i + 1
+        guarded = tuple(out if c is None else c for out, c in zip(outs, constants, strict=True))
+        return guarded if isinstance(outputs, tuple) else guarded[0]
 
     return wrapper
 

@@ -60,6 +60,7 @@ GRAPH_FORWARD = (
     'torch.autograd.functional.jacobian: `create_graph=True` and `strategy="forward-mode"` are not supported together '
     '(yet). Please either set `create_graph=False` or `strategy="reverse-mode"`.'
 )
+COMPLEX_LOOP = "grad can be implicitly created only for real scalar outputs but got {}"
 FORWARD_LOOP = (
     "Computing Jacobian using forward-AD or forward-over-reverse Hessian is"
     "only implemented for `vectorize=True`."
@@ -325,6 +326,8 @@ def _rows(
                 allow_unused=True,
                 is_grads_batched=True,
             )
+        elif out.is_complex():
+            raise RuntimeError(COMPLEX_LOOP.format(out.dtype))
         else:
             row = Rows(out, inputs, create_graph)
             for k in range(n):
@@ -382,13 +385,13 @@ def _forward_jacobian(func: Callable, inputs: Any, strict: bool, vectorize: bool
         columns.append([])
         for k in range(t.numel()):
             with forward_ad.dual_level():
-                given = [x.detach() for x in inputs]
-                given[j] = forward_ad.make_dual(given[j], directions[k])
+                given = list(inputs)
+                given[j] = forward_ad.make_dual(t, directions[k])
                 many_out, outputs = _as_tuple(
                     func(*given), "outputs of the user-provided function", "jacobian"
                 )
                 duals = [forward_ad.unpack_dual(o) for o in outputs]
-            columns[j].append([zeros_like(p) if t is None else t.detach() for p, t in duals])
+            columns[j].append([zeros_like(p) if t is None else t for p, t in duals])
     if not outputs:  # no input has elements
         many_out, outputs = _as_tuple(
             func(*inputs), "outputs of the user-provided function", "jacobian"

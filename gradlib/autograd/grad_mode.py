@@ -21,6 +21,7 @@ from ..core.modes import (
     state,
 )
 from ..core.storage import INFERENCE as UNTRACKED
+from ..core.tensor import Tensor
 
 __all__ = [
     "enable_grad",
@@ -122,7 +123,7 @@ class no_grad(_BareDecorator):
     def __enter__(self) -> None:
         bits = state.bits
         self.prev = bits & NO_GRAD
-        if not self.prev:
+        if not self.prev and not state.keeps_recording:
             set_bits(bits | NO_GRAD)
 
     def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
@@ -157,14 +158,14 @@ class set_grad_enabled(_ModeDecorator):
             )
         self.mode = mode
         self.prev = is_grad_enabled()
-        set_flag(NO_GRAD, not mode)
+        set_flag(NO_GRAD, not mode and not state.keeps_recording)
 
     def __call__(self, func: Callable) -> Callable:
         set_flag(NO_GRAD, not self.prev)
         return super().__call__(func)
 
     def __enter__(self) -> None:
-        set_flag(NO_GRAD, not self.mode)
+        set_flag(NO_GRAD, not self.mode and not state.keeps_recording)
 
     def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
         set_flag(NO_GRAD, not self.prev)
@@ -266,3 +267,58 @@ class _unsafe_preserve_version_counter:
                 tensor._ver = version
             elif tensor._ver is not UNTRACKED:
                 tensor._ver.version = version
+
+
+class _unsafe_preserve_version_counter(_ModeDecorator):
+    """Tensors have the versions afterwards that they had before, whatever was written to them in the block.
+
+    Unsafe: a backward that needs the old values of a tensor does not find out that they are gone.
+
+    tensors: a tensor or a tuple of them.
+    """
+
+    def __init__(self, tensors: Any):
+        self.tensors = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
+        self.versions = [None if t.is_inference() else t._version for t in self.tensors]
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exc: Any) -> None:
+        for tensor, version in zip(self.tensors, self.versions, strict=True):
+            if version is None:
+                continue
+            if type(tensor._ver) is int:
+                tensor._ver = version
+            else:
+                tensor._ver.version = version
+
+
+class _force_original_view_tracking(_ModeDecorator):
+    """Views are made anew after in-place changes by the ops that made them, which is always so here.
+
+    PyTorch takes strides instead, unless this asks it not to. A context manager, a decorator, or a function.
+    """
+
+    def __init__(self, mode: bool):
+        self.mode, self.prev = mode, state.view_replay
+        state.view_replay = mode
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exc: Any) -> None:
+        state.view_replay = self.prev
+
+    def clone(self) -> _force_original_view_tracking:
+        return type(self)(self.mode)
+
+
+def is_view_replay_enabled() -> bool:
+    """Whether :class:`_force_original_view_tracking` is on in this thread."""
+    return state.view_replay
+
+
+def is_multithreading_enabled() -> bool:
+    """Whether :class:`set_multithreading_enabled` is on in this thread."""
+    return state.multithreading

@@ -175,6 +175,8 @@ def register_multi_grad_hook(
     """
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
+    if not all([t.requires_grad for t in tensors]):
+        raise AssertionError("Expected gradient function to be set")
     hook = _gather(tuple(tensors), fn) if mode == "all" else _first(fn)
     return _MultiHandle(tuple(t.register_hook(hook(i)) for i, t in enumerate(tensors)))
 
@@ -299,6 +301,14 @@ class _AllowMutationOnSavedContext:
                 kept.tensor = Tensor._make(copied(kept.tensor._array))
                 kept.version = 0
                 self.cloned.add(kept)
+
+
+def set_warn_on_accumulate_grad_stream_mismatch(enabled: bool) -> None:
+    """Whether to warn where a leaf accumulates on another stream than its gradient came on.
+
+    Here a leaf accumulates on the stream of the gradient that arrives, so there is never anything to warn about.
+    """
+    state.warn_on_stream_mismatch = bool(enabled)
 
 
 @contextlib.contextmanager

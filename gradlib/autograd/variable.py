@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core import engine
 from ..core.tensor import Tensor
 
 __all__ = ["Variable"]
@@ -16,6 +17,11 @@ class _VariableMeta(type):
 
 class Variable(metaclass=_VariableMeta):
     """``Variable(tensor, requires_grad)`` gives a Tensor on the same memory; every tensor is a Variable. Deprecated."""
+
+    class _execution_engine:
+        """What PyTorch calls the engine."""
+
+        queue_callback = staticmethod(engine.queue_callback)
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = False):
         from ..ops.create import empty

@@ -41,6 +41,7 @@ class Settings:
     """What holds for all kernels. deterministic: only those whose results are the same bits in every run."""
 
     deterministic = False
+    fill_memory = True  # in which case new memory is filled, too: see gradlib.utils.deterministic
 
 
 settings = Settings()

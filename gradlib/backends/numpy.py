@@ -79,10 +79,12 @@ class NumpyBackend:
         memory = root.ravel(order="K")
         start = array.__array_interface__["data"][0] + offset_bytes
         start -= root.__array_interface__["data"][0]
-        if memory.base is not root or 0 in shape or not array.size:
-            return np.lib.stride_tricks.as_strided(
-                array, shape, strides
-            )  # foreign memory with gaps
+        if 0 in shape:
+            return np.lib.stride_tricks.as_strided(array, shape, strides)
+        if not root.size:
+            raise ValueError("there is no memory for a view with elements")
+        if memory.base is not root:  # foreign memory with gaps
+            return np.lib.stride_tricks.as_strided(array, shape, strides)
         return _NDARRAY(shape, array.dtype, memory, start, strides)
 
     def may(self, condition) -> bool:

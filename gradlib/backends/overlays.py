@@ -74,7 +74,7 @@ def _find(kind: str, op: Op) -> Callable | None:
         found = fused.pointwise.overlay(kind, op)
     if found is not None and kind == "vjp":
         _check(op, found)
-    return found
+    return found if found is None or kind == "vjp" else op.laid_out(found)
 
 
 def _check(op: Op, function: Callable) -> None:

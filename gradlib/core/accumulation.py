@@ -30,9 +30,7 @@ def accumulate(leaf: Tensor, grads: list, traced: bool, create_graph: bool) -> N
                 bump(have)
         elif have is None:
             leaf._grad = first_gradient(leaf, grads)
-        elif have._rg:
-            leaf._grad = have.detach() + Tensor._make(grads.pop())
-        else:
+        else:  # also where the gradient that is there has a history: it keeps that
             before_write(have)
             have._array += grads.pop()
             bump(have)

@@ -20,17 +20,19 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from . import modes
-from .batching import NOWHERE, Level
+from . import errors, modes, tangents
+from .batching import NOWHERE, WRITE, Level
+from .device import copied
 from .modes import FORWARD_AD, VMAP, shared, state
-from .tangents import own_tangent, tangent_of
 from .tensor import Tensor
 
 RULES: dict[str, Callable] = {}  # op name -> rule(level, op, args, attrs) giving physical results
 APART: dict[
     str, Callable
 ] = {}  # op name -> the same by other ops, where the op's formula needs values
-DYNAMIC = ("nonzero", "masked_select", "unique", "unique_consecutive")
+
+
+TOO_WIDE = "output with shape {} doesn't match the broadcast shape {}"
 
 
 class Unbatchable(BaseException):
@@ -49,6 +51,7 @@ class Logical(np.ndarray):
     batched: bool  # whether `physical` has the batch dimension, or all entries share it
 
     __array_ufunc__ = __array_function__ = _refuse
+    get = _refuse  # which copies an array of a device to the host
 
 
 _METADATA = set(
@@ -98,8 +101,22 @@ def active() -> Any:
     return state.batch
 
 
+def refuse_logical(tensor: Tensor) -> None:
+    """Unbatchable for a tensor of a batch: its memory as a whole is asked for."""
+    if is_logical(tensor):
+        raise Unbatchable
+
+
 def is_logical(value: Any) -> bool:
     return isinstance(value, Tensor) and value._array.__class__ is Logical
+
+
+def physical_kind(tensor: Tensor) -> type:
+    """The type of the raw array that holds the values of `tensor`."""
+    array = tensor._array
+    while array.__class__ is Logical:
+        array = array.physical._array
+    return array.__class__
 
 
 def connected(values: Iterable[Any]) -> bool:
@@ -118,9 +135,10 @@ class BatchLevel(Level):
     passes = True  # ops are noticed by their arguments, in `dispatch.execute`
 
     def call_inplace(self, op, tensor, others: tuple, attrs: tuple, proceed: Callable) -> Any:
-        if any(is_logical(o) for o in others) and not is_logical(tensor):
-            raise Unbatchable
-        return proceed()
+        self.before.append(_Before(tensor))
+        if not is_logical(tensor) and any([o._rg for o in others if is_logical(o)]):
+            raise Unbatchable  # what is recorded inside is the history of logical tensors alone
+        return proceed()  # `write` asks whether the tensor has a place for the batch
 
     def call_function(self, cls, args: tuple) -> Any:
         """A custom Function: by its own vmap rule; without one, vmap goes on entry by entry and decides there."""
@@ -172,10 +190,10 @@ class BatchLevel(Level):
 
     def part(self, value: Any) -> tuple[Any, bool]:
         """The physical tensor of an argument, and whether it has the batch dimension (first)."""
-        if isinstance(value, Tensor):
-            array = value._array
-            if array.__class__ is Logical and array.level is self:
-                return array.physical, array.batched
+        array = value._array if isinstance(value, Tensor) else value
+        if array.__class__ is Logical and array.level is self:
+            physical = array.physical
+            return physical if array is not value else physical._array, array.batched
         return value, False
 
     def full(self, value: Tensor) -> Tensor:
@@ -189,17 +207,21 @@ class BatchLevel(Level):
             return value
         moved = self.outside(lambda: value.movedim(dim, 0)) if dim else value
         logical = Tensor._make(wrap(self, moved))
-        if state.bits & FORWARD_AD and (tangent := tangent_of(value)) is not None:
-            own_tangent(logical, self.entry(tangent, dim))
+        if state.bits & FORWARD_AD and (tangent := tangents.tangent_of(value)) is not None:
+            tangents.own_tangent(logical, self.entry(tangent, dim))
         return logical
 
     def result(self, value: Any, dim: int) -> Tensor:
-        """What the caller of vmap gets for a result of the function."""
-        out = self.full(value)
+        """What the caller of vmap gets for a result of the function; equal entries do not share memory."""
+        out = self.full(value).contiguous() if not self.part(value)[1] else self.full(value)
         out = out.movedim(0, dim) if dim else out
-        if state.bits & FORWARD_AD and (tangent := tangent_of(value)) is not None:
-            out = out.view_as(out)
-            own_tangent(out, self.result(tangent, dim))
+        if not state.bits & FORWARD_AD:
+            return out
+        with self.running():  # that of a view is made from its base's by ops
+            tangent = tangents.tangent_of(value)
+        if tangent is not None:
+            out = tangents.split_off(out.view_as(out))
+            tangents.own_tangent(out, self.result(tangent, dim))
         return out
 
     @contextmanager
@@ -208,15 +230,49 @@ class BatchLevel(Level):
         outer, had = state.interposers, modes.set_flag(VMAP, True)
         self.around, state.batch = state.batch, self
         state.interposers = (*outer, self)
+        self.before: list[_Before] = []  # what was written to, as it was
         with modes._lock:
             shared.batches += 1
         try:
             yield
+        except Unbatchable:  # the function will run again
+            for written in reversed(self.before):
+                written.restore()
+            raise
         finally:
+            self.before = []
             with modes._lock:
                 shared.batches -= 1
             state.interposers, state.batch = outer, self.around
             modes.set_flag(VMAP, had)
+
+
+class _Before:
+    """A tensor as it was before a function wrote into it."""
+
+    __slots__ = ("holders", "values", "written")
+
+    def __init__(self, tensor: Tensor):
+        holders = [tensor]
+        if tensor._view is not None:
+            holders.append(tensor._view.base)
+        while is_logical(tensor):
+            tensor = tensor._array.physical
+            holders.append(tensor)
+            if tensor._view is not None:
+                holders.append(tensor._view.base)
+        state = [
+            (t, t._rg, t._fn, t._nr, t._ver, getattr(t._ver, "version", None)) for t in holders
+        ]
+        self.holders, self.written = state, tensor._array
+        self.values = copied(tensor._array)
+
+    def restore(self) -> None:
+        self.written[...] = self.values
+        for tensor, rg, fn, nr, counter, version in self.holders:
+            tensor._rg, tensor._fn, tensor._nr, tensor._ver = rg, fn, nr, counter
+            if version is not None:
+                counter.version = version
 
 
 class Physically:
@@ -236,15 +292,26 @@ class Physically:
         state.bits, state.interposers, state.batch = self.before
 
 
-def level_of(args: tuple) -> Any:
-    """The innermost level among logical arguments; None if there are none."""
+def level_of(args: Iterable) -> Any:
+    """The innermost level among logical arguments (tensors or raw arrays); None if there are none."""
     found = None
     for a in args:
-        if isinstance(a, Tensor):
-            array = a._array
-            if array.__class__ is Logical and (found is None or array.level.id > found.id):
-                found = array.level
+        array = a._array if isinstance(a, Tensor) else a
+        if array.__class__ is Logical and (found is None or array.level.id > found.id):
+            found = array.level
     return found
+
+
+def _arrays(op, attrs: tuple) -> list:
+    """The raw index arrays among the attributes of an op."""
+    if not op.arrays:
+        return []
+    return [a for k, name in enumerate(op.attrs) if name in op.arrays for a in attrs[k]]
+
+
+def level_of_call(op, args: tuple, attrs: tuple) -> Any:
+    """`level_of` all that an op is called with."""
+    return level_of((*args, *_arrays(op, attrs)) if op.arrays else args)
 
 
 def replacement(op) -> Callable | None:
@@ -261,14 +328,14 @@ def load_rules() -> None:
 
 def run(level: BatchLevel, op, args: tuple, attrs: tuple) -> Any:
     """The raw results (Logical) of an op on logical arguments: what its forward is for others."""
-    if op.name in DYNAMIC:
-        raise Unbatchable
     given = tuple(a.value if hasattr(a, "value") else a for a in args)
     parts = [level.part(a) for a in given]
-    differs = any(has_batch for _, has_batch in parts)
+    differs = any([level.part(a)[1] for a in (*given, *_arrays(op, attrs))])
     rule = _rule_of(op) if differs else None
-    if differs and rule is None and (op.view or op.arrays):
-        raise Unbatchable
+    if differs and rule is None and (op.view or op.arrays or op.dynamic):
+        raise Unbatchable  # the loop has the message for shapes that depend on values
+    if not differs and op.arrays:
+        attrs = _shared_arrays(level, op, attrs)
     with Physically(level):
         if differs:
             outs = (rule or one_by_one)(level, op, given, attrs)
@@ -278,6 +345,16 @@ def run(level: BatchLevel, op, args: tuple, attrs: tuple) -> Any:
     if isinstance(outs, tuple):
         return [wrap(level, out, differs) for out in outs]
     return wrap(level, outs, differs)
+
+
+def _shared_arrays(level: BatchLevel, op, attrs: tuple) -> tuple:
+    """`attrs` with index arrays as they are outside of `level`."""
+    return tuple(
+        [
+            tuple([level.part(a)[0] for a in value]) if name in op.arrays else value
+            for name, value in zip(op.attrs, attrs, strict=True)
+        ]
+    )
 
 
 def _rule_of(op) -> Callable | None:
@@ -301,28 +378,79 @@ def one_by_one(level: BatchLevel, op, args: tuple, attrs: tuple) -> Any:
 
 
 def write(op, tensor: Tensor, args: tuple, attrs: tuple) -> None:
-    """The in-place form of an elementwise op on the physical tensor of `tensor`, whose array is logical."""
+    """The in-place form of an op on the physical tensor of `tensor`; RuntimeError if that has no place for a batch."""
     from .inplace import inplace
 
-    array = tensor._array
-    level = array.level
+    level = level_of((*args, *_arrays(op, attrs)))
     physical, batched = level.part(tensor)
-    if (
-        not batched
-        or not op.elementwise
-        or any(is_logical(a) and a._array.level is not level for a in args)
-    ):
-        raise Unbatchable
+    given = tuple([a.value if hasattr(a, "value") else a for a in args[1:]])
+    if not batched:
+        if any([level.part(a)[1] for a in (*given, *_arrays(op, attrs))]):
+            raise RuntimeError(WRITE)
+        others = tuple([level.part(a)[0] for a in given])
+        with Physically(level):
+            inplace(op, physical, others, attrs)
+        return
+    if not op.elementwise:
+        rule = _rule_of(op)
+        with Physically(level):
+            # what the op saves must not be what is written
+            before = Tensor._make(wrap(level, physical.clone()))
+            physical.copy_((rule or one_by_one)(level, op, (before, *given), attrs))
+        return
     aligned = []
-    for a in args[1:]:
-        a = a.value if hasattr(a, "value") else a
+    for a in given:
         other, has_batch = level.part(a)
         if has_batch:
+            if a.ndim > tensor.ndim:
+                raise RuntimeError(TOO_WIDE.format(errors.size(tensor.shape), errors.size(a.shape)))
             for _ in range(tensor.ndim - a.ndim):
                 other = other.unsqueeze(1)
         aligned.append(other)
     with Physically(level):
         inplace(op, physical, tuple(aligned), attrs)
+
+
+def zeros_within(base: Tensor, like: Tensor) -> Tensor:
+    """Zeros of the shape of `base` that have a batch wherever `base` or `like` has one."""
+    from ..ops.create import constant_zeros
+
+    level = level_of((base, like))
+    if level is None:
+        return constant_zeros(base)
+    (value, own), (other, batched) = level.part(base), level.part(like)
+    with Physically(level):
+        if batched and not own:
+            value = Tensor._make(value._array).expand(level.size, *value.shape)
+        zeros = zeros_within(value, other)
+    return Tensor._make(wrap(level, zeros, own or batched))
+
+
+def of_batch(made: Tensor, like: Tensor) -> Tensor:
+    """`made`, which has no history, as a tensor that has a batch wherever `like` has one, to be written into."""
+    if not is_logical(like):
+        return made
+    level = like._array.level
+    physical, batched = level.part(like)
+    with Physically(level):
+        if batched:
+            constant = Tensor._make(made._array)
+            entries = constant.unsqueeze(0).expand(level.size, *constant.shape).clone()
+        else:
+            entries = made
+        inner = of_batch(entries, physical)
+    out = Tensor._make(wrap(level, inner, batched))
+    out._rg = made._rg
+    return out
+
+
+def holds(tensor: Tensor, like: Tensor) -> bool:
+    """Whether `tensor` has a batch wherever `like` has one, so that the values of `like` can be written into it."""
+    level = level_of((tensor, like))
+    if level is None:
+        return True
+    (value, own), (other, batched) = level.part(tensor), level.part(like)
+    return (own or not batched) and holds(value, other)
 
 
 def marks_of(tensor: Tensor) -> frozenset[int]:

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from . import modes
+from .memory import extent
 from .modes import VMAP, Interposer, shared, state
 from .pytree import flatten, spread, unflatten
 from .tensor import Tensor
@@ -33,7 +34,6 @@ BRANCH = (
     "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't support that "
     "yet, please file an issue at https://github.com/pytorch/pytorch/issues ."
 )
-DATA = "Cannot access data pointer of Tensor that doesn't have storage"
 WRITE = (
     "vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args "
     "that has more elements than `self`. This happened due to `other` being vmapped over but `self` not being vmapped "
@@ -48,6 +48,10 @@ SHAPES = (
     "vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over aten::{}. Please "
     "file an issue at https://github.com/pytorch/pytorch/issues if you need this feature."
 )
+PLACES = (
+    "vmap: {} counts places in memory, but an entry of the batch lies in the memory of all entries here (as with "
+    "chunk_size). Please clone() it first."
+)
 MASK = (
     "vmap: We do not support batching operators that can support dynamic shape. Attempting to batch over indexing with "
     "a boolean mask."
@@ -56,6 +60,11 @@ TWO_RULES = (
     "You tried to vmap over {}, but it has both generate_vmap_rule=True and an overridden vmap staticmethod. Please "
     "set generate_vmap_rule=False or delete the overridden vmap staticmethod to avoid ambiguity. For more details, "
     "please see https://pytorch.org/docs/main/notes/extending.func.html"
+)
+NO_RULE = (
+    "You tried to vmap over {}, but it does not have vmap support. Please override and implement the vmap staticmethod "
+    "or set generate_vmap_rule=True. For more details, please see "
+    "https://pytorch.org/docs/main/notes/extending.func.html"
 )
 TWO_RETURNS = (
     "Expected the vmap staticmethod to have two returns, an output and out_dims with pytree structure compatible with "
@@ -141,6 +150,14 @@ def refuse_mask(key: Any) -> None:
             refuse(item, MASK)
 
 
+def refuse_places(tensor: Any, name: str) -> None:
+    """RuntimeError if the function `name` counts places in a memory that entries of a batch share."""
+    if shared.active and state.bits & VMAP:
+        for level in state.interposers:
+            if isinstance(level, Level) and not level.passes:
+                level.refuse_places(tensor, name)
+
+
 def draw(generator: Any) -> None:
     """Called before random numbers are drawn from `generator` inside vmap."""
     for level in reversed(state.interposers):
@@ -180,8 +197,12 @@ class Level(Interposer):
             if isinstance(a, Tensor) and own in a.__dict__.get("_levels", NOWHERE):
                 mapped = True
                 break
-        if mapped and op.name in ("nonzero", "masked_select", "unique"):
-            raise RuntimeError(SHAPES.format(op.name))
+        if mapped and op.dynamic:
+            decides = op.dynamic if isinstance(op.dynamic, str) else op.tensors[0]
+            if self.mapped(args[op.tensors.index(decides)]):
+                raise RuntimeError(SHAPES.format(op.public))
+        if mapped and op.by_place:
+            self.refuse_places(args[0], op.public)
         out = proceed()
         if mapped:
             if out.__class__ is Tensor:
@@ -192,6 +213,14 @@ class Level(Interposer):
                 if isinstance(o, Tensor):
                     add_levels(o, self.mark)
         return out
+
+    def refuse_places(self, tensor: Any, name: str) -> None:
+        """RuntimeError if `tensor` is a part of the memory of all entries."""
+        view, array = tensor._view, tensor._array
+        if not self.mapped(tensor) or (view is not None and self.mapped(view.base)):
+            return
+        if extent(array)[1] > array.nbytes:
+            raise RuntimeError(PLACES.format(name))
 
     def call_inplace(self, op, tensor, others: tuple, attrs: tuple, proceed: Callable) -> Any:
         """A write of the function: nothing of the batch may be written into what entries share."""
@@ -211,7 +240,7 @@ class Level(Interposer):
             if own and cls.generate_vmap_rule:
                 raise RuntimeError(TWO_RULES.format(cls.__name__))
             if not own and not cls.generate_vmap_rule:
-                cls.vmap(None, (), *args)  # raises
+                raise RuntimeError(NO_RULE.format(cls.__name__))
             if own:
                 return self.meet(cls, args)
         out = self.outside(lambda: cls.apply(*args))
@@ -348,9 +377,8 @@ class Level(Interposer):
         """The entries of a batched tensor, marked as depending on the batch; all the same one for dim None."""
         if dim is None or not isinstance(tensor, Tensor):
             return [tensor] * self.size
-        from ..ops.split import unbind
-
-        entries = self.outside(lambda: unbind(tensor, dim))
+        # not unbind, whose results refuse to be written to
+        entries = self.outside(lambda: [tensor.select(dim, k) for k in range(self.size)])
         for e in entries:
             add_levels(e, self.mark | levels_of(tensor))
         return list(entries)

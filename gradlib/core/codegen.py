@@ -106,6 +106,8 @@ _NUMBERS: dict = {dtypes.float32.np: {}, dtypes.float64.np: {}}
 
 def as_number(value, dtype):
     """A Python number as 0-dim array; those of the usual dtypes are kept: making one costs as much as an op."""
+    if dtype.kind == "V" and value.__class__ is int:
+        value = float(value)  # bfloat16 takes no integers of more than 64 bits
     array = np.asarray(value, dtype)
     kept = _NUMBERS.get(dtype)
     if kept is not None and value:  # not 0: 0.0 and -0.0 are equal
@@ -151,10 +153,10 @@ def names_for(op, made_class: type) -> dict:
         "share": share, "version_of": version_of, "next_seq": next_seq, "getframe": sys._getframe,
         "LIBRARY": LIBRARY, "user_frame": user_frame, "learn": learn, "xp": xp, "attach": views.attach,
         "write_out": out_writer(op), "in_order": in_order,
-        "kernel_error": dispatch.kernel_error, "floating": dtypes.NP_FLOATING | {dtypes.bfloat16.np},
+        "failed": dispatch.failed, "floating": dtypes.NP_FLOATING | {dtypes.bfloat16.np},
         "differentiable": dtypes.DIFFERENTIABLE,
         "numbers4": _NUMBERS[dtypes.float32.np], "numbers8": _NUMBERS[dtypes.float64.np], "as_number": as_number,
-        "f4": dtypes.float32.np, "f8": dtypes.float64.np, "i8": dtypes.int64.np,
+        "halves": dtypes.HALVES, "f4": dtypes.float32.np, "f8": dtypes.float64.np, "i8": dtypes.int64.np,
         "complexes": dtypes.COMPLEXES, "save_outputs": save_outputs,
         "attach_outputs": dispatch.attach_outputs,
         "kernel": getattr(xp, op.ufunc) if op.ufunc else op.forward,
@@ -224,7 +226,7 @@ class _Writer:
             away = [f"a_{t}.data.device_id != here_" for t in self.required]
             away += [f"{t} is not None and a_{t}.data.device_id != here_" for t in given]
             lines += ["here_ = current_device()", f"if {' or '.join(away)}: {self.general}"]
-        lines += _mode(self.general)
+        lines += _mode(self.general, bool(op.arrays))
         return lines + self.number_arrays()
 
     def unless_whole(self) -> str:
@@ -239,12 +241,16 @@ class _Writer:
 
     def number_arrays(self) -> list[str]:
         """A Python number takes part as a 0-dim array of the tensor's dtype."""
-        if self.device:
-            return [f"a_{t} = as_number({t}, d_)" for t in self.numbers]
+        make = "as_number({0}, d_)"
+        if self.op.wide_numbers:
+            make = "as_number({0}, f4 if d_ in halves else d_)"
+        if self.device:  # a wide number is kept for the formulas as it took part
+            kept = "a_{0} = {0} = " if self.op.wide_numbers else "a_{0} = "
+            return [(kept + make).format(t) for t in self.numbers]
         lines = []
         for t in self.numbers:
             kept = f"(numbers4 if d_ is f4 else numbers8).get({t}) if {t} and (d_ is f4 or d_ is f8) else None"
-            lines += [f"k_ = {kept}", f"{t} = as_number({t}, d_) if k_ is None else k_"]
+            lines += [f"k_ = {kept}", f"{t} = {make.format(t)} if k_ is None else k_"]
         return lines
 
     def kernel(self) -> list[str]:
@@ -257,7 +263,7 @@ class _Writer:
         call = f"kernel({arrays})" if op.ufunc else f"kernel(xp, {arrays}{attrs})"
         return [
             f"try: {target} = {call}",
-            f"except Exception as exc_: raise kernel_error(exc_, op, ({self.args}), ({self.attrs})) from None",
+            f"except Exception as exc_: return failed(exc_, op, ({self.args}), ({self.attrs}))",
         ]
 
     def finish(self) -> list[str]:
@@ -266,6 +272,8 @@ class _Writer:
         if op.n_out != 1:
             return self.finish_several()
         lines = ["if r_.__class__ is not ndarray: r_ = asarray(r_)", *self.layout(), _NEW]
+        if op.wide_numbers and self.numbers:
+            lines.insert(1, "if r_.dtype is not d_ and d_ in halves: r_ = r_.astype(d_)")
         view = f"return attach(out_, {self.required[0]}, op, ({self.attrs}), "
         plain = [view + "None)"] if op.view else ["return out_"]
         if not op.differentiable:
@@ -402,10 +410,12 @@ def _deeper(lines: list[str]) -> list[str]:
     return [indent(line, "    ") for line in lines]
 
 
-def _mode(general: str) -> list[str]:
+def _mode(general: str, arrays: bool = False) -> list[str]:
+    """arrays: some attributes are raw arrays, which may belong to a vmap although no tensor does."""
     return [
         "if shared.active:",
         "    bits_ = state.bits",
+        *([f"    if shared.batches: {general}"] if arrays else []),
         f"    if bits_ > 1: {general}",
         "    record_ = not bits_",
         "else: record_ = True",
@@ -459,7 +469,7 @@ def _call_variadic(op, names: dict):
         same,
         *_mode(general),
         f"try: r_ = kernel(xp, arrays_{''.join(f', {a}={a}' for a in op.attrs)})",
-        f"except Exception as exc_: raise kernel_error(exc_, op, tuple(tensors), ({attrs})) from None",
+        f"except Exception as exc_: return failed(exc_, op, (tensors,), ({attrs}))",
         "if r_.__class__ is not ndarray: r_ = asarray(r_)",
         _NEW,
         *(

@@ -12,6 +12,7 @@ import sys
 from textwrap import indent
 
 from . import formulas, saved
+from .dtypes import HALVES
 from .node import Node, VariadicNode, deliver
 from .source import GENERATED
 from .storage import Storage
@@ -163,7 +164,7 @@ def _fetch(op, want: str) -> str:
 
 _NAMES = {
     "unpack": saved.unpack, "deliver": deliver, "raw_ops": formulas.raw_ops, "sum_to": formulas.sum_to,
-    "RELEASED": saved.RELEASED, "freed": saved.freed, "Storage": Storage,
+    "halves": HALVES, "RELEASED": saved.RELEASED, "freed": saved.freed, "Storage": Storage,
 }  # fmt: skip
 
 
@@ -197,6 +198,10 @@ def _run(op):
         lines += [f"e_ = node.e{i}", "if e_ is not None:"]
         lines += [indent(_fetch(op, want), "    ") for want in formula.wants]
         lines.append(f"    r_ = f{i}_({', '.join(formula.wants)})")
+        if op.wide_numbers:
+            lines.append(
+                "    if r_.dtype is not g.dtype and g.dtype in halves: r_ = r_.astype(g.dtype)"
+            )
         if op.elementwise and len(op.tensors) > 1:
             lines.append(f"    if node.b{i} is not None: r_ = sum_to(r_, node.b{i})")
         lines += _put(i, "r_")

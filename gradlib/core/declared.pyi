@@ -107,6 +107,7 @@ class Declared:
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: _b.bool = False) -> Tensor:
         """The result of a NumPy function on this tensor, as a tensor on its device."""
     def __contains__(self, other: Any, /) -> _b.bool: ...
+    def __delitem__(self, other: Any, /) -> Tensor: ...
     def __div__(self, other: Any, /) -> Tensor: ...
     def __eq__(self, other: Any, /) -> Tensor: ...
     def __floordiv__(self, other: Any, /) -> Tensor: ...
@@ -115,6 +116,7 @@ class Declared:
     def __gt__(self, other: Any, /) -> Tensor: ...
     def __iadd__(self, other: Any, /) -> Tensor: ...
     def __iand__(self, other: Any, /) -> Tensor: ...
+    def __idiv__(self, other: Any, /) -> Tensor: ...
     def __ifloordiv__(self, other: Any, /) -> Tensor: ...
     def __ilshift__(self, other: Any, /) -> Tensor: ...
     def __imod__(self, other: Any, /) -> Tensor: ...
@@ -329,8 +331,6 @@ class Declared:
         """Converted to bool; itself if it is so already."""
     def broadcast_to(self, size: Any, *more: Any) -> Tensor:
         """``expand`` to `size`."""
-    def bucketize(self, boundaries: Tensor | _b.complex, *, out_int32: _b.bool = False, right: _b.bool = False, out: Any = None) -> Tensor:
-        """The number of the interval between sorted `boundaries` that each value is in."""
     def byte(self, memory_format: _memory_format | None = None) -> Tensor:
         """Converted to uint8; itself if it is so already."""
     def cauchy_(self, *args: Any, generator: Generator | None = None, **kwargs: Any) -> Tensor:
@@ -371,8 +371,6 @@ class Declared:
         """In-place version of ``clamp``."""
     def clone(self, *, memory_format: _memory_format | None = None) -> Tensor:
         """A copy; the copy is recorded, so gradients flow to the original."""
-    def combinations(self, r: Any = 2, with_replacement: _b.bool = False) -> Tensor:
-        """All ways to choose `r` of the elements of a vector, as rows, in the order of ``itertools.combinations``."""
     def conj(self) -> Tensor:
         """The complex conjugate; a real tensor itself."""
     def conj_physical(self, *, out: Any = None) -> Tensor:
@@ -583,7 +581,7 @@ class Declared:
         """In-place version of ``heaviside``."""
     def histc(self, bins: Any = 100, min: Any = 0, max: Any = 0, *, out: Any = None) -> Tensor:
         """How many elements fall into each of `bins` equal intervals from `min` to `max`."""
-    def histogram(self, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: _b.bool = False, out: Any = None) -> _histogram:
+    def histogram(self, bins: Any = 100, *, range: Any = None, weight: Tensor | None = None, density: _b.bool = False, out: Any = None) -> _histogram:
         """(hist, bin_edges) of all elements."""
     def hsplit(self, indices_or_sections: Any = None, *, indices: Any = None, sections: Any = None) -> tuple[Tensor, ...]:
         """``tensor_split`` along the dimension that ``hstack`` joins."""
@@ -746,7 +744,7 @@ class Declared:
         """See ``linalg.lu_solve``."""
     @property
     def mH(self) -> Tensor:
-        """``adjoint``; a tensor without dimensions itself."""
+        """The last two dimensions exchanged, and conjugated if complex."""
     @property
     def mT(self) -> Tensor:
         """A view with the last two dimensions exchanged."""
@@ -944,9 +942,9 @@ class Declared:
     def reshape_as(self, other: Tensor | _b.complex) -> Tensor:
         """``reshape`` to the shape of `other`."""
     def resize(self, *sizes: Any) -> Any:
-        """Not supported: use ``reshape``, which copies, or ``resize_``."""
-    def resize_as(self, *sizes: Any) -> Any:
-        """Not supported: use ``reshape``, which copies, or ``resize_``."""
+        """Deprecated: ``reshape`` to sizes with as many elements; RuntimeError for another number of them."""
+    def resize_as(self, tensor: Tensor) -> Any:
+        """Deprecated: ``reshape`` to the shape of `tensor`, which has as many elements."""
     def resolve_conj(self) -> Tensor:
         """The tensor itself: conjugation and negation are never delayed here."""
     def resolve_neg(self) -> Tensor:
@@ -984,7 +982,7 @@ class Declared:
     def sgn_(self) -> Tensor:
         """In-place version of ``sgn``."""
     def share_memory_(self) -> Tensor:
-        """Move the elements into memory that processes forked later share; CUDA memory is as it is."""
+        """Move the elements, and those of all views, into memory that processes forked later share."""
     def short(self, memory_format: _memory_format | None = None) -> Tensor:
         """Converted to int16; itself if it is so already."""
     def sigmoid(self, *, out: Any = None) -> Tensor:
@@ -1009,6 +1007,8 @@ class Declared:
         """``sinh`` of each element."""
     def sinh_(self) -> Tensor:
         """In-place version of ``sinh``."""
+    def slice_inverse(self, src: Tensor, dim: Any = 0, start: Any = None, end: Tensor | _b.complex | None = None, step: Any = 1) -> Tensor:
+        """The tensor that `input` is a slice of, laid out in memory as `src` is: the opposite of slicing."""
     def slice_scatter(self, src: Tensor, dim: Any = 0, start: Any = None, end: Tensor | _b.complex | None = None, step: Any = 1, *, out: Any = None) -> Tensor:
         """A copy of `input` with `src` in place of the slice ``start:end:step`` of `dim`."""
     def slogdet(self, *, out: Any = None) -> _slogdet:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from . import batched
 from .modes import INFERENCE, NO_GRAD, state
 from .node import VariadicNode, next_seq
 from .tensor import Tensor
@@ -49,7 +50,7 @@ def depend(node: Any, i: int, gradient: Tensor) -> Tensor:
     link.seq, link.extra = next_seq(), None
     link.edge_list = tuple(edges[k] for k in linked)
     link.of, link.zero = node.name(), linked.index(i) if i in linked else None
-    out = gradient.detach()
+    out = batched.apart(gradient)
     out._rg, out._fn, out._nr = True, link, 0
     return out
 

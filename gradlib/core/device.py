@@ -17,6 +17,9 @@ _KNOWN = (
 )
 
 
+_set = object.__setattr__
+
+
 class device:
     """``device("cuda:1")``, ``device("cuda", 1)``, ``device("cpu")``; compares by value, usable as a dict key."""
 
@@ -24,16 +27,29 @@ class device:
 
     def __init__(self, type, index: int | None = None):
         if isinstance(type, device):
-            type, index = type.type, type.index if index is None else index
-        elif isinstance(type, int):
-            type, index = "cuda", type
+            if index is not None:
+                raise TypeError(
+                    "device(): argument 'type' (position 1) must be str, not torch.device"
+                )
+            type, index = type.type, type.index
+        elif hasattr(type, "__index__") and not isinstance(type, bool):
+            type, index = "cuda", int(type)
+        elif not isinstance(type, str):
+            raise TypeError(
+                "device() received an invalid combination of arguments - got "
+                f"({type.__class__.__name__}), but expected one of:\n * (torch.device device)\n"
+                "      didn't match because some of the arguments have invalid types: "
+                f"(!{type.__class__.__name__}!)\n * (str type, int index = -1)\n"
+            )
+        elif not type:
+            raise RuntimeError("Device string must not be empty")
         elif ":" in type:
             if index is not None:
                 raise RuntimeError(
                     f"type (string) must not include an index because index was passed explicitly: {type}"
                 )
             type, _, number = type.partition(":")
-            if not number.isdigit():
+            if not number.isdigit() or (number[0] == "0" and number != "0"):
                 raise RuntimeError(f"Invalid device string: '{type}:{number}'")
             index = int(number)
         if type not in _TYPES:
@@ -44,8 +60,21 @@ class device:
             raise NotImplementedError(
                 "gradlib has no 'meta' device; use device='cpu' or device='cuda'"
             )
-        self.type: str = type
-        self.index: int | None = index
+        if index is not None:
+            if not hasattr(index, "__index__"):
+                raise TypeError(
+                    f"device(): argument 'index' (position 2) must be int, not {index.__class__.__name__}"
+                )
+            if index < 0:
+                raise RuntimeError("Device index must not be negative")
+        _set(self, "type", type)
+        _set(self, "index", index)
+
+    type: str
+    index: int | None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"attribute '{name}' of 'torch.device' objects is not writable")
 
     def __eq__(self, other) -> bool:
         return isinstance(other, device) and (self.type, self.index) == (other.type, other.index)

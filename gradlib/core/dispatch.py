@@ -28,6 +28,7 @@ ndarray = np.ndarray
 def general(op, args: tuple, attrs: tuple) -> Any:
     """Run and record `op` on its tensor arguments (Tensors, numbers, None, or one list) and attributes."""
     bits = state.bits
+    attrs = plain(attrs)
     if bits & PROFILE:  # written out here: `recording` is on the way of every op
         recorder, result = state.recorder, None
         seq = -1 if bits & (NO_GRAD | INFERENCE) else peek_seq()
@@ -50,6 +51,10 @@ def general(op, args: tuple, attrs: tuple) -> Any:
             state.interposers = before
     if op.variadic:
         args = tuple(args[0])
+    if shared.batches and batched.level_of(args) is not None:
+        other = batched.replacement(op)
+        if other is not None:  # before tangents are taken: what it calls computes its own
+            return other(*args, *attrs)
     if bits & FORWARD_AD:
         from .tangents import any_tangent, run_with_tangents
 
@@ -90,6 +95,8 @@ def operate(op, args: tuple, attrs: tuple, name: str) -> Any:
         raise TypeError(
             f"descriptor '{name}' for 'Tensor' objects doesn't apply to a '{type(args[0]).__name__}' object"
         )
+    if isinstance(args[-1], ndarray):
+        args = beside_array(*args)
     return elsewhere(op, args, attrs) if isinstance(args[-1], OPERANDS) else NotImplemented
 
 
@@ -97,7 +104,19 @@ def operate_reflected(op, args: tuple, attrs: tuple) -> Any:
     """The same for an operator called on its second operand."""
     if not isinstance(args[1], Tensor) or not isinstance(args[0], OPERANDS):
         return NotImplemented
+    if isinstance(args[0], ndarray):
+        args = beside_array(args[1], args[0])[::-1]
     return elsewhere(op, args, attrs)
+
+
+def beside_array(tensor: Tensor, array) -> tuple:
+    """A tensor and the NumPy array beside it as operands of Python's operators, in the dtype that NumPy gives them."""
+    try:
+        common = dtypes.from_np(np.result_type(tensor._array.dtype, array.dtype))
+    except TypeError:
+        return tensor, Tensor._make(array)
+    tensor = tensor if tensor.dtype is common else tensor.to(common)
+    return tensor, Tensor._make(array.astype(common.np, copy=False))
 
 
 OPERANDS = (Tensor, int, float, complex, np.number, np.bool_, ndarray)
@@ -130,9 +149,6 @@ def prepare(op, args: tuple) -> tuple:
             if not op.variadic and op.tensors[i] not in op.optional:
                 raise _refused(op, args, i)
         elif not isinstance(a, (int, float, complex, np.number, np.bool_)):
-            if isinstance(a, ndarray) and op.elementwise:
-                args = (*args[:i], Tensor._make(a), *args[i + 1 :])
-                return prepare(op, args)
             raise _refused(op, args, i)
     if op.numbers != "any" and len(tensors) < len(args):
         _check_numbers(op, args)
@@ -170,10 +186,10 @@ def _refused(op, args: tuple, i: int) -> TypeError:
     """The error for argument `i`, which is of a kind that the op does not take."""
     if op.numbers not in ("one", "second") or op.variadic:
         return TypeError(
-            f"{op.public}(): argument '{_public(op, i)}' (position {i + 1}) must be Tensor, "
-            f"not {type(args[i]).__name__}"
+            f"{op.public}(): argument '{_public(op, i)}' (position {i + 1}) must be Tensor, not "
+            f"{errors.type_name(args[i])}"
         )
-    given = ", ".join(type(a).__name__ for a in args)
+    given = ", ".join(errors.type_name(a) for a in args)
     rest = ", ".join(op.tensors[1:])
     forms = [f"(Tensor input, Tensor {rest}", f"(Tensor input, Number {rest}"]
     if op.numbers == "one":
@@ -244,11 +260,15 @@ def _cast(op, args):
         common = dtypes.get_default_dtype()
     elif op.promote == "number" and common is dtypes.bool_:
         common = dtypes.int64
-    return tuple(
-        a.to(common) if isinstance(a, Tensor) and a._array.dtype != common.np else Number(a, common)
-        if a is not None and not isinstance(a, Tensor) else a
-        for a in args
-    )  # fmt: skip
+    wide = dtypes.float32 if op.wide_numbers and common.np in dtypes.HALVES else common
+    out = []
+    for a in args:
+        if not isinstance(a, Tensor):
+            a = None if a is None else Number(a, wide)
+        elif a._array.dtype != common.np:
+            a = a.to(common if a._array.ndim or a._array.dtype.kind not in "fV" else wide)
+        out.append(a)
+    return tuple(out)
 
 
 class Number:
@@ -260,21 +280,25 @@ class Number:
         self.value, self.dtype = value, dtype
 
 
-def execute(op, args: tuple, attrs: tuple) -> Any:
-    """Kernel, wrapping and recording for prepared arguments."""
-    if shared.batches and (level := batched.level_of(args)) is not None:
-        other = batched.replacement(op)
-        if other is not None:
-            return other(*args, *attrs)
+def execute(op, args: tuple, attrs: tuple, compute: Any = None) -> Any:
+    """Kernel, wrapping and recording for prepared arguments. compute: a function in the place of `compute_raw`."""
+    if shared.batches and (level := batched.level_of_call(op, args, attrs)) is not None:
         return record(op, args, attrs, *run_batched(level, op, args, attrs), inside=True)
-    from ..backends import kernels_of
-
     first = next(a for a in args if isinstance(a, Tensor))
     if shared.cuda is not None and first._array.__class__ is not ndarray:
         there = shared.cuda.elsewhere(first._array)
         if there is not None:
             with there:
-                return execute(op, args, attrs)
+                return execute(op, args, attrs, compute)
+    raw, hidden = (compute or compute_raw)(op, args, attrs)
+    return record(op, args, attrs, raw, hidden)
+
+
+def compute_raw(op, args: tuple, attrs: tuple) -> tuple[Any, tuple]:
+    """What the kernel of `op` returns for prepared arguments: raw result(s), and the hidden values."""
+    from ..backends import kernels_of
+
+    first = next(a for a in args if isinstance(a, Tensor))
     xp = kernels_of(first._array)
     arrays = [
         a._array if isinstance(a, Tensor) else _number(xp, a) if a is not None else None
@@ -294,11 +318,14 @@ def execute(op, args: tuple, attrs: tuple) -> Any:
     if op.hidden:
         n = len(raw) - len(op.hidden)
         raw, hidden = (raw[0] if n == 1 else raw[:n]), raw[n:]
+    if op.wide_numbers and raw.dtype not in dtypes.HALVES:
+        half = next((a.dtype for a in arrays if getattr(a, "dtype", None) in dtypes.HALVES), None)
+        raw = raw if half is None else raw.astype(half)
     if (
         op.row_major or op.elementwise or (op.batch == "elementwise" and len(arrays) > 1)
     ) and getattr(raw, "ndim", 0) > 1:
         raw = _laid_out(op, xp, raw, [a for a in arrays if getattr(a, "ndim", 0)])
-    return record(op, args, attrs, raw, hidden)
+    return raw, hidden
 
 
 def _laid_out(op, xp, raw, arrays: list) -> Any:
@@ -354,17 +381,33 @@ def attach_outputs(op, attrs: tuple, source: Tensor, outs: list, node) -> None:
     for i, out in enumerate(outs):
         step, step_attrs = op.view(i, attrs, source, outs)
         views.attach(out, source, step, step_attrs, node, out._nr)
-        if node is not None:
-            out._view.made_in = max(out._view.made_in, views.MULTI_OUTPUT)
+        if not state.bits & (NO_GRAD | INFERENCE):
+            out._view.made_in = views.MULTI_OUTPUT
 
 
 def _number(xp, number):
     if not isinstance(number, Number):
         return number
     value, dtype = number.value, number.dtype.np
-    if dtype.kind in "iu" and dtype.itemsize < 8:  # integers wrap around
-        value = int(np.asarray(value, np.int64).astype(dtype))
+    if dtype.kind in "iu":  # integers wrap around
+        value = _wrapped(value, dtype)
+    elif dtype.kind == "V" and value.__class__ is int:
+        value = float(value)  # bfloat16 takes no integers of more than 64 bits
     return xp.number(value, dtype)
+
+
+def _wrapped(value, dtype) -> int:
+    """A Python integer modulo the range of an integer type; errors for one that int64 cannot hold."""
+    value = int(value)
+    info = np.iinfo(dtype)
+    if info.min <= value <= info.max:
+        return value
+    if not -(2**63) <= value < 2**63:
+        if value >= 2**64:
+            raise OverflowError("int too big to convert")
+        raise RuntimeError("value cannot be converted to type int64_t without overflow")
+    value &= 2**info.bits - 1
+    return value - 2**info.bits if value > info.max else value
 
 
 def make_node(op, args: tuple, attrs: tuple, kwargs: dict, inside: bool = False):
@@ -372,7 +415,7 @@ def make_node(op, args: tuple, attrs: tuple, kwargs: dict, inside: bool = False)
     on_cpu = shared.cuda is None or not any(isinstance(a, Tensor) and a.is_cuda for a in args)
     node = object.__new__(op.node_class if on_cpu else op.device_node_class)
     node.extra = None
-    values = [a.value if isinstance(a, Number) else a for a in args]
+    values = [_kept(op, a, args) if isinstance(a, Number) else a for a in args]
     edges = []
     for i, a in enumerate(values):
         takes = isinstance(a, Tensor) and (
@@ -405,6 +448,20 @@ def make_node(op, args: tuple, attrs: tuple, kwargs: dict, inside: bool = False)
 
         stamp(node)
     return node
+
+
+def _kept(op, number: Number, args: tuple) -> Any:
+    """A number as a node keeps it: beside half types as the array that takes part, where the op asks for wide ones."""
+    if op.wide_numbers and number.dtype is dtypes.float32:
+        from ..backends import kernels_of
+
+        half = next((a._array for a in args if getattr(a, "dtype", None) in HALF_TYPES), None)
+        if half is not None:
+            return _number(kernels_of(half), number)
+    return number.value
+
+
+HALF_TYPES = (dtypes.float16, dtypes.bfloat16)
 
 
 def _set_edges(node, edges) -> None:
@@ -443,9 +500,26 @@ def set_broadcast(node, args, shape: tuple) -> None:
         setattr(node, f"b{i}", own if own != shape else None)
 
 
+def plain(attrs: tuple) -> tuple:
+    """Attributes, which are never tensors: a tensor that is given for one counts as the number that it holds."""
+    if any([isinstance(a, Tensor) for a in attrs]):
+        return tuple([a.item() if isinstance(a, Tensor) else a for a in attrs])
+    return attrs
+
+
+def failed(exc: Exception, op, args: tuple, attrs: tuple) -> Any:
+    """What becomes of a call whose kernel raised `exc`: the result with plain attributes, or PyTorch's exception."""
+    known = plain(attrs)
+    if known is not attrs:
+        return op.call(*args, *known)
+    raise kernel_error(exc, op, tuple(args[0]) if op.variadic else args, attrs) from None
+
+
 def kernel_error(exc: Exception, op, args: tuple, attrs: tuple) -> Exception:
     """PyTorch's exception for what a kernel raised."""
     if op.check is not None and (refusal := op.check(args)) is not None:
+        return refusal
+    if (refusal := errors.allocation(exc)) is not None:
         return refusal
     shapes = [tuple(a.shape) for a in args if isinstance(a, Tensor)]
     broadcasts = op.elementwise or "broadcast together" in str(exc)

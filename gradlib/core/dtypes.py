@@ -32,8 +32,19 @@ class dtype:
         return {complex64: float32, complex128: float64}.get(self, self)
 
     def to_complex(self) -> dtype:
-        """The complex type that holds this type: float64 to complex128, others to complex64."""
+        """The complex type that holds this type: float64 to complex128, other floating types to complex64.
+
+        RuntimeError for integers and bool.
+        """
+        if self.category < FLOATING:
+            kind = self.tensor_type.removesuffix("Tensor")
+            raise RuntimeError(f"Unknown Complex ScalarType for {kind}")
         return complex128 if self in (float64, complex128) else complex64
+
+    @property
+    def cpp_name(self) -> str:
+        """The name that PyTorch has for it in C++, which some messages give."""
+        return _CPP_NAMES.get(self.name, self.name)
 
     def __repr__(self) -> str:
         return f"torch.{self.name}"
@@ -73,10 +84,17 @@ ALIASES = {
 BY_NP = {t.np: t for t in ALL}
 BY_NAME = {t.name: t for t in ALL}
 # Arithmetic of these NumPy types already follows PyTorch's rules, weak Python numbers included.
+HALVES = frozenset((float16.np, bfloat16.np))
 NP_FLOATING = frozenset(t.np for t in (float16, float32, float64, complex64, complex128))
 COMPLEXES = frozenset(t.np for t in ALL if t.category == COMPLEX)
 DIFFERENTIABLE = frozenset(t.np for t in ALL if t.category >= FLOATING)
 
+_CPP_NAMES = {
+    "uint8": "unsigned char", "int8": "signed char", "int16": "short int", "int32": "int", "int64": "long int",
+    "uint16": "short unsigned int", "uint32": "unsigned int", "uint64": "long unsigned int",
+    "float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double",
+    "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
+}  # fmt: skip
 _default = float32
 
 
@@ -90,8 +108,9 @@ def from_np(np_type) -> dtype:
         return BY_NP[np.dtype(np_type)]
     except KeyError:
         raise TypeError(
-            f"can't convert np.ndarray of type {np.dtype(np_type)}. The only supported types are: "
-            f"{', '.join(t.name for t in ALL)}."
+            f"can't convert np.ndarray of type numpy.{np.dtype(np_type).type.__name__}. The only supported types are: "
+            "float64, float32, float16, complex64, complex128, int64, int32, int16, int8, uint64, uint32, uint16, "
+            "uint8, and bool."
         ) from None
 
 
@@ -118,7 +137,9 @@ def set_default_dtype(d: dtype) -> None:
     """The dtype of new floating tensors; only floating types are accepted."""
     global _default
     if not isinstance(d, dtype):
-        raise TypeError(f"invalid dtype object: expected a gradlib.dtype, got {d!r}")
+        raise TypeError(
+            "invalid dtype object: only floating-point types are supported as the default type"
+        )
     if not d.is_floating_point:
         raise TypeError("only floating-point types are supported as the default type")
     _default = d
@@ -147,6 +168,8 @@ def promote(a: dtype | None, b: dtype | None) -> dtype | None:
         return a
     if a is None:
         return b
+    if a in _LARGE_UNSIGNED or b in _LARGE_UNSIGNED:
+        return _promote_unsigned(a, b)
     if a.category < b.category:
         a, b = b, a
     if a.category == COMPLEX:
@@ -157,15 +180,22 @@ def promote(a: dtype | None, b: dtype | None) -> dtype | None:
         return a
     if a.category == FLOATING:
         return a if a.itemsize > b.itemsize else b
-    return BY_NP[np.promote_types(a.np, b.np)] if uint64 not in (a, b) else _promote_uint64(a, b)
+    return BY_NP[np.promote_types(a.np, b.np)]
 
 
-def _promote_uint64(a: dtype, b: dtype) -> dtype:
-    if a.is_signed or b.is_signed:
-        raise RuntimeError(
-            f"Promotion for uint16, uint32, uint64 types is not supported, attempted to promote {a} and {b}"
-        )
-    return uint64
+_LARGE_UNSIGNED = frozenset((uint16, uint32, uint64))
+
+
+def _promote_unsigned(a: dtype, b: dtype) -> dtype:
+    """The common type of two different ones that are not both usual: only floating types take the others in."""
+    for kind in (a, b):
+        if kind.category == FLOATING:
+            return kind
+    names = [kind.tensor_type.removesuffix("Tensor") for kind in (a, b)]
+    raise RuntimeError(
+        "Promotion for uint16, uint32, uint64 types is not supported, attempted to promote "
+        f"{names[0]} and {names[1]}"
+    )
 
 
 def _combine(higher: dtype | None, lower: dtype | None) -> dtype | None:
@@ -197,26 +227,58 @@ def can_cast(from_: dtype, to: dtype) -> bool:
 
 
 class _Info:
-    """Limits of a numeric type: common part of finfo and iinfo."""
+    """Limits of a numeric type: common part of finfo and iinfo. They cannot be changed, and compare by their type."""
 
-    def __init__(self, d: dtype):
-        self.dtype, self.bits = d.name, d.itemsize * 8
+    bits: int
+    dtype: str
+    min: Any
+    max: Any
+
+    def _set(self, d: dtype, **limits: Any) -> None:
+        self.__dict__.update(limits, dtype=d.name, bits=d.itemsize * 8)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(
+            f"attribute '{name}' of 'torch.{type(self).__name__}' objects is not writable"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self.dtype == other.dtype  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.dtype))
+
+
+def _asked_type(name: str, given: Any) -> dtype:
+    """The dtype that finfo or iinfo was asked about."""
+    try:
+        return of(given)
+    except TypeError:
+        raise TypeError(
+            f"{name}(): argument 'type' (position 1) must be torch.dtype, not {type(given).__name__}"
+        ) from None
 
 
 class finfo(_Info):
     """Machine limits of a floating type: eps, max, min, tiny, smallest_normal, resolution, bits."""
 
+    eps: float
+    tiny: float
+    smallest_normal: float
+    resolution: float
+
     def __init__(self, type: dtype | None = None):
-        d = (type or _default).to_real()
-        if not d.is_floating_point:
+        d = _asked_type("finfo", _default if type is None else type)
+        if d.category < FLOATING:
             raise TypeError(
-                f"gradlib.finfo() requires a floating point input type. Use gradlib.iinfo to handle '{d.name}'"
+                "gradlib.finfo() requires a floating point input type. Use gradlib.iinfo to handle 'torch.finfo'"
             )
-        super().__init__(d)
+        d = d.to_real()
         info = ml_dtypes.finfo(d.np)
-        self.eps, self.max, self.min = float(info.eps), float(info.max), float(info.min)
-        self.tiny = self.smallest_normal = float(info.smallest_normal)
-        self.resolution = float(info.resolution)
+        self._set(
+            d, eps=float(info.eps), max=float(info.max), min=float(info.min), tiny=float(info.smallest_normal),
+            smallest_normal=float(info.smallest_normal), resolution=float(f"1e-{info.precision}"),
+        )  # fmt: skip
 
     def __repr__(self) -> str:
         return (
@@ -229,11 +291,15 @@ class iinfo(_Info):
     """Limits of an integer type: min, max, bits."""
 
     def __init__(self, type: dtype):
-        if type.category != INTEGER:
-            raise TypeError(f"gradlib.iinfo() requires an integer input type, got {type}")
-        super().__init__(type)
-        info = np.iinfo(type.np)
-        self.min, self.max = int(info.min), int(info.max)
+        d = _asked_type("iinfo", type)
+        if d.category == BOOL:
+            raise TypeError("torch.bool is not supported by torch.iinfo")
+        if d.category != INTEGER:
+            raise TypeError(
+                "gradlib.iinfo() requires an integer input type. Use gradlib.finfo to handle 'torch.iinfo'"
+            )
+        info = np.iinfo(d.np)
+        self._set(d, min=int(info.min), max=int(info.max))
 
     def __repr__(self) -> str:
         return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"

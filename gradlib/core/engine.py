@@ -7,6 +7,7 @@ arrived at a node and is not yet used lies in the task's inbox; in the usual mod
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from .node import AccumulateGrad, Node, deliver
 from .tensor import Tensor
 
 by_seq = attrgetter("seq")
+next_task = itertools.count().__next__
 DEEP = 48  # backward passes inside each other on one stack
 
 
@@ -29,11 +31,13 @@ class GraphTask:
     __slots__ = (
         "__weakref__",
         "accumulate",
+        "callbacks",
         "captured",
         "create_graph",
         "inbox",
         "keep_graph",
         "needed",
+        "number",
         "roots",
         "traced",
         "wanted",
@@ -46,6 +50,8 @@ class GraphTask:
         self.inbox: Any = {}  # Node -> what has arrived there; a StreamInbox between CUDA streams
         self.wanted: dict[tuple[Node, int], list[int]] = {}  # edge -> positions in `captured`
         self.captured: list[Any] = []
+        self.callbacks: list[Callable[[], None]] = []  # to call when the pass is over
+        self.number = next_task()
         self.roots: list[Node] = []
         self.needed: set[Node] | None = (
             None  # with `wanted`: the nodes that lead there, and the goals themselves
@@ -114,7 +120,24 @@ def run_backward(
         state.depth -= 1
         modes.set_bits(bits)
         state.current_task, state.needed = outer
+    for callback in task.callbacks:  # one may queue more
+        callback()
     return task.captured
+
+
+def queue_callback(callback: Callable[[], None]) -> None:
+    """Call `callback` when the backward pass that runs in this thread is over; RuntimeError if none does."""
+    if state.current_task is None:
+        raise RuntimeError("Final callbacks can only be installed during backward pass.")
+    state.current_task.callbacks.append(callback)
+
+
+def execution_order(task: GraphTask) -> list[Node]:
+    """All nodes of a pass in the order in which they run."""
+    again = GraphTask(task.keep_graph, task.create_graph, task.accumulate)
+    again.wanted = task.wanted
+    nodes, leaves, _ = schedule(task.roots, again)
+    return [n for node in reversed(nodes) for n in (node, *leaves.get(node, ()))]
 
 
 def in_new_thread(action: Callable[[], None]) -> None:
@@ -313,7 +336,7 @@ def before(task: GraphTask, node: Node, grads: list) -> tuple[list, bool]:
     captured = False
     for position, nr in enumerate(numbers):
         hooks = extra.tensor_hooks.get(nr) if extra is not None else None
-        if hooks and grads[position] is not None:
+        if hooks and (grads[position] is not None or node.n_out != 1):
             grads[position] = run_tensor_hooks(hooks, grads[position], task.traced)
         for k in wanted.get((node, nr), ()):
             task.captured[k] = wrap(grads[position], task.traced)
@@ -354,14 +377,14 @@ def step_leaf(task: GraphTask, node: Any, grads: list) -> None:
     if extra is not None and extra.prehooks:
         grads = run_prehooks(extra.prehooks, grads, traced)
     given = list(grads) if extra is not None and extra.posthooks else grads
-    if grads[0] is not None:
+    if grads[0] is not None and leaf._rg:  # it may have been detached since
         if state.bits & PROFILE:
             recording.run_node(node, (leaf,), accumulate, leaf, grads, traced, task.create_graph)
         else:
             accumulate(leaf, grads, traced, task.create_graph)
         if leaf._post_accumulate_grad_hooks:
             for hook in list(leaf._post_accumulate_grad_hooks.values()):
-                hook(leaf)
+                _refuse_result(hook(leaf))
     if extra is not None and extra.posthooks:
         run_posthooks(extra.posthooks, (), given, traced)
 
@@ -386,6 +409,9 @@ def run_tensor_hooks(hooks: OrderedDict, grad, traced: bool):
             continue
         if not isinstance(out, Tensor):
             raise TypeError(f"expected Variable, but hook returned '{type(out).__name__}'")
+        if value is None:  # of an output of several that got no gradient
+            value = out
+            continue
         if out._array.dtype != value._array.dtype:
             raise RuntimeError(
                 f"hook '{_name(hook)}' has changed the type of value (was torch.{value.dtype.tensor_type} got "
@@ -422,6 +448,14 @@ def _checked(hook, out, values: tuple) -> tuple:
             f"but expected {len(values)})"
         )
     return out
+
+
+def _refuse_result(out: Any) -> None:
+    """The error for a post-accumulate hook that returned something."""
+    if isinstance(out, Tensor):
+        raise RuntimeError("Tensor post accumulate grad hooks should return None.")
+    if out is not None:
+        raise TypeError(f"expected Variable, but hook returned '{type(out).__name__}'")
 
 
 def _name(hook) -> str:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
+import numpy as np
+
 from . import source
 
 INFERENCE_SAVED = (
@@ -10,8 +15,8 @@ INFERENCE_SAVED = (
     "autograd, or use `torch.no_grad()` instead of `torch.inference_mode()`."
 )
 INFERENCE_INPLACE = (
-    "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a normal "
-    "tensor before doing inplace update. See https://github.com/pytorch/rfcs/pull/17 for more details."
+    "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a normal "
+    "tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details."
 )
 PACK_MODIFIES = (
     "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook cannot be "
@@ -34,9 +39,21 @@ OVERLAP = (
 )
 
 
+PARTIAL_OVERLAP = (
+    "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
+    "location. Please clone() the tensor before performing the operation."
+)
+
+
 def size(shape) -> str:
     """[2, 3] as PyTorch prints sizes in messages."""
     return "[" + ", ".join(map(str, shape)) + "]"
+
+
+def type_name(value) -> str:
+    """The type of a value as messages about arguments name it: int, Tensor, numpy.ndarray."""
+    kind = type(value)
+    return f"numpy.{kind.__name__}" if kind.__module__ == "numpy" else kind.__name__
 
 
 def tangent_size(shape, tangent) -> str:
@@ -87,7 +104,8 @@ def modified(node, name: str, value, expected: int, storage=None, nr: int = 0) -
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
         f"{type_and_size(tensor)}{origin} is at version {version}; expected version {expected} instead."
     )
-    lines = [f"  saved as '{name}' by {node.name()} at {source.describe(node.site)}"]
+    by = "" if node is None else f" by {node.name()} at {source.describe(node.site)}"
+    lines = [f"  saved as '{name}'{by}"]
     if storage.changed is not None:
         site, by = storage.changed
         lines.append(f"  changed by {by} at {source.describe(site)}")
@@ -118,6 +136,51 @@ def broadcast(a, b) -> RuntimeError | None:
                 f"dimension {n - i}"
             )
     return None
+
+
+def allocation(exc: Exception, shape=None, itemsize: int = 0) -> RuntimeError | None:
+    """PyTorch's error for an array that NumPy could not make, or None if something else went wrong.
+
+    shape, itemsize: of the array that was asked for, if the exception does not know.
+    """
+    text = str(exc)
+    if isinstance(exc, MemoryError):
+        wanted: Any = exc
+        if hasattr(exc, "shape") and hasattr(exc, "dtype"):
+            shape, itemsize = wanted.shape, wanted.dtype.itemsize
+        elif shape is None:
+            return RuntimeError("DefaultCPUAllocator: can't allocate memory")
+    elif isinstance(exc, ValueError) and ("too big" in text or "Maximum allowed" in text):
+        if shape is None:
+            return RuntimeError("Storage size calculation overflowed")
+    else:
+        return None
+    count = math.prod(shape) * itemsize
+    if count >= 2**63:
+        return RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")
+    return RuntimeError(
+        f"DefaultCPUAllocator: can't allocate memory: you tried to allocate {count} bytes. Error code 12 (Cannot "
+        "allocate memory)"
+    )
+
+
+LARGE = 1 << 30
+
+
+def check_room(xp, shape, itemsize: int) -> None:
+    """RuntimeError for a result that the memory of `xp` cannot hold, before time is spent on the way to it."""
+    size = math.prod(shape) * itemsize
+    if size < LARGE or (xp.name != "numpy" and size < 2**63):
+        return
+    try:
+        np.empty(
+            tuple(shape), f"V{itemsize}"
+        )  # takes address space, and no memory until it is written to
+    except (MemoryError, ValueError) as exc:
+        wrong = allocation(exc, shape, itemsize)
+        if wrong is not None:
+            raise wrong from None
+        raise
 
 
 # The types of elements as messages about kernels name them.

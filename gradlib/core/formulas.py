@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.sums import add_up
 from . import recording, saved
+from .dtypes import HALVES
 from .modes import FORWARD_AD, NO_GRAD, PROFILE, VMAP, state
 
 _raw: dict[type, Namespace] = {}  # type of a raw array -> its namespace
@@ -136,14 +138,17 @@ def sum_to_size(F, x, shape):
 def sum_to(grad, shape: tuple):
     """Undo broadcasting: sum a raw gradient to `shape`."""
     extra = grad.ndim - len(shape)
-    if extra:
-        grad = (
-            np.add.reduce(grad, axis=tuple(range(extra)))
-            if grad.__class__ is np.ndarray
-            else grad.sum(tuple(range(extra)))
-        )
-    axes = tuple(i for i, n in enumerate(shape) if n == 1 and grad.shape[i] != 1)
-    return grad.sum(axis=axes, keepdims=True) if axes else grad
+    if extra and grad.shape[extra:] == shape and grad.dtype.itemsize > 2:
+        axes = tuple(range(extra))
+        return add_up(grad, axes) if grad.__class__ is np.ndarray else grad.sum(axes)
+    axes = tuple([d for d, n in enumerate(grad.shape) if d < extra or (n != 1 == shape[d - extra])])
+    if not axes:
+        return grad
+    if grad.__class__ is not np.ndarray:
+        return grad.sum(axes).reshape(shape)
+    if grad.dtype.itemsize == 2 and grad.dtype.kind in "fV":  # half types: rounded once
+        return add_up(grad.astype(np.float32), axes).astype(grad.dtype).reshape(shape)
+    return add_up(grad, axes).reshape(shape)
 
 
 _traced_before: set = set()  # ops
@@ -233,6 +238,13 @@ def gradients(node, grads: tuple, traced: bool) -> tuple:
             result.append(None)
             continue
         grad = formula.fn(*(values.get(w) for w in formula.wants))
+        if (
+            op.wide_numbers
+            and not traced
+            and grad.dtype != grads[0].dtype
+            and grads[0].dtype in HALVES
+        ):
+            grad = grad.astype(grads[0].dtype)
         shape = getattr(node, f"b{i}", None) if op.elementwise and len(op.tensors) > 1 else None
         if shape is not None:
             grad = traced_ops.sum_to_size(grad, shape) if traced else sum_to(grad, shape)

@@ -2,39 +2,36 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, overload
 
-from numpy import ndarray
+import numpy as np
 
-from .device import beside
-from .layout import empty_in, has_layout, preserve_format
+from . import dtypes
+from .errors import check_room
+from .layout import empty_in, has_layout, preserve_format, settled
+from .memory import (
+    address,
+    address_of_memory,
+    bytes_needed,
+    enlarged,
+    flat_bytes,
+    pointer,
+    resizable,
+    size_of,
+    view_of,
+    whole,
+)
+from .modes import shared
 from .sizes import Size, wrap_dim
 from .storage import before_write, bump
+from .untyped import UntypedStorage, storage_in, storage_of
 
 if TYPE_CHECKING:
     from .tensor import Tensor
 
 
-def pointer(array) -> int:
-    if array.__class__ is ndarray:
-        return array.__array_interface__["data"][0] if array.size else 0
-    return array.data.ptr
-
-
-def owner(array) -> Any:
-    """The raw array whose memory `array` is a part of."""
-    while isinstance(array.base, type(array)):
-        array = array.base
-    return array
-
-
-def extent(array) -> tuple[int, int]:
-    """The address and the size in bytes of the memory that `array` is a part of; on a device, of the whole block."""
-    if array.__class__ is ndarray:
-        root = owner(array)
-        return pointer(root), root.nbytes
-    memory = array.data.mem  # a view made by address has no base
-    return memory.ptr, memory.size
+NO_STORAGE = "Cannot access data pointer of Tensor that doesn't have storage"
 
 
 class Geometry:
@@ -63,16 +60,18 @@ class Geometry:
 
     def storage_offset(self) -> int:
         """The place of the first element in the memory, in elements."""
-        return (self.data_ptr() - extent(self._array)[0]) // self._array.itemsize
+        array = self._array
+        return (address(array) - address_of_memory(array)) // array.itemsize
 
     def data_ptr(self) -> int:
         """Address of the first element."""
+        if hasattr(self._array, "physical"):
+            raise RuntimeError(NO_STORAGE)
         return pointer(self._array)
 
     def untyped_storage(self):
-        from .untyped import UntypedStorage
-
-        return UntypedStorage(self)  # type: ignore[arg-type]
+        """The memory of this tensor and its views as bytes: the same object for all of them."""
+        return storage_of(self._array)
 
     def is_contiguous(self, memory_format=None) -> bool:
         if memory_format is not None:
@@ -92,10 +91,32 @@ class Geometry:
                 "the change in a `with torch.no_grad():` block."
             )
 
-    def set_(self, source=None, storage_offset=0, size=None, stride=None) -> Tensor:
-        """Let this tensor use the memory of `source` (a tensor or its storage): all of it, or a strided part.
+    def storage(self):
+        """The memory of this tensor as a sequence of numbers of its dtype; deprecated in PyTorch."""
+        from ..storage import _warn_typed_storage_removal
 
-        storage_offset, size, stride: as of ``as_strided``. Without `source` the tensor becomes empty.
+        _warn_typed_storage_removal()
+        return self._typed_storage()
+
+    def _typed_storage(self):
+        from ..storage import TypedStorage
+
+        kind = dtypes.BY_NP[self._array.dtype]
+        return TypedStorage(wrap_storage=storage_of(self._array), dtype=kind, _internal=True)
+
+    def storage_type(self):
+        """The class of ``storage()``: FloatStorage and its kin."""
+        return self._typed_storage()._get_legacy_storage_class()
+
+    def set_(self, source=None, storage_offset=0, size=None, stride=None) -> Tensor:
+        """Let this tensor use the memory of `source` (a tensor or a storage): all of it, or a strided part.
+
+        storage_offset, size, stride: as of ``as_strided``. Without `source` the tensor becomes empty. A storage that
+        is too small grows.
+
+        Raises:
+            RuntimeError: the dtype of `source` is another one, the offset or a stride is negative, or the memory is
+                too small and not ours to exchange.
         """
         self._refuse_metadata("set_storage")
         before_write(self)
@@ -120,7 +141,11 @@ class Geometry:
                 f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}"
             )
         if shape != self._array.shape or memory_format is not None:
-            self._array = _resized(self._array, shape, memory_format)
+            if shared.batches:
+                from .batched import refuse_logical
+
+                refuse_logical(self)  # type: ignore[arg-type]
+            self._array = _resized(self, shape, memory_format)  # type: ignore[arg-type]
             bump(self)
         return self  # type: ignore[return-value]
 
@@ -138,35 +163,82 @@ def _array_of(like, source, offset: int, size, stride) -> Any:
     """The raw array for ``set_``; `like` has the dtype and is of the right kind."""
     from ..backends import backend_of
 
-    xp = backend_of(like)
+    kind = dtypes.BY_NP[like.dtype]
     if source is None:
-        return xp.empty(0, like.dtype)
-    if size is None and hasattr(source, "_array"):
-        return source._array
-    root = owner(source._array) if hasattr(source, "_array") else source._root
-    memory = root.reshape(-1).view(like.dtype)
+        return backend_of(like).empty(0, like.dtype)
+    given = getattr(source, "_array", None)
+    if given is not None:
+        if given.dtype != like.dtype:
+            raise RuntimeError(
+                f"Could not set tensor of type {dtypes.BY_NP[given.dtype].cpp_name} to a tensor of type {kind.cpp_name}"
+            )
+        if size is None:
+            return given
+        storage = storage_of(given)
+    else:
+        storage = storage_for(source, kind, kind.cpp_name)
     if size is None:
-        size = (memory.size - offset,)
+        size = (storage.nbytes() // kind.itemsize - offset,)
+    size = tuple([int(n) for n in size])
+    if offset < 0:
+        raise RuntimeError(f"Tensor: invalid storage offset {offset}")
     if stride is None:
         stride = [Size(size[i + 1 :]).numel() for i in range(len(size))]
-    item = like.itemsize
-    return xp.as_strided(memory, tuple(size), tuple([s * item for s in stride]), offset * item)
+    stride = tuple([int(s) for s in stride])
+    if min((*size, *stride), default=0) < 0:
+        raise RuntimeError(
+            f"Storage size calculation overflowed with sizes={list(size)} and strides={list(stride)}"
+        )
+    need = bytes_needed(kind.itemsize, offset, size, stride)
+    if need > storage.nbytes():
+        storage.resize_(need)
+    return view_of(storage._bytes(), kind, offset, size, stride)
 
 
-def _resized(array, shape: tuple, memory_format) -> Any:
-    """`array` read in another shape; in new memory if its own is too small."""
+def storage_for(source: Any, kind: dtypes.dtype, name: str) -> UntypedStorage:
+    """The memory of a storage object, which must be untyped or of dtype `kind`, for something called `name`."""
+    storage = storage_in(source)
+    if storage is None:
+        raise TypeError(
+            f"set_() received an invalid combination of arguments - got ({type(source).__name__}), but expected one "
+            "of:\n * ()\n * (torch.Storage source)\n * (torch.Storage source, int storage_offset, tuple of ints size, "
+            "tuple of ints stride = None)\n * (Tensor source)\n * (Tensor source, int storage_offset, tuple of ints "
+            "size, tuple of ints stride = None)\n"
+        )
+    own = getattr(source, "dtype", kind)
+    if own is not kind:
+        raise RuntimeError(
+            f"Expected a Storage of type {name} or an UntypedStorage, but got type "
+            f"{own.tensor_type.removesuffix('Tensor')} for argument 1 'storage'"
+        )
+    return storage
+
+
+def _resized(tensor: Tensor, shape: tuple, memory_format) -> Any:
+    """The elements of `tensor` read in another shape.
+
+    Where its memory is too small it grows, for all tensors on it; what is new is zero.
+    """
     from ..backends import backend_of
 
-    xp, n, (start, size) = backend_of(array), Size(shape).numel(), extent(array)
-    room = (start + size - pointer(array)) // array.itemsize if array.size else 0
-    if n > room:
-        flat = xp.zeros(n, array.dtype)
-        if room:
-            with beside(array):
-                flat[:room] = xp.as_strided(array, (room,), (array.itemsize,))
-    else:
-        flat = xp.as_strided(array, (n,), (array.itemsize,)) if n else xp.empty(0, array.dtype)
-    if memory_format is None or memory_format == preserve_format:
-        return flat.reshape(shape)
-    like = empty_in(xp, shape, array.dtype, memory_format)
-    return xp.as_strided(flat, shape, like.strides) if n else like
+    array = tensor._array
+    kind, lengths = dtypes.BY_NP[array.dtype], [max(n, 1) for n in shape]
+    strides = tuple([Size(lengths[i + 1 :]).numel() for i in range(len(shape))])
+    if not (memory_format is None or memory_format == preserve_format):
+        steps = empty_in(np, shape, array.dtype, memory_format).strides
+        strides = tuple([s // array.itemsize for s in steps])
+    offset = tensor.storage_offset()
+    need, root = bytes_needed(kind.itemsize, offset, shape, strides), whole(array)
+    if need > (size := size_of(root)):
+        have = size // kind.itemsize
+        check_room(backend_of(array), shape, array.itemsize)
+        if not resizable(root):
+            raise RuntimeError("Trying to resize storage that is not resizable")
+        del array
+        counted = root is tensor._array and isinstance(root, np.ndarray)
+        if counted and sys.getrefcount(root) <= 3:  # `root`, the tensor and the call
+            root = enlarged(root, need)
+        else:
+            root = storage_of(tensor._array).resize_(need)._root
+        settled(view_of(flat_bytes(root), kind, 0, (need // kind.itemsize,), (1,))[have:])
+    return view_of(flat_bytes(root), kind, offset, shape, strides)

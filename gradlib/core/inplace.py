@@ -7,16 +7,30 @@ which routes the gradient of the written part through the op's node, and all vie
 from __future__ import annotations
 
 import sys
+import warnings
 from typing import Any
 
 import numpy as np
 from numpy._core import _exceptions as ufunc_errors
 
-from . import batched, dispatch, dtypes, errors, modes, recording, saved, source, streams, views
+from . import (
+    batched,
+    dispatch,
+    dtypes,
+    errors,
+    formulas,
+    modes,
+    recording,
+    saved,
+    source,
+    streams,
+    views,
+)
 from .modes import FORWARD_AD, INFERENCE, NO_GRAD, OBSERVE, PROFILE, SAVED_HOOKS, shared, state
 from .node import Node, VariadicNode, edge, next_seq
 from .storage import INFERENCE as INFERENCE_STORAGE
 from .storage import Storage, bump
+from .strided import Layout, overlap_partly
 from .tensor import Tensor
 
 
@@ -32,7 +46,7 @@ class CopySlices(VariadicNode):
         if needed is not None and old_view is not None and self.edge_list[0][0] in needed:
             needed.add(old_view)  # stands for the base, whose gradient holds the written part's
         if traced:
-            whole = grads[0].clone()
+            whole = self.base_layout.copy(grads[0])
             part = views.replay(whole, self.replay)
             inner = self.fn.gradients((part.clone(),), True)
             if inner[0] is None:
@@ -40,8 +54,10 @@ class CopySlices(VariadicNode):
             else:
                 part.copy_(inner[0])
         else:
-            like, grad = self.base_layout, grads[0]
-            whole = like(grad)
+            grad = grads[0]
+            if isinstance(grad, np.generic):  # NumPy's ufuncs make 0-dim arrays to numbers
+                grad = np.asarray(grad)
+            whole = self.base_layout.raw_copy(grad)
             part = views.replay_raw(whole, self.replay)
             inner = self.fn.gradients((part.copy(),), False)
             part[...] = 0 if inner[0] is None else inner[0]
@@ -51,8 +67,26 @@ class CopySlices(VariadicNode):
         self.fn.release()
 
 
-def _dense_copy(grad):
-    return grad.copy(order="C")
+class Overwritten(VariadicNode):
+    """History of a tensor that an op without derivative (a comparison) wrote its result into: the gradient is zero."""
+
+    __slots__ = ("of",)
+
+    def name(self) -> str:
+        return self.of
+
+    def gradients(self, grads, traced):
+        F = formulas.traced_ops if traced else formulas.raw_ops(grads[0])
+        return (F.zeros_like(grads[0]),)
+
+
+def _overwritten(op, tensor: Tensor) -> Node:
+    node = Overwritten()
+    node.seq, node.extra, node.of = next_seq(), None, op.node_name
+    node.edge_list = (edge(tensor),)
+    frame = source.user_frame(sys._getframe(1))
+    node.code, node.lasti = frame.f_code, frame.f_lasti
+    return node
 
 
 def repeats_itself(array: Any) -> bool:
@@ -64,19 +98,19 @@ def repeats_itself(array: Any) -> bool:
     )
 
 
-_FILLS = (
-    "zero",
-    "fill",
-    "fill_tensor",
-)  # write one value everywhere: also where elements share a place
-
-
-def check(tensor: Tensor, name: str, records: bool) -> None:
+def check(tensor: Tensor, op: Any, records: bool) -> None:
     """RuntimeError if `tensor` must not be changed in place now."""
     if tensor._ver is INFERENCE_STORAGE and not state.bits & INFERENCE:
         raise RuntimeError(errors.INFERENCE_INPLACE)
-    if name not in _FILLS and repeats_itself(tensor._array):
-        raise RuntimeError(errors.OVERLAP)
+    if op.overlapping != "fill" and repeats_itself(tensor._array):
+        if not op.overlapping or records:
+            raise RuntimeError(errors.OVERLAP)
+        warnings.warn(
+            f"Use of {op.name}_ on expanded tensors is deprecated. Please clone() the tensor before performing this "
+            "operation.",
+            UserWarning,
+            stacklevel=3,
+        )
     if state.bits & (NO_GRAD | INFERENCE):
         return
     view = tensor._view
@@ -87,6 +121,14 @@ def check(tensor: Tensor, name: str, records: bool) -> None:
             raise RuntimeError(errors.VIEW_OF_LEAF_INPLACE)
     if tensor._rg and tensor.is_leaf:
         raise RuntimeError(errors.LEAF_INPLACE)
+
+
+def partly_the_same(tensor: Tensor, other: Tensor) -> bool:
+    """Whether both lie in the same memory, in places that are not the same for all elements."""
+    counter = tensor._ver
+    if counter.__class__ is int or other._ver is not counter or other is tensor:
+        return False
+    return overlap_partly(tensor._array, other._array)
 
 
 def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor:
@@ -116,7 +158,10 @@ def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor
             )
         finally:
             state.interposers = outer
-    check(tensor, op.name, records)
+    check(tensor, op, records)
+    for other in others:
+        if isinstance(other, Tensor) and partly_the_same(tensor, other):
+            raise RuntimeError(errors.PARTIAL_OVERLAP)
     if bits & OBSERVE and state.saved_observer is not None:
         state.saved_observer.before_write(tensor)
     dual = False
@@ -125,9 +170,16 @@ def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor
 
         dual = tangents.any_tangent((tensor, *others))
         tangent = tangents.of_inplace(op, tensor, others, attrs) if dual else None
-    args = dispatch.prepare(op, (tensor, *others))
+    try:
+        args = dispatch.prepare(op, (tensor, *others))
+    except NotImplementedError:
+        if op.differentiable:  # a comparison gives another dtype
+            _check_cast(dispatch.common_dtype((tensor, *others)), tensor.dtype)
+        raise
     kwargs = dict(zip(op.attrs, attrs, strict=True))
     node = _node(op, tensor, args, attrs, kwargs) if records else None
+    if node is None and tensor._rg and not op.differentiable and not bits & (NO_GRAD | INFERENCE):
+        finish(None, _overwritten(op, tensor), tensor)
     hidden = _compute(op, tensor, args, attrs, kwargs)
     frame = source.user_frame(sys._getframe(1))
     bump(tensor, (frame.f_code, frame.f_lasti), op.name + "_")
@@ -136,7 +188,7 @@ def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor
     if dual:
         tangents.set_tangent(tensor, tangent)
         if node is not None and op.saved_results:
-            saved.keep_tangent(node, 0, tensor)
+            saved.keep_tangent(node, 0, tangents.tangent_of(tensor))
     return tensor
 
 
@@ -146,7 +198,7 @@ def _quick(op, tensor: Tensor, others: tuple) -> bool:
     dtype = array.dtype
     if array.__class__ is not np.ndarray or dtype not in dtypes.NP_FLOATING or 0 in array.strides:
         return False
-    if tensor._ver is INFERENCE_STORAGE:
+    if tensor._ver is INFERENCE_STORAGE or (op.complex is False and dtype.kind == "c"):
         return False
     view = tensor._view
     if (tensor._rg or (view is not None and view.base._rg)) and not state.bits & NO_GRAD:
@@ -155,7 +207,7 @@ def _quick(op, tensor: Tensor, others: tuple) -> bool:
     for other in others:
         kind = other.__class__
         if kind is float or kind is int:
-            if op.numbers == "none":
+            if op.numbers == "none" or (op.wide_numbers and dtype in dtypes.HALVES):
                 return False
             arrays.append(other)
             continue
@@ -165,6 +217,8 @@ def _quick(op, tensor: Tensor, others: tuple) -> bool:
             or value.dtype is not dtype
             or (value.ndim and value.shape != array.shape)
         ):
+            return False
+        if partly_the_same(tensor, other):
             return False
         arrays.append(value)
     try:
@@ -194,7 +248,7 @@ def _compute(op, tensor: Tensor, args: tuple, attrs: tuple, kwargs: dict) -> tup
     from ..backends import kernels_of
 
     array = tensor._array
-    if shared.batches and batched.level_of(args) is not None:
+    if shared.batches and batched.level_of_call(op, args, attrs) is not None:
         batched.write(op, tensor, args, attrs)
         return ()
     if shared.cuda is not None and array.__class__ is not np.ndarray:
@@ -227,15 +281,13 @@ def _compute(op, tensor: Tensor, args: tuple, attrs: tuple, kwargs: dict) -> tup
         if isinstance(exc, ufunc_errors._UFuncOutputCastingError):
             raw = op.forward(xp, *arrays, **kwargs)
         else:
-            raise dispatch.kernel_error(exc, op, args, attrs) from None
+            wrong = dispatch.kernel_error(exc, op, args, attrs)
+            if op.elementwise and isinstance(wrong, NotImplementedError):
+                _check_cast(dtypes.from_np(arrays[0].dtype), tensor.dtype)
+            raise wrong from None
     if op.hidden:
         raw, hidden = raw[0], raw[1:]
-    have, want = dtypes.from_np(raw.dtype), tensor.dtype
-    if not dtypes.can_cast(have, want):
-        raise RuntimeError(
-            f"result type {have.tensor_type.removesuffix('Tensor')} can't be cast to the desired output type "
-            f"{want.tensor_type.removesuffix('Tensor')}"
-        )
+    _check_cast(dtypes.from_np(raw.dtype), tensor.dtype)
     if raw.shape != array.shape:
         raise RuntimeError(
             f"output with shape {errors.size(array.shape)} doesn't match the broadcast shape {errors.size(raw.shape)}"
@@ -244,15 +296,26 @@ def _compute(op, tensor: Tensor, args: tuple, attrs: tuple, kwargs: dict) -> tup
     return hidden
 
 
+def _check_cast(have: dtypes.dtype, want: dtypes.dtype) -> None:
+    """RuntimeError if a result may not be converted to the dtype that it is written to."""
+    if not dtypes.can_cast(have, want):
+        raise RuntimeError(
+            f"result type {have.tensor_type.removesuffix('Tensor')} can't be cast to the desired output type "
+            f"{want.tensor_type.removesuffix('Tensor')}"
+        )
+
+
 def finish(op, node: Node, tensor: Tensor, args: tuple = (), hidden: tuple = ()) -> None:
     """Save the result where formulas need it, and make `node` the history of `tensor`."""
     if shared.cuda is not None:
         streams.stamp(node, (tensor,))
-    set_history(tensor, node)
+    whole = set_history(tensor, node)
     if op is None:
         return
     for name in op.saved_results:
         saved.save_result(node, name, tensor, 0)
+        if whole is not None:
+            saved.save_part(node, name, whole, tensor)
     for name, value in zip(op.hidden, hidden, strict=False):
         if name in op.saved_hidden:
             setattr(node, "h_" + name, value)
@@ -260,8 +323,11 @@ def finish(op, node: Node, tensor: Tensor, args: tuple = (), hidden: tuple = ())
         saved.pack_arrays(node)
 
 
-def set_history(tensor: Tensor, node: Node, nr: int = 0) -> None:
-    """`node` made the current value of `tensor`; through a view, part of the value of its base."""
+def set_history(tensor: Tensor, node: Node, nr: int = 0) -> Node | None:
+    """`node` made the current value of `tensor`; through a view, part of the value of its base.
+
+    Returns the node that the base got, if there is a base.
+    """
     view = tensor._view
     if view is None or tensor._fn is not None:
         old, old_nr = tensor._fn, tensor._nr
@@ -269,8 +335,8 @@ def set_history(tensor: Tensor, node: Node, nr: int = 0) -> None:
         if tensor._retain and old is not None:  # the .grad kept is that of the newest value
             node.make_extra().retained[nr] = old.make_extra().retained.pop(old_nr)
         if type(tensor._ver) is Storage:
-            tensor._ver.require_grad()
-        return
+            tensor._ver.require_grad(tensor)
+        return None
     base = view.base
     copy = CopySlices()
     copy.seq, copy.extra = next_seq(), None
@@ -280,23 +346,21 @@ def set_history(tensor: Tensor, node: Node, nr: int = 0) -> None:
         streams.stamp(copy, (base,))
     copy.edge_list = (edge(base) if base._rg else (None, 0), *node.edges()[1:])
     copy.fn, copy.replay = node, view.replay
-    copy.base_layout = _base_layout(base)
-    base._rg, base._fn, base._nr, base._retain = True, copy, 0, None
+    copy.base_layout = Layout.of(base._array)
+    kept = _retained(base, base._fn, base._nr), _retained(tensor, view.fn, view.nr)
+    base._rg, base._fn, base._nr = True, copy, 0
     tensor._rg = True
     if type(base._ver) is Storage:
-        base._ver.require_grad()
+        base._ver.require_grad(base)
     view.regenerate(tensor._ver.version)
-
-
-def _base_layout(base: Tensor) -> Any:
-    """A function that copies a gradient into the stride order of `base`, so that its views can be replayed."""
-    strides = base._array.strides
-    if base._array.flags.c_contiguous:
-        return _dense_copy
-    order = sorted(range(len(strides)), key=lambda i: -strides[i])
-    back = [order.index(i) for i in range(len(order))]
-
-    def copy(grad):
-        return grad.transpose(order).copy(order="C").transpose(back)
-
+    for ref, node, nr in zip(kept, (copy, view.fn), (0, view.nr), strict=True):
+        if ref is not None:  # the .grad kept is that of the newest value
+            node.make_extra().retained[nr] = ref
     return copy
+
+
+def _retained(tensor: Tensor, node: Node | None, nr: int) -> Any:
+    """Take from `node` that it fills the .grad of `tensor`; a weak reference, or None if it does not."""
+    if not tensor._retain or node is None or node.extra is None:
+        return None
+    return node.extra.retained.pop(nr, None)

@@ -8,12 +8,19 @@ import numpy as np
 from numpy import ndarray
 
 from .device import copied
+from .geometry import NO_STORAGE
 from .modes import NO_GRAD, PROFILE, VMAP, shared, state
 
 
 def to_host(array) -> np.ndarray:
     """A NumPy array with the values of a raw array (copied from the device if need be)."""
     return array if array.__class__ is ndarray else array.get()
+
+
+def values_of(tensor: Any) -> Any:
+    """``tensor.tolist()`` for code of the library, which vmap then runs entry by entry instead of refusing it."""
+    array = to_host(tensor._array)
+    return (array.astype(np.float32) if array.dtype.kind == "V" else array).tolist()
 
 
 def _batching() -> Any:
@@ -71,9 +78,8 @@ class Interop:
     def tolist(self):
         """The values as nested lists of Python numbers."""
         if shared.active and state.bits & VMAP:
-            _batching().refuse(self, _batching().DATA)
-        array = to_host(self._array)
-        return (array.astype(np.float32) if array.dtype.kind == "V" else array).tolist()
+            _batching().refuse(self, NO_STORAGE)
+        return values_of(self)
 
     def _number(self):
         """The value of the only element; ValueError if there are more."""
@@ -90,7 +96,12 @@ class Interop:
         return float(value)
 
     def __int__(self) -> int:
-        return int(self._number())
+        value = self._number()
+        if value.__class__ is complex:
+            if value.imag:
+                raise RuntimeError("value cannot be converted to type int64_t without overflow")
+            value = value.real
+        return int(value)
 
     def __complex__(self) -> complex:
         return complex(self._number())
@@ -112,7 +123,7 @@ class Interop:
         Raises RuntimeError if the tensor requires grad and TypeError if it is on a CUDA device, unless `force`.
         """
         if shared.active and state.bits & VMAP:
-            _batching().refuse(self, _batching().DATA)
+            _batching().refuse(self, NO_STORAGE)
         if force:
             return to_host(self._array)
         if self._rg and not state.bits & NO_GRAD:
@@ -124,30 +135,43 @@ class Interop:
                 f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to "
                 "host memory first."
             )
-        return self._array
+        return self._array.view()  # whoever gets it may change its shape
 
     def __array__(self, dtype=None, copy=None):
         array = self.numpy()
         if dtype is not None and array.dtype != dtype:
+            if copy is False:
+                raise ValueError("Unable to avoid copy while creating an array as requested.")
             return array.astype(dtype)
         return copied(array) if copy else array
 
-    def __dlpack__(self, *, stream=None, **kwargs):
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        """The DLPack capsule of this tensor; BufferError if it requires a gradient."""
+        from ..ops.interchange import export
+
         if self._rg:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        if stream is not None and type(stream) is not int:
+            raise TypeError("stream must be ``int`` or ``none``")
+        asked = {"max_version": max_version, "dl_device": dl_device, "copy": copy}
+        options = {name: value for name, value in asked.items() if value is not None}
         if self._array.__class__ is ndarray:
-            return self._array.__dlpack__(**kwargs)
-        return self._array.__dlpack__(stream=stream, **kwargs)
+            assert stream is None, "stream should be None on cpu."
+            return export(self._array, **options)
+        return self._array.__dlpack__(stream=stream, **options)
 
     def __dlpack_device__(self):
-        return self._array.__dlpack_device__()
+        from ..utils.dlpack import DLDeviceType
+
+        kind, index = self._array.__dlpack_device__()
+        return DLDeviceType(int(kind)), index
 
     @property
     def __cuda_array_interface__(self):
         if not self.is_cuda:
             raise AttributeError(
                 "Can't get __cuda_array_interface__ on non-CUDA tensor type: torch."
-                f"{self.dtype.tensor_type} Use tensor.cuda() to copy the tensor to device memory."
+                f"{self.dtype.tensor_type} If CUDA data is required use tensor.cuda() to copy tensor to device memory."
             )
         if self._rg:
             raise RuntimeError(

@@ -2,27 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from ..backends.kernels import settings
 
-class layout(str):
+
+class _Named(str):
+    """A constant with a name, which copies and pickles as itself."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __copy__(self) -> _Named:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> _Named:
+        return self
+
+    def __reduce__(self) -> Any:
+        return named, (str(self),)
+
+
+class layout(_Named):
     """How a tensor is stored; all tensors here are ``gradlib.strided``."""
 
     __slots__ = ()
 
-    def __repr__(self) -> str:
-        return str(self)
 
-
-class memory_format(str):
+class memory_format(_Named):
     """The order of strides: ``contiguous_format``, ``preserve_format``, ``channels_last``, ``channels_last_3d``."""
 
     __slots__ = ()
 
-    def __repr__(self) -> str:
-        return str(self)
+
+def named(name: str) -> _Named:
+    """The constant that is called ``torch.<name>``; ValueError for any other text."""
+    for constant in (strided, contiguous_format, preserve_format, channels_last, channels_last_3d):
+        if constant == name:
+            return constant
+    raise ValueError(f"{name!r} is neither a layout nor a memory format")
 
 
 strided = layout("torch.strided")
@@ -33,6 +56,8 @@ channels_last_3d = memory_format("torch.channels_last_3d")
 
 # rank -> the dimensions from the one with the longest to the one with the shortest stride
 _ORDERS = {channels_last: (0, 2, 3, 1), channels_last_3d: (0, 2, 3, 4, 1)}
+_BY_RANK = {len(order): wanted for wanted, order in _ORDERS.items()}
+_INNER_FIRST = {wanted: order[::-1] for wanted, order in _ORDERS.items()}
 _BACK = {channels_last: (0, 3, 1, 2), channels_last_3d: (0, 4, 1, 2, 3)}
 
 
@@ -49,6 +74,58 @@ def has_layout(array: Any, wanted: memory_format | str | None) -> bool:
         order = _ORDERS[wanted]  # type: ignore[index]
         return array.ndim == len(order) and array.transpose(order).flags.c_contiguous
     return array.flags.c_contiguous
+
+
+def suggested(array: Any) -> memory_format | None:
+    """channels_last or channels_last_3d where a raw array lies so and not row by row, else None.
+
+    An array that is both (one channel, or one position) is what its strides say, as in PyTorch. Gaps between the
+    elements do not matter: some channels of an array with channels last still lie so.
+    """
+    wanted = _BY_RANK.get(array.ndim)
+    if wanted is None:
+        return None
+    shape, strides = array.shape, array.strides
+    if strides[1] > strides[-1]:  # row-major: the usual case
+        return None
+    reached, channel = 0, strides[1]
+    for d in _INNER_FIRST[wanted]:
+        step = strides[d]
+        if not channel or not shape[d] or step < reached or (not d and reached == channel):
+            break
+        reached = step * shape[d]
+    else:
+        return wanted
+    flags = array.flags  # NumPy gives dimensions of length 1 strides of its own
+    dense = array.size and not flags.c_contiguous and has_layout(array, wanted)
+    return wanted if dense else None
+
+
+def keeping(
+    kernel: Callable, places: tuple[int, ...], n_out: int | None, volumes: bool
+) -> Callable:
+    """`kernel` with its results channels last where one of its arguments at `places` is so.
+
+    What it returns beyond its `n_out` results, for gradients, is left alone. volumes: with five dimensions, too.
+    """
+
+    def lay_out(xp: Any, out: Any, wanted: memory_format) -> Any:
+        if out.__class__ is tuple:
+            kept = n_out or len(out)
+            return (*[lay_out(xp, o, wanted) for o in out[:kept]], *out[kept:])
+        return out if suggested(out) is wanted else copy_in(xp, out, wanted)
+
+    def kept(xp: Any, *args: Any, **attrs: Any) -> Any:
+        out = kernel(xp, *args, **attrs)
+        for i in places:
+            strides = args[i].strides
+            if len(strides) > 3 and strides[1] <= strides[-1] and out is not NotImplemented:
+                wanted = suggested(args[i])  # seldom: row-major arrays do not get here
+                if wanted is not None and (volumes or wanted is channels_last):
+                    return lay_out(xp, out, wanted)
+        return out
+
+    return kept
 
 
 def copy_in(xp: Any, array: Any, wanted: memory_format | str | None) -> Any:
@@ -69,6 +146,27 @@ def empty_in(xp: Any, shape: tuple, dtype: np.dtype, wanted: memory_format | str
         return xp.empty(shape, dtype)
     order = _order(wanted, len(shape))  # type: ignore[arg-type]
     return xp.empty(tuple([shape[d] for d in order]), dtype).transpose(_BACK[wanted])  # type: ignore[index]
+
+
+def settled(array: Any) -> Any:
+    """A raw array that nobody has written to, filled if everything is to be deterministic.
+
+    Floating types hold nan then, integers their largest number, bools True.
+    """
+    if not (settings.deterministic and settings.fill_memory):
+        return array
+    kind = array.dtype.kind
+    array[...] = True if kind == "b" else np.iinfo(array.dtype).max if kind in "iu" else np.nan
+    return array
+
+
+def with_strides_of(xp: Any, array: Any, like: Any) -> Any:
+    """`array` with the strides of `like` in dimensions of length one too, where NumPy takes any."""
+    want = [s // like.itemsize for s in like.strides]
+    have = [s // array.itemsize for s in array.strides]
+    if want == have or any([n > 1 and a != b for n, a, b in zip(array.shape, want, have)]):
+        return array
+    return xp.as_strided(array, array.shape, tuple([s * array.itemsize for s in want]))
 
 
 def order_of(arrays: Any, shape: tuple) -> list[int]:

@@ -44,6 +44,7 @@ class ThreadState(threading.local):
     hooks_disabled: str | None = None
     dual_level = -1
     dual_serial = 0  # which of all levels ever opened is open; 0 for none
+    forward_enabled = True  # whether forward mode is on where a level is open
     dual_keepers: Any = None  # weak references to the nodes that keep tangents of the open level
     recorder: Any = None  # told of every op and node while PROFILE is set; see core.recording
     modules: Any = None  # class names of the modules being called, while somebody asks
@@ -52,6 +53,9 @@ class ThreadState(threading.local):
     current_node: Any = None  # the node that backward is running, parent of nodes made meanwhile
     saved_observer: Any = None  # told before a tensor is changed in place, while OBSERVE is set
     multithreading = True
+    view_replay = False
+    keeps_recording = False  # no_grad does not end the recording that a jvp inside a jvp is made of
+    warn_on_stream_mismatch = True
     current_task: Any = None  # the backward pass that this thread is in
     needed: Any = None  # the nodes whose gradients are wanted, None for all
     depth = 0  # backward passes inside each other
@@ -94,7 +98,7 @@ def is_grad_enabled() -> bool:
 
 
 class Flag:
-    """Set or clear a flag for a block: the common part of the mode context managers."""
+    """Set or clear a flag (or several) for a block: the common part of the mode context managers."""
 
     __slots__ = ("flag", "on", "previous")
 
@@ -106,4 +110,4 @@ class Flag:
         set_flag(self.flag, self.on)
 
     def __exit__(self, *exc) -> None:
-        set_flag(self.flag, bool(self.previous & self.flag))
+        set_bits(state.bits & ~self.flag | self.previous & self.flag)

@@ -35,6 +35,7 @@ class Extra:
 
     __slots__ = (
         "metadata",
+        "number",
         "parent",
         "posthooks",
         "prehooks",
@@ -53,6 +54,7 @@ class Extra:
         ] = {}  # edge number -> weak reference to the tensor that keeps its .grad
         self.tangents: dict | None = None  # forward mode: of saved outputs, with their level
         self.metadata: dict | None = None
+        self.number: int | None = None  # what the user set in place of the sequence number
         self.traceback: Any = None  # traceback.StackSummary
         self.parent: Node | None = None
 
@@ -106,7 +108,15 @@ class Node:
             return None
 
     def _sequence_nr(self) -> int:
-        return self.seq
+        number = None if self.extra is None else self.extra.number
+        return self.seq if number is None else number
+
+    def _set_sequence_nr(self, number: int) -> None:
+        """Change what `_sequence_nr` says. Nodes run in the order of their making all the same."""
+        self.make_extra().number = number
+
+    def __reduce_ex__(self, protocol):
+        raise TypeError(f"cannot pickle '{type(self).__name__}' object")
 
     # -- hooks ---------------------------------------------------------------------------------------------------
 
@@ -279,6 +289,8 @@ def unrecorded_edge(tensor: Tensor) -> tuple[Node, int]:
         node = view.current_fn(tensor)
         if node is not None:
             return node, view.nr
+        if tensor._inherits:
+            return None, 0
     return leaf_edge(tensor)
 
 

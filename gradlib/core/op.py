@@ -29,16 +29,27 @@
 - **promote**: "same" (cast arguments to their common type), "float" (and integers to the default float),
   "number" (and bool to int64), "none" (refuse mixed types), or "free" (arguments are of
   different kinds); those named in **fixed** (a condition, a mask) keep their dtype.
+- **dynamic**: whether the shape of the result depends on values, or the name of the argument whose values decide.
+- **wide_numbers**: numbers (and 0-dim tensors of wider dtypes) beside half types take part in float32, so that one that
+  a half type cannot hold gives the right result.
+- **by_place**: a view op whose attributes name places in memory: the strides of its argument matter.
+- **overlapping**: what its in-place form does to a tensor whose elements share memory, as an expanded one's: "" refuses
+  it, "fill" writes one value everywhere, "warn" is deprecated there (and refused where gradients are recorded).
 - **public**: what people call the op, in profiles and traces, where that is not its name: several ops may stand for one
   function (pow of a number, of a tensor).
+- **known_as**: ``known_as(*args)`` gives the name of a call in PyTorch, for an op that is several there.
 - **row_major**: the result is made row-major; without it the kernel decides, and elementwise ops keep the order of
   strides of their arguments.
+- **channels_last**: the results are channels last where one of the arguments named here is; **channels_last_3d**:
+  whether those of five dimensions are, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+
+from .layout import keeping
 
 REGISTRY: dict[str, Op] = {}
 
@@ -101,7 +112,14 @@ class Op:
         numbers: str = "",
         check: Callable | None = None,
         row_major: bool = False,
+        wide_numbers: bool = False,
+        by_place: bool = False,
+        dynamic: bool | str = False,
+        overlapping: str = "",
+        channels_last: str = "",
+        channels_last_3d: bool = True,
         public: str = "",
+        known_as: Callable | None = None,
         **formulas: Callable,
     ):
         self.name, self.view, self.n_out = name, view, n_out
@@ -125,8 +143,14 @@ class Op:
         self.domain, self.complex = domain, complex
         self.dependent = tuple(dependent.split())  # see core/dependence.py
         self.numbers = numbers or ("none" if elementwise and len(self.tensors) == 1 else "any")
-        self.check, self.row_major = check, row_major
+        self.check, self.row_major, self.by_place = check, row_major, by_place
+        self.wide_numbers = wide_numbers
+        self.dynamic, self.overlapping = dynamic, overlapping
+        self.channels_last = tuple([self.tensors.index(t) for t in channels_last.split()])
+        self.channels_last_3d = channels_last_3d
+        self.forward = self.laid_out(self.forward)
         self.public = public or name
+        self.known_as = known_as
         self.node_name = node or _camel(name) + "Backward0"
         unknown = set(formulas) - set(self.tensors)
         if unknown:
@@ -155,6 +179,12 @@ class Op:
         from .codegen import prepare
 
         prepare(self)
+
+    def laid_out(self, kernel: Callable) -> Callable:
+        """`kernel`, made to keep channels last if the op does."""
+        if not self.channels_last:
+            return kernel
+        return keeping(kernel, self.channels_last, self.n_out, self.channels_last_3d)
 
     def _read_signature(self, forward: Callable) -> None:
         if _plain(forward):

@@ -11,8 +11,6 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from numpy import ndarray
-
 from . import errors
 from .modes import NO_GRAD, SAVED_HOOKS, set_bits, state
 from .storage import Storage, version_of
@@ -34,6 +32,7 @@ class Packed:
         "is_leaf_original",
         "nr",
         "obj",
+        "part",
         "requires_grad",
         "tangent",
         "unpack",
@@ -45,9 +44,12 @@ class Packed:
         pack, self.unpack = pair
         self.fn, self.nr = fn, nr
         self.requires_grad = tensor._rg
-        self.tangent = None
-        if state.dual_level >= 0 and tensor._tangent is not None:
-            self.tangent = tensor._tangent, tensor._tangent_level
+        self.tangent = self.part = None
+        if state.dual_level >= 0:
+            from .tangents import tangent_of
+
+            tangent = tangent_of(tensor)
+            self.tangent = None if tangent is None else (tangent, state.dual_serial)
         self.is_leaf_original = tensor if tensor._rg and fn is None else None
         given = tensor
         if self.is_leaf_original is None:
@@ -84,6 +86,8 @@ class Packed:
         alias._rg, alias._fn, alias._nr = self.requires_grad, fn, self.nr
         if self.is_leaf_original is not None:
             alias._accumulator_of(self.is_leaf_original)
+        elif self.part is not None:
+            self.part.give_history(alias)
         return alias
 
 
@@ -133,6 +137,39 @@ def save_result(node, name: str, out, nr: int = 0) -> None:
     else:
         setattr(node, "s_" + name, out._array)
         setattr(node, "v_" + name, storage.version)
+
+
+class Part:
+    """Where a saved output that was written through a view has its history: in the base, which `whole` made."""
+
+    __slots__ = ("dtype", "shape", "steps", "whole")
+
+    def __init__(self, whole, view):
+        base = view.base._array
+        self.whole, self.shape, self.dtype = weakref.ref(whole), base.shape, base.dtype
+        self.steps = view.replay
+
+    def give_history(self, out) -> None:
+        """The steps to the view are recorded on a stand-in of the base: only shapes matter."""
+        from . import views
+        from .tensor import Tensor
+
+        whole = self.whole()
+        if whole is None:  # the graph beyond the view is gone
+            return
+        base = Tensor._make(out._array.__class__(self.shape, self.dtype))
+        base._rg, base._fn, base._nr = True, whole, 0
+        part = views.replay(base, self.steps)
+        out._rg = True
+        out._fn, out._nr = part.grad_fn, 0 if part._view is None else part._view.nr
+
+
+def save_part(node, name: str, whole, tensor) -> None:
+    """The output of `node` saved as `name` was written through the view `tensor`, which made `whole` of its base."""
+    part = Part(whole, tensor._view)
+    setattr(node, "k_" + name, (_share(tensor), part))
+    if getattr(node, "v_" + name) == PACKED:
+        getattr(node, "s_" + name).part = part
 
 
 def pack_arrays(node) -> None:
@@ -186,7 +223,8 @@ def unpack_tensor(node, name: str) -> Any:
     # In this order: another thread may free the graph in between, and its `release` marks the version first.
     value, version = getattr(node, "s_" + name), getattr(node, "v_" + name)
     if version == DIRECT:
-        return Tensor._make(value) if isinstance(value, ndarray) else value
+        # a number that took part as an array; others share it
+        return Tensor._make(value.copy()) if hasattr(value, "strides") else value
     if version == FREED:
         freed(node)
     if version == PACKED:
@@ -198,18 +236,22 @@ def unpack_tensor(node, name: str) -> Any:
         return value
     storage, nr = kept if type(kept) is tuple else (kept, 0)
     if storage.version != version:
-        raise errors.modified(node, name, value, version, storage, nr)
+        raise errors.modified(node, name, value, version, storage, 0 if type(nr) is Part else nr)
     out = Tensor._make(value)
-    out._ver, out._rg, out._fn, out._nr = storage, True, node, nr
+    out._ver = storage
+    if nr.__class__ is Part:
+        nr.give_history(out)
+        return restore_tangent(node, 0, out)
+    out._rg, out._fn, out._nr = True, node, nr
     return restore_tangent(node, nr, out)
 
 
-def keep_tangent(node, nr: int, out) -> None:
-    """Remember the tangent of an output that its own node saved; it is known only after saving."""
+def keep_tangent(node, nr: int, tangent) -> None:
+    """Remember the tangent of output `nr` that its own node saved; it is known only after saving."""
     extra = node.make_extra()
     if extra.tangents is None:
         extra.tangents = {}
-    extra.tangents[nr] = out._tangent, out._tangent_level
+    extra.tangents[nr] = tangent, state.dual_serial
     if state.dual_keepers is not None:
         state.dual_keepers.append(weakref.ref(node))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..backends.kernels import settings as kernels
 from ..backends.threads import count, limit
 from . import device as devices
@@ -17,7 +19,12 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
 
     warn_only: accepted for compatibility: there is no operation without a deterministic form, so none warns or fails.
     """
-    kernels.deterministic, _state["warn_only"] = bool(mode), bool(mode and warn_only)
+    for name, value in (("mode", mode), ("warn_only", warn_only)):
+        if not isinstance(value, bool):
+            raise TypeError(
+                f"_set_deterministic_algorithms(): argument '{name}' must be bool, not {type(value).__name__}"
+            )
+    kernels.deterministic, _state["warn_only"] = mode, mode and warn_only
 
 
 def are_deterministic_algorithms_enabled() -> bool:
@@ -40,6 +47,8 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
                 + debug_mode
             )
         debug_mode = names[debug_mode]
+    if not isinstance(debug_mode, int):
+        raise TypeError(f"debug_mode must be str or int, but got {type(debug_mode)}")
     if debug_mode not in (0, 1, 2):
         raise RuntimeError(
             f"invalid value of debug_mode, expected 0, 1, or 2, but got {debug_mode}"
@@ -57,7 +66,9 @@ def get_deterministic_debug_mode() -> int:
 
 def set_warn_always(b: bool, /) -> None:
     """Whether warnings that are given once are to be given every time; Python's warning filters decide that here."""
-    _state["warn_always"] = bool(b)
+    if not isinstance(b, bool):
+        raise RuntimeError(f"setWarnOnlyOnce expects a bool, but got {type(b).__name__}")
+    _state["warn_always"] = b
 
 
 def is_warn_always_enabled() -> bool:
@@ -75,9 +86,15 @@ def set_flush_denormal(mode: bool) -> bool:
 
 def set_num_threads(int: int) -> None:
     """The number of threads of the CPU's linear algebra."""
-    if int <= 0:
-        raise RuntimeError("set_num_threads expects a positive integer")
+    _check_threads("set_num_threads", int)
     limit(int)
+
+
+def _check_threads(name: str, number: Any) -> None:
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise RuntimeError(f"{name} expects an int, but got {type(number).__name__}")
+    if number <= 0:
+        raise RuntimeError(f"{name} expects a positive integer")
 
 
 def get_num_threads() -> int:
@@ -87,8 +104,7 @@ def get_num_threads() -> int:
 
 def set_num_interop_threads(int: int) -> None:
     """Remembered, without effect: operations run one after the other."""
-    if int <= 0:
-        raise RuntimeError("set_num_interop_threads expects a positive integer")
+    _check_threads("set_num_interop_threads", int)
     _state["interop"] = int
 
 

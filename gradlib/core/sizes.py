@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import SupportsIndex, overload
 
 
@@ -9,6 +10,9 @@ class Size(tuple[int, ...]):
     """The shape of a tensor: a tuple of ints that prints as ``torch.Size([2, 3])``."""
 
     __slots__ = ()
+
+    def __new__(cls, lengths: Iterable[SupportsIndex] = ()) -> Size:
+        return size_of([_length(k, n) for k, n in enumerate(lengths)])
 
     def numel(self) -> int:
         """The number of elements."""
@@ -26,13 +30,43 @@ class Size(tuple[int, ...]):
     def __getitem__(self, item: slice) -> Size: ...
     def __getitem__(self, item):
         out = tuple.__getitem__(self, item)
-        return Size(out) if isinstance(item, slice) else out
+        return size_of(out) if isinstance(item, slice) else out
 
     def __add__(self, other) -> Size:
-        return Size(tuple.__add__(self, tuple(other)))
+        if not isinstance(other, tuple):
+            raise TypeError(
+                f"can only concatenate tuple (not {type(other).__name__}) to torch.Size"
+            )
+        return Size(tuple.__add__(self, other))
+
+    def __radd__(self, other) -> Size:
+        return Size(tuple.__add__(other, self)) if isinstance(other, tuple) else NotImplemented
+
+    def __mul__(self, times) -> Size:
+        return Size(tuple.__mul__(self, times))
+
+    __rmul__ = __mul__
 
     def __reduce__(self):
         return (Size, (tuple(self),))
+
+
+def size_of(lengths: Iterable[int]) -> Size:
+    """A Size of what is known to be ints, which is not looked at again: every ``x.shape`` makes one."""
+    return _new(Size, lengths)
+
+
+_new = tuple.__new__
+
+
+def _length(place: int, value: SupportsIndex) -> int:
+    """One entry of a Size; TypeError for what is no whole number."""
+    try:
+        return int(value.__index__())
+    except (AttributeError, TypeError):
+        raise TypeError(
+            f"torch.Size() takes an iterable of 'int' (item {place} is '{type(value).__name__}')"
+        ) from None
 
 
 def wrap_dim(dim: int, ndim: int) -> int:

@@ -10,6 +10,7 @@ import weakref
 from typing import Any
 
 from . import errors
+from .dtypes import DIFFERENTIABLE
 from .modes import shared, state
 
 new = object.__new__
@@ -35,13 +36,18 @@ class Storage:
         if len(views) & (len(views) - 1) == 0 and len(views) > 8:
             self.views = [ref for ref in views if ref() is not None]
 
-    def require_grad(self) -> None:
-        """The buffer has become part of a graph: so have its views."""
+    def require_grad(self, base) -> None:
+        """The tensor `base` on this buffer requires grad from now on: so do its views."""
+        others = []
         for ref in self.views or ():
             view = ref()
-            if view is not None:
-                view._rg = True
-        self.views = None
+            if view is None:
+                continue
+            if view._view is None or view._view.base is not base:
+                others.append(ref)  # of a detached alias, for example
+            elif not view._rg and view._array.dtype in DIFFERENTIABLE:
+                view._rg = view._inherits = True
+        self.views = others or None
 
 
 class _Untracked(Storage):

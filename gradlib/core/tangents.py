@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from . import modes, saved, views
+from . import batched, modes, saved, views
 from .dtypes import DIFFERENTIABLE
 from .formulas import traced_ops
-from .modes import FORWARD_AD, state
+from .modes import FORWARD_AD, shared, state
 from .op import parameters
+from .strided import Layout
 from .tensor import Tensor
 
 next_serial = itertools.count(1).__next__  # tangents of a level that ended do not count any more
@@ -21,7 +22,7 @@ def enter_level() -> int:
         raise RuntimeError("Nested forward mode AD is not supported at the moment")
     state.dual_level, state.dual_serial = 0, next_serial()
     state.dual_keepers = []
-    if not state.bits & modes.INFERENCE:
+    if state.forward_enabled and not state.bits & modes.INFERENCE:
         modes.set_flag(FORWARD_AD, True)
     return 0
 
@@ -50,7 +51,7 @@ class DualView(views.View):
     It holds the tangent beside the tensor, for views of the tensor that outlive it.
     """
 
-    __slots__ = ("_array", "_tangent", "_tangent_level")
+    __slots__ = ("_array", "_tangent", "_tangent_copied", "_tangent_level")
 
 
 def split_off(tensor: Tensor) -> Tensor:
@@ -61,6 +62,7 @@ def split_off(tensor: Tensor) -> Tensor:
         for name in views.View.__slots__:
             setattr(own, name, getattr(view, name))
         own._array, own._tangent, own._tangent_level = tensor._array, None, -1
+        own._tangent_copied = None
     return tensor
 
 
@@ -72,6 +74,13 @@ def own_tangent(holder: Any, tangent: Tensor | None) -> None:
         view._tangent, view._tangent_level = tangent, state.dual_serial
 
 
+def forget(tensor: Tensor) -> None:
+    """Let `tensor`, which is detached in place, have no tangent any more."""
+    if tensor._view is not None and tensor._view.__class__ is not DualView:
+        split_off(tensor)
+    own_tangent(tensor, None)
+
+
 def own_tangent_of(holder: Any) -> Tensor | None:
     return holder._tangent if holder._tangent_level == state.dual_serial else None
 
@@ -80,18 +89,21 @@ def tangent_of(tensor: Any) -> Tensor | None:
     """The tangent of `tensor` at the open level, or None; that of a view comes from its base."""
     if not isinstance(tensor, Tensor):
         return None
-    if tensor._tangent is not None and tensor._tangent_level == state.dual_serial:
-        return tensor._tangent
     view = tensor._view
-    if view is None or view.__class__ is DualView:
-        return None
+    if view is None:
+        return own_tangent_of(tensor)
+    if view.__class__ is DualView:
+        return own_tangent_of(view)
     base, steps = forward_base(view)
     whole = own_tangent_of(base)
     if whole is None:
         return None
-    with modes.Flag(FORWARD_AD, False):
-        own_tangent(tensor, views.replay(whole, steps))
-    return tensor._tangent
+    known = tensor._tangent_part  # of which tangent of the base, and that part of it
+    if known is None or known[0] is not whole:
+        with modes.Flag(FORWARD_AD, False):
+            whole = _laid_out(base, whole, steps)
+            known = tensor._tangent_part = whole, views.replay(whole, steps)
+    return known[1]
 
 
 def any_tangent(args) -> bool:
@@ -106,39 +118,72 @@ def any_tangent(args) -> bool:
 
 def forward_base(view: Any) -> tuple[Any, tuple]:
     """The tensor (or DualView) whose tangent that of a view is a part of, and the steps that lead to the part."""
-    base, steps = view.base, []
+    steps, own = [], view
     while view is not None:
         steps.append((view.op, view.attrs))
         view = view.parent
         if view.__class__ is DualView:
-            base = view
-            break
-    return base, tuple(reversed(steps))
+            return view, tuple(reversed(steps))
+    return own.base, (*own.back_to_birth(), *reversed(steps))
+
+
+def _laid_out(base: Any, whole: Tensor, steps: tuple) -> Tensor:
+    """The tangent of `base` with the strides of `base`, if one of the steps names places in memory."""
+    if whole._array.strides == base._array.strides or not any([op.by_place for op, _ in steps]):
+        return whole
+    moved = Layout.of(base._array).copy(whole)
+    own_tangent(base, moved)
+    return moved
+
+
+def _writable(have: Tensor, tangent: Tensor) -> bool:
+    """Whether `tangent` can be written into `have`, outside of any graph."""
+    if have._rg or tangent._rg or (0 in have._array.strides and have._array.size > 1):
+        return False
+    return batched.holds(have, tangent)
 
 
 def set_tangent(tensor: Tensor, tangent: Tensor | None) -> None:
-    """The tangent of `tensor` after an in-place op; views of the same memory see it, as they see the values."""
+    """The tangent of `tensor` after an in-place op; views of the same memory see it, as they see the values.
+
+    The tangent of a dual tensor is the one given to make_dual, and is written to. Otherwise nobody else's tangent
+    changes: that of a view is written into a copy of its base's, made once.
+    """
     view = tensor._view
+    if tangent is not None and tangent._array.dtype != tensor._array.dtype:
+        with modes.Flag(FORWARD_AD, False):  # the op promotes, what it is written into does not
+            tangent = tangent.to(tensor.dtype)
+    if view is None:
+        own_tangent(tensor, tangent)
+        return
+    if view.__class__ is DualView:
+        have = own_tangent_of(view)
+        if have is None or tangent is None or not _writable(have, tangent):
+            own_tangent(tensor, tangent)
+        else:  # views that custom Functions returned may have parts of it
+            with modes.Flag(FORWARD_AD, False):
+                have.copy_(tangent)
+        return
     with modes.Flag(FORWARD_AD, False):
-        if view is not None and view.__class__ is not DualView:
-            base, steps = forward_base(view)
-            whole = own_tangent_of(base)
-            if whole is None:
-                if tangent is None:
-                    return
-                whole = zeros_like(Tensor._make(base._array))
-                own_tangent(base, whole)
-            have = views.replay(whole, steps)
-            own_tangent(tensor, have)
-        else:
-            have = tangent_of(tensor)
-            if have is None or type(tensor._ver) is int or 0 in have._array.strides:
-                own_tangent(tensor, tangent)
+        base, steps = forward_base(view)
+        whole = own_tangent_of(base)
+        if whole is None:
+            if tangent is None:
                 return
+            whole = batched.zeros_within(Tensor._make(base._array), tangent)
+        else:
+            if base._tangent_copied is not whole or whole._rg:
+                whole = whole.clone()
+            if tangent is not None and not batched.holds(whole, tangent):
+                whole = whole + batched.zeros_within(whole, tangent)
+        whole = _laid_out(base, whole, steps)
+        part = views.replay(whole, steps)
         if tangent is None:
-            have.zero_()
-        elif tangent is not have:
-            have.copy_(tangent)
+            part.zero_()
+        else:
+            part.copy_(tangent)
+        own_tangent(base, whole)
+        base._tangent_copied = whole
 
 
 def run_with_tangents(op, args: tuple, attrs: tuple) -> Any:
@@ -158,6 +203,11 @@ def run_with_tangents(op, args: tuple, attrs: tuple) -> Any:
         if all(t is None for t in tangents) or not op.differentiable:
             return out
         outs = out if isinstance(out, tuple) else (out,)
+        if op.view and all([o._view is not None for o in outs]):
+            if shared.batches:  # now, not outside of the vmap
+                for o in outs:
+                    tangent_of(o)
+            return out  # theirs are parts of the tangent of what they are views of
         values = [getattr(a, "value", a) if not isinstance(a, Tensor) else a for a in args]
         new = jvp(op, values, attrs, tangents, outs)
     for k, (o, t) in enumerate(zip(outs, new, strict=True)):
@@ -166,14 +216,41 @@ def run_with_tangents(op, args: tuple, attrs: tuple) -> Any:
             and k not in op.nondifferentiable
             and (o.is_floating_point() or o.is_complex())
         ):
-            own_tangent(o, t)
+            own_tangent(o, t if _fresh(t, tangents) else t.clone())
             if op.saved_results and o._fn is not None:
-                saved.keep_tangent(o._fn, o._nr, o)
+                saved.keep_tangent(o._fn, o._nr, own_tangent_of(o))
     return out
+
+
+def _fresh(tangent: Tensor, given: list) -> bool:
+    """Whether nobody else holds the memory of a tangent that a rule returned: an in-place op may change it."""
+    while True:
+        if tangent._view is not None or any([tangent is t for t in given]):
+            return False
+        array = tangent._array
+        if 0 in array.strides and array.size > 1:
+            return False
+        if array.__class__ is not batched.Logical:
+            return True
+        tangent, level = array.physical, array.level
+        given = [level.part(t)[0] for t in given]
+
+
+def _recorded(value: Any) -> bool:
+    """Whether a tensor or its tangent requires grad."""
+    if not isinstance(value, Tensor):
+        return False
+    tangent = tangent_of(value)
+    return value._rg or (tangent is not None and tangent._rg)
 
 
 def of_inplace(op, tensor: Tensor, others: tuple, attrs: tuple) -> Tensor | None:
     """The tangent that `tensor` has after the in-place op: that of the same op out of place."""
+    if modes.is_grad_enabled() and any([_recorded(t) for t in (tensor, *others)]):
+        tangent = tangent_of(tensor)
+        with modes.Flag(FORWARD_AD, False):
+            tensor = tensor.clone()  # what the tangent's graph keeps must not be written to
+        own_tangent(tensor, tangent)
     return tangent_of(run_with_tangents(op, (tensor, *others), attrs))
 
 
@@ -262,11 +339,11 @@ def _conj(tensor: Tensor) -> Tensor:
 def _derived(op, args, attrs, tangents, outs) -> list:
     """jvp from vjp: vjp is linear in g, so its derivative with respect to g, applied to the tangents, is the jvp."""
     from ..autograd import grad
-    from .batched import apart
 
+    apart = batched.apart
     recording = modes.is_grad_enabled() and any(isinstance(a, Tensor) and a._rg for a in args)
     live = [i for i, t in enumerate(tangents) if t is not None]
-    with modes.Flag(modes.NO_GRAD, False):
+    with modes.Flag(modes.NO_GRAD, False), modes.Flag(modes.SAVED_HOOKS, False):
         # one alias for each argument, so that a tensor that is two arguments counts as two
         fresh = [
             a if i not in live else traced_ops.alias(a) if a._rg else apart(a).requires_grad_()
@@ -287,10 +364,10 @@ def _derived(op, args, attrs, tangents, outs) -> list:
             pushed = grad(outputs, seeds, given, create_graph=True, allow_unused=True)
     found = {id(o): zeros_like(o) if p is None else p for o, p in zip(diff, pushed, strict=True)}
     result = [found.get(id(o)) for o in again]
-    return result if recording else [t if t is None else t.detach() for t in result]
+    return result if recording else [t if t is None else batched.apart(t) for t in result]
 
 
 def zeros_like(tensor: Tensor) -> Tensor:
     from ..ops import create
 
-    return create.zeros_like(tensor)
+    return create.constant_zeros(tensor)

@@ -28,6 +28,28 @@ from .tensor_hooks import Hooks
 from .views import View
 
 new = object.__new__
+new_size = tuple.__new__
+
+
+class Constant:
+    """An attribute that is the same for all tensors, and cannot be set."""
+
+    __slots__ = ("name", "value")
+
+    def __init__(self, value: Any):
+        self.value, self.name = value, ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self.value
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        raise AttributeError(f"attribute '{self.name}' of 'TensorBase' objects is not writable")
+
+    def __delete__(self, instance: Any) -> None:
+        self.__set__(instance, None)
 
 
 class Tensor(Interop, Geometry, Hooks, Declared):
@@ -37,14 +59,20 @@ class Tensor(Interop, Geometry, Hooks, Declared):
     __slots__ = ("__dict__", "__weakref__", "_array", "_fn", "_grad", "_nr", "_rg", "_ver", "_view")
     # Rare state: defaults on the class, values in __dict__.
     _accumulator: Any = None  # weak reference to the AccumulateGrad of a leaf
+    # of a base: (raw array before, op, attributes that undo it) for each change of its geometry in place
+    _geometries: tuple = ()
     _tangent: Tensor | None = None
     _tangent_level = -1
-    name: str | None = None
+    _inherits = False  # of a view that nothing recorded: it requires grad because its base does, and has no edge
+    _tangent_part: Any = (
+        None  # of a view: the tangent of its base, and the part of it that is the view's
+    )
+    _tangent_copied: Tensor | None = None  # the tangent, if it is a copy that nobody else holds
     __array_priority__ = 1000  # NumPy arrays leave binary operators to us
-    __array_ufunc__ = None
-    is_sparse = is_quantized = is_mkldnn = is_mps = is_meta = is_xpu = is_nested = False
-    layout = strided
-    names: Any = None
+    is_sparse = is_quantized = is_mkldnn = is_mps = is_meta = is_xpu = is_nested = Constant(False)
+    is_ipu = is_maia = is_mtia = is_vulkan = is_xla = is_sparse_csr = Constant(False)
+    layout = Constant(strided)
+    name = Constant(None)
 
     _array: Any
     _fn: Node | None
@@ -105,7 +133,7 @@ class Tensor(Interop, Geometry, Hooks, Declared):
 
     @property
     def shape(self) -> Size:
-        return Size(self._array.shape)
+        return new_size(Size, self._array.shape)
 
     @overload
     def size(self) -> Size: ...
@@ -114,7 +142,7 @@ class Tensor(Interop, Geometry, Hooks, Declared):
     def size(self, dim: int | None = None):
         """The shape, or the length of one dimension."""
         if dim is None:
-            return Size(self._array.shape)
+            return new_size(Size, self._array.shape)
         return self._array.shape[wrap_dim(dim, self._array.ndim)]
 
     @property
@@ -208,6 +236,12 @@ class Tensor(Interop, Geometry, Hooks, Declared):
     def __hash__(self) -> int:
         return id(self)
 
+    def __dir__(self) -> list[str]:
+        names = set(object.__dir__(self))
+        if not self.is_cuda:
+            names.discard("__cuda_array_interface__")
+        return sorted(names)
+
     def __repr__(self, *, tensor_contents=None) -> str:
         from .printing import tensor_repr
 
@@ -220,9 +254,14 @@ class Tensor(Interop, Geometry, Hooks, Declared):
         """Whether gradients need to be computed for this tensor."""
         return self._rg
 
+    @requires_grad.deleter
+    def requires_grad(self) -> None:
+        raise RuntimeError("requires_grad must be a bool")
+
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
-        value = bool(value)
+        if value is not True and value is not False:
+            raise RuntimeError("requires_grad must be a bool")
         if not self.is_leaf and not (value and self._rg):
             extra = (
                 " If you want to use a computed variable in a subgraph that doesn't require differentiation use "
@@ -240,10 +279,19 @@ class Tensor(Interop, Geometry, Hooks, Declared):
             raise RuntimeError(
                 "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
             )
+        if value and type(self._ver) is not int:
+            self._ver.require_grad(self)  # so do the views of it
+        if self._inherits:
+            self._inherits = not value
         self._rg = value
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Set `requires_grad` in place; returns the tensor."""
+        if requires_grad is not True and requires_grad is not False:
+            raise TypeError(
+                "requires_grad_(): argument 'requires_grad' (position 1) must be bool, not "
+                f"{type(requires_grad).__name__}"
+            )
         self.requires_grad = requires_grad
         return self
 
@@ -313,6 +361,10 @@ class Tensor(Interop, Geometry, Hooks, Declared):
         """The same memory outside the graph, with a version counter of its own."""
         return Tensor._make(self._array)
 
+    @data.deleter
+    def data(self) -> None:
+        raise RuntimeError("Deleting tensor data is not allowed. Delete tensor instead!")
+
     @data.setter
     def data(self, value: Tensor) -> None:
         if not isinstance(value, Tensor):
@@ -342,6 +394,8 @@ class Tensor(Interop, Geometry, Hooks, Declared):
 
     def detach(self) -> Tensor:
         """The same memory and version counter, outside the graph; never requires grad."""
+        if shared.batches and (physical := getattr(self._array, "physical", None)) is not None:
+            return _detached(self, physical)
         out = Tensor._alias(self)
         frame = sys._getframe(1)
         out.__dict__["_detached"] = (
@@ -354,7 +408,7 @@ class Tensor(Interop, Geometry, Hooks, Declared):
 
     def detach_(self) -> Tensor:
         """Take this tensor out of its graph in place; RuntimeError for a view."""
-        if self._view is not None and self._rg:
+        if self._view is not None:
             raise RuntimeError(
                 "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) "
                 "for training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and "
@@ -362,6 +416,10 @@ class Tensor(Interop, Geometry, Hooks, Declared):
                 "Optimizer.zero_grad() function in torch/optim/optimizer.py as a solution."
             )
         self._rg, self._fn, self._nr, self._accumulator = False, None, 0, None
+        if shared.active and state.dual_level >= 0:
+            from .tangents import forget
+
+            forget(self)
         return self
 
     def record_stream(self, stream) -> None:
@@ -377,6 +435,15 @@ class Tensor(Interop, Geometry, Hooks, Declared):
 def bump_version(tensor: Tensor) -> None:
     """Raise the version counter after a raw write to ``tensor._array``."""
     bump(tensor)
+
+
+def _detached(tensor: Tensor, physical: Tensor) -> Tensor:
+    """``tensor.detach()`` inside vmap: the batch, too, is detached from the graphs outside."""
+    from .batched import wrap
+
+    array = tensor._array
+    out = Tensor._make(wrap(array.level, physical.detach(), array.batched))
+    return _batching().inherit(tensor, out)
 
 
 def _batching():

@@ -1,42 +1,367 @@
-"""UntypedStorage: the memory behind a tensor, as bytes. Only what asks about sharing is offered."""
+"""UntypedStorage: the memory behind a tensor and its views, as bytes."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
+import weakref
+from typing import Any
 
-from .geometry import extent, owner
+import numpy as np
 
-if TYPE_CHECKING:
-    from .tensor import Tensor
+from . import device as devices
+from . import dtypes, memory
+from .device import beside, copied, device
+
+_ORDERS = ("big", "little", "native")
+# key of the memory -> its storage object, while somebody holds one: storages are compared by identity
+_by_memory: weakref.WeakValueDictionary[int, UntypedStorage] = weakref.WeakValueDictionary()
+
+
+def storage_of(array: Any) -> UntypedStorage:
+    """The storage of a raw array: the same object for all arrays on the same memory."""
+    found = _by_memory.get(memory.key(array))
+    if found is None:
+        found = object.__new__(UntypedStorage)
+        found._root = memory.whole(array)
+        _by_memory[memory.key(array)] = found
+    return found
+
+
+def replace_root(root: Any, fresh: Any) -> None:
+    """Let the storage object of the memory of `root`, if there is one, own that of `fresh` from now on."""
+    storage = _by_memory.pop(memory.key(root), None)
+    if storage is not None:
+        storage._root = fresh
+        _by_memory[memory.key(fresh)] = storage
 
 
 class UntypedStorage:
-    """The buffer that a tensor and its views share: ``data_ptr()``, ``nbytes()``, ``device``."""
+    """The memory that a tensor and its views share, as a sequence of bytes.
 
-    __slots__ = ("_root", "_tensor")
+    ``UntypedStorage()``, ``UntypedStorage(nbytes)``, ``UntypedStorage([1, 2, 3])``; of a tensor:
+    ``x.untyped_storage()``. Writing to it changes the tensors, and the other way round.
 
-    def __init__(self, tensor: Tensor):
-        self._tensor = tensor
-        self._root = owner(tensor._array)
+    Example:
+        >>> x = gradlib.ones(2)
+        >>> x.untyped_storage().fill_(0) is x.untyped_storage(), x
+        (True, tensor([0., 0.]))
+    """
 
-    def data_ptr(self) -> int:
-        """The address of the first byte: equal for tensors that share memory."""
-        return extent(self._root)[0]
+    __slots__ = ("__weakref__", "_root")
+    _root: Any
+    is_sparse = False
+    is_hpu = False
+
+    def __new__(cls, *args, device=None, allocator=None):
+        data = args[0] if len(args) == 1 else 0
+        if len(args) > 1:
+            kinds = ", ".join([type(a).__name__ for a in args])
+            raise TypeError(
+                f"torch.UntypedStorage() received an invalid combination of arguments - got ({kinds}), but expected "
+                "one of:\n * (*, int allocator = None, torch.device device = None)\n"
+                " * (int size, *, int allocator = None, torch.device device = None)\n"
+                " * (object sequence, *, int allocator = None, torch.device device = None)\n"
+            )
+        if not isinstance(data, (int, np.integer)):
+            data = _checked_bytes(data)
+        elif data < 0:
+            raise RuntimeError(
+                f"Trying to create a storage with negative size: alloc_cpu() seems to have been called with {data}"
+            )
+        host = np.zeros(int(data), np.uint8) if isinstance(data, (int, np.integer)) else data
+        where = devices.default if device is None else devices.device(device)
+        made = storage_of(_moved(host, where))
+        return made
+
+    # -- facts -------------------------------------------------------------------------------------------------------
+
+    @property
+    def device(self) -> device:
+        """Where the memory is."""
+        from .tensor import Tensor
+
+        return Tensor._make(self._root).device
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether the memory is on a CUDA device."""
+        return self.device.type == "cuda"
+
+    @property
+    def filename(self) -> str | None:
+        """The file that this memory is, for one made by ``from_file(shared=True)``; else None."""
+        root = self._root
+        return str(root.filename) if getattr(root, "mode", None) == "r+" else None
+
+    @property
+    def _cdata(self) -> int:
+        return memory.key(self._root)
 
     def nbytes(self) -> int:
         """The size in bytes."""
-        return self._root.nbytes
+        return memory.size_of(self._root)
 
     size = __len__ = nbytes
 
-    @property
-    def device(self):
-        """Where the memory is."""
-        return self._tensor.device
+    def element_size(self) -> int:
+        """The size of an element, a byte: 1."""
+        return 1
+
+    def data_ptr(self) -> int:
+        """The address of the first byte: equal for tensors that share memory; 0 if there is none."""
+        return memory.extent(self._root)[0] if self.nbytes() else 0
+
+    def get_device(self) -> int | None:
+        """The number of the device, None for the CPU."""
+        return self.device.index
 
     def is_shared(self) -> bool:
-        """Whether other processes see this memory: never."""
-        return False
+        """Whether processes forked from now on share this memory: after ``share_memory_``, and on a CUDA device."""
+        return self.is_cuda or memory.is_shared(self._root)
+
+    def is_pinned(self, device=None) -> bool:
+        """Whether the memory is page-locked."""
+        return self._tensor().is_pinned(device)
+
+    def resizable(self) -> bool:
+        """Whether `resize_` may be used: not for memory of NumPy, of a buffer, or shared by processes."""
+        return memory.resizable(self._root)
 
     def __repr__(self) -> str:
-        return f"UntypedStorage({self.nbytes()} bytes on {self.device})"
+        values = " " + "\n ".join([str(v) for v in self.tolist()])
+        return f"{values}\n[torch.storage.UntypedStorage(device={self.device}) of size {self.nbytes()}]"
+
+    def __iter__(self):
+        return iter(self.tolist())
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + self.nbytes()
+
+    # -- bytes -------------------------------------------------------------------------------------------------------
+
+    def _bytes(self) -> Any:
+        return memory.flat_bytes(self._root)
+
+    def _tensor(self) -> Any:
+        """The bytes as a tensor on the same memory."""
+        from .tensor import Tensor
+
+        return Tensor._make(self._bytes())
+
+    def _key(self, idx: Any) -> Any:
+        n = self.nbytes()
+        if isinstance(idx, slice):
+            if idx.step not in (None, 1):
+                raise RuntimeError(
+                    f"Trying to slice with a step of {idx.step}, but only a step of 1 is supported"
+                )
+            return idx
+        if not isinstance(idx, (int, np.integer)):
+            raise TypeError(f"can't index a torch.UntypedStorage with {type(idx).__name__}")
+        if not -n <= idx < n:
+            raise IndexError(f"index {idx} out of range for storage of size {n}")
+        return idx
+
+    def __getitem__(self, idx):
+        """A byte, or a storage on a part of this one's memory."""
+        part = self._bytes()[self._key(idx)]
+        if not isinstance(idx, slice):
+            return int(part)
+        if isinstance(part, np.ndarray):
+            return storage_of(np.asarray(memory._Foreign(part, memory.pointer(part), part.nbytes)))
+        out = object.__new__(UntypedStorage)
+        out._root = part
+        return out
+
+    def __setitem__(self, idx, value) -> None:
+        where = self._key(idx)
+        if not isinstance(value, int):
+            raise RuntimeError(
+                f"can only set storage content with a int types, but got {type(value).__name__} instead"
+            )
+        with beside(self._root):
+            self._bytes()[where] = value & 255
+
+    def tolist(self) -> list[int]:
+        """The bytes as numbers."""
+        return self._tensor().tolist()
+
+    def fill_(self, value: int) -> UntypedStorage:
+        """Write one number to all bytes."""
+        self[:] = value
+        return self
+
+    def copy_(self, source, non_blocking=None) -> UntypedStorage:
+        """Write the bytes of another storage of the same size, on any device."""
+        given = getattr(source, "_untyped_storage", source)
+        if not isinstance(given, UntypedStorage):
+            raise TypeError(f"copy_ expects a storage, but got {type(source).__name__}")
+        if given.nbytes() != self.nbytes():
+            raise RuntimeError(
+                f"size does not match, self was {self.nbytes()} bytes but src was {given.nbytes()} bytes"
+            )
+        self._tensor().copy_(given._tensor(), non_blocking=bool(non_blocking))
+        return self
+
+    def byteswap(self, dtype: dtypes.dtype) -> None:
+        """Reverse the bytes of each number of that type."""
+        size = dtype.itemsize // (2 if dtype.is_complex else 1)
+        flat = self._bytes()
+        if flat.nbytes % size:
+            raise RuntimeError(f"the length of data is not a multiple of {size}")
+        with beside(self._root):
+            flat.reshape(-1, size)[...] = flat.reshape(-1, size)[:, ::-1].copy()
+
+    def resize_(self, size: int) -> UntypedStorage:
+        """Change the number of bytes; all tensors on this memory see the new one, with the same bytes at the start.
+
+        RuntimeError for memory that is not ours to exchange: of NumPy, of a buffer, shared by processes.
+        """
+        if not self.resizable():
+            raise RuntimeError("Trying to resize storage that is not resizable")
+        if size < 0:
+            raise RuntimeError("Expected a non-negative number of bytes")
+        if size != self.nbytes():
+            memory.resize(self._root, int(size))
+        return self
+
+    # -- copies ------------------------------------------------------------------------------------------------------
+
+    def clone(self) -> UntypedStorage:
+        """A copy."""
+        with beside(self._root):
+            return storage_of(copied(self._bytes()))
+
+    def new(self) -> UntypedStorage:
+        """An empty storage on the same device."""
+        return UntypedStorage(device=self.device)
+
+    def __copy__(self) -> UntypedStorage:
+        return self.clone()
+
+    def __deepcopy__(self, memo) -> UntypedStorage:
+        from ..serialization import copy_memory
+
+        return storage_of(copy_memory(self._root, memo))
+
+    def __reduce__(self):
+        from .tensor import to_host
+
+        root = self._root if isinstance(self._root, np.ndarray) else to_host(self._bytes())
+        return _rebuild, (root, str(self.device))
+
+    def to(self, device=None, non_blocking: bool = False) -> UntypedStorage:
+        """The bytes on `device`: this object if they are there already, else a copy."""
+        moved = _moved(self._root, devices.device(device))
+        return self if moved is self._root else storage_of(moved)
+
+    def cpu(self) -> UntypedStorage:
+        """The bytes on the CPU."""
+        return self.to("cpu")
+
+    def cuda(self, device=None, non_blocking: bool = False) -> UntypedStorage:
+        """The bytes on a CUDA device, the current one when left out."""
+        return self.to("cuda" if device is None else device)
+
+    def pin_memory(self, device=None) -> UntypedStorage:
+        """A copy in page-locked memory; this object if it is there already."""
+        pinned = self._tensor().pin_memory()
+        return self if self.is_pinned() else storage_of(pinned._array)
+
+    def share_memory_(self) -> UntypedStorage:
+        """Move the bytes, and all tensors on them, to memory that processes forked later share."""
+        if not self.is_shared():
+            memory.share_with_forks(self._root)
+        return self
+
+    def untyped(self) -> UntypedStorage:
+        """This object."""
+        return self
+
+    def type(self, dtype=None, non_blocking: bool = False):
+        """The name of the class; with a class of storages (or its name): the bytes as one of those."""
+        if dtype is None:
+            return "torch.storage.UntypedStorage"
+        from .. import storage
+
+        kind = getattr(storage, dtype.rpartition(".")[2]) if isinstance(dtype, str) else dtype
+        return self if kind is UntypedStorage else kind(self.nbytes()).copy_(self)
+
+    # -- other sources -----------------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_buffer(
+        cls, buffer, byte_order=None, count=-1, offset=0, *, dtype: dtypes.dtype
+    ) -> UntypedStorage:
+        """A copy of `count` numbers of a buffer, from byte `offset` on, turned into this machine's byte order.
+
+        byte_order: "native", "little" or "big"; may be left out for numbers of one byte.
+        """
+        size = dtype.itemsize
+        if byte_order is None and size > 1:
+            raise RuntimeError("function missing required argument 'byte_order' (pos 2)")
+        if byte_order is not None and byte_order not in _ORDERS:
+            raise ValueError(
+                f"invalid byte_order '{byte_order}' (expected 'big', 'little', or 'native')"
+            )
+        data = memoryview(buffer).cast("B")
+        if not 0 <= offset <= len(data):
+            raise ValueError(
+                f"offset must be non-negative and no greater than buffer length ({len(data)}) , but got {offset}"
+            )
+        if count < 0:
+            if (len(data) - offset) % size:
+                raise ValueError(
+                    f"buffer size ({len(data)}) must be a multiple of element size ({size})"
+                )
+            count = (len(data) - offset) // size
+        if offset + count * size > len(data):
+            raise ValueError(
+                f"buffer has only {len(data) - offset} elements after offset {offset}, but specified a size of {count}"
+            )
+        out = storage_of(np.frombuffer(data, np.uint8, count * size, offset).copy())
+        if byte_order not in (None, "native", sys.byteorder):
+            out.byteswap(dtype)
+        return out
+
+    @classmethod
+    def from_file(cls, filename, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
+        """The beginning of a file as memory. shared: what is written there is written to the file."""
+        return storage_of(mapped_file(filename, shared, nbytes))
+
+
+def mapped_file(filename, shared: bool, nbytes: int) -> np.memmap:
+    """The beginning of a file, made or made longer where need be if `shared`, as an array of bytes."""
+    if shared:
+        with open(filename, "ab") as file:
+            file.truncate(max(file.tell(), nbytes))
+    return np.memmap(filename, np.uint8, "r+" if shared else "c", shape=(nbytes,))
+
+
+def _checked_bytes(data: Any) -> np.ndarray:
+    """The bytes that a storage is made of; RuntimeError for what is no sequence of whole numbers."""
+    for item in data:
+        if not isinstance(item, (int, np.integer)):
+            raise RuntimeError(
+                f"torch.UntypedStorage(): tried to construct a storage from a sequence ({type(data).__name__}), but "
+                f"one of the items was of type {type(item).__name__} instead of int"
+            )
+    return np.array([int(v) & 255 for v in data], np.uint8)
+
+
+def _moved(root: Any, where: device) -> Any:
+    """The memory of a raw array on another device."""
+    from .tensor import Tensor
+
+    moved = Tensor._make(root).to(where)._array
+    return root if moved is root else memory.flat_bytes(moved)
+
+
+def _rebuild(root: np.ndarray, where: str) -> UntypedStorage:
+    return storage_of(root).to(where)
+
+
+def storage_in(value: Any) -> UntypedStorage | None:
+    """The storage that a storage object of either kind stands for; None for anything else."""
+    found = getattr(value, "_untyped_storage", value)
+    return found if isinstance(found, UntypedStorage) else None

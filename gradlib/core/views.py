@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from . import errors, modes
+from .dtypes import DIFFERENTIABLE
 from .storage import INFERENCE, share, version_of
 
 if TYPE_CHECKING:
@@ -16,19 +17,20 @@ if TYPE_CHECKING:
     from .tensor import Tensor
 
 new = object.__new__
-DEFAULT, NO_GRAD_MODE, MULTI_OUTPUT, CUSTOM_FUNCTION, INFERENCE_MODE = range(5)
+DEFAULT, NO_GRAD_MODE, MULTI_OUTPUT, CUSTOM_FUNCTION, INFERENCE_MODE, ARGUMENT = range(6)
 
 
 class View:
     """How a view came to be: its base (never itself a view), and the (op, attributes) to replay on the base."""
 
-    __slots__ = ("attrs", "base", "fn", "made_in", "nr", "op", "parent", "version")
+    __slots__ = ("attrs", "base", "born", "fn", "made_in", "nr", "op", "parent", "version")
 
     base: Tensor
+    born: Any  # the raw array of the base when the first of the steps was taken, which tells its geometry
     parent: View | None  # of the tensor that this is a view of, if that is a view itself
     fn: Any
     nr: int
-    version: int  # of the buffer when `fn` was made; where none was, when the view was made without grad, else -1
+    version: int  # of the buffer when `fn` was made or, where none was, when the view was
 
     @property
     def replay(self) -> tuple:
@@ -37,16 +39,25 @@ class View:
         while view is not None:
             steps.append((view.op, view.attrs))
             view = view.parent
-        return tuple(reversed(steps))
+        return (*self.back_to_birth(), *reversed(steps))
+
+    def back_to_birth(self) -> list:
+        """The steps that undo what changed the geometry of the base in place since the view was made."""
+        base = self.base
+        if self.born is base._array or not base._geometries:
+            return []
+        arrays = [array for array, _, _ in base._geometries]
+        first = next((k for k, array in enumerate(arrays) if array is self.born), len(arrays))
+        return [(op, attrs) for _, op, attrs in reversed(base._geometries[first:])]
 
     def current_fn(self, tensor: Tensor) -> Node | None:
         """The node of the view `tensor`, regenerated if its buffer was changed since."""
-        if tensor._ver is INFERENCE:
-            return self.fn
-        if self.fn is None and (self.made_in != DEFAULT or self.base._fn is None):
-            if self.version == -1 or self.base._fn is None or self.version == version_of(tensor):
-                return None  # a leaf of its own: nothing was recorded between the base and it
-            raise refusal(self, BASE_MODIFIED)
+        if tensor._ver is INFERENCE or self.made_in == ARGUMENT:
+            return (
+                self.fn
+            )  # an argument of a transform stays what is differentiated with respect to
+        if self.fn is None and not self.base._rg:
+            return None  # a leaf of its own
         version = version_of(tensor)
         if self.version != version:
             self.regenerate(version)
@@ -83,6 +94,8 @@ def replay_raw(array: Any, steps: tuple) -> Any:
     return array
 
 
+WITHOUT_GRAD = "A view was created in no_grad mode {} with grad mode enabled."
+IN_INFERENCE = "A view was created in inference mode {} in normal mode."
 MODIFIED = "and is being modified inplace"
 BASE_MODIFIED = "and its base or another view of its base has been modified inplace"
 
@@ -91,15 +104,22 @@ def refusal(view: View, what: str = MODIFIED) -> RuntimeError:
     """The error for an in-place operation that concerns a view whose history cannot be rewritten."""
     if view.made_in in (NO_GRAD_MODE, INFERENCE_MODE):
         mode = "no_grad" if view.made_in == NO_GRAD_MODE else "inference_mode"
+        start = WITHOUT_GRAD if view.made_in == NO_GRAD_MODE else IN_INFERENCE
         return RuntimeError(
-            f"A view was created in {mode} mode {what} with grad mode "
-            "enabled. Given that this use case is ambiguous and error-prone, it is forbidden. You "
+            start.format(what)
+            + " Given that this use case is ambiguous and error-prone, it is forbidden. You "
             "can clarify your code by moving both the view and the inplace either both inside the "
             f"{mode} block (if you don't want the inplace to be tracked) or both outside (if you "
             "want the inplace to be tracked)."
         )
-    name = errors.maker(view.fn) if view.fn is not None else "a function"
-    first = f"Output {max(view.nr - 1, 0)} of {name} is a view {what}. "
+    if view.made_in == ARGUMENT:
+        return RuntimeError(
+            errors.LEAF_INPLACE if view.parent is None else errors.VIEW_OF_LEAF_INPLACE
+        )
+    if view.fn is None:
+        first = WITHOUT_GRAD.format(what) + " "
+    else:
+        first = f"Output {max(view.nr - 1, 0)} of {errors.maker(view.fn)} is a view {what}. "
     if view.made_in == MULTI_OUTPUT:
         return RuntimeError(
             first + "This view is the output of a function that returns multiple views. Such "
@@ -122,14 +142,14 @@ def attach(
     parent = view.parent = source._view
     view.op, view.attrs, view.made_in = op, attrs, DEFAULT
     if parent is None:
-        view.base = source
+        view.base, view.born = source, source._array
     else:
-        view.base, view.made_in = parent.base, parent.made_in
+        view.base, view.born, view.made_in = parent.base, parent.born, parent.made_in
     if modes.shared.active:
         bits = modes.state.bits
         if bits & (modes.NO_GRAD | modes.INFERENCE):
             here = INFERENCE_MODE if bits & modes.INFERENCE else NO_GRAD_MODE
-            view.made_in = max(here, view.made_in)
+            view.made_in = here
     storage = source._ver
     if storage.__class__ is int:
         storage = share(source)
@@ -137,8 +157,10 @@ def attach(
     if node is not None:
         view.fn, view.nr, view.version, out._fn = node, nr, storage.version, None
     else:
-        view.fn, view.nr = None, 0
-        view.version = -1 if view.made_in == DEFAULT or storage is INFERENCE else storage.version
-        if not view.base._rg and storage is not INFERENCE:
-            storage.add_view(out)
+        view.fn, view.nr, view.version = None, 0, storage.version
+        if storage is not INFERENCE:
+            if not view.base._rg:
+                storage.add_view(out)
+            elif out._array.dtype in DIFFERENTIABLE and op.differentiable:
+                out._rg = out._inherits = True
     return out

@@ -5,6 +5,7 @@ They nest in any order: ``vmap(grad(f))`` gives the gradients of each sample, ``
 
 from __future__ import annotations
 
+from ._functionalize import functionalize
 from ._grad import grad, grad_and_value, jvp, linearize, vjp
 from ._jacobian import hessian, jacfwd, jacrev
 from ._module import functional_call, stack_module_state
@@ -12,6 +13,7 @@ from ._vmap import vmap
 
 __all__ = [
     "functional_call",
+    "functionalize",
     "grad",
     "grad_and_value",
     "hessian",

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..autograd import differentiate, forward_ad
-from ..core import batched, batching, modes
-from ..core.modes import FORWARD_AD, NO_GRAD, state
+from ..core import batched, batching, modes, views
+from ..core.modes import FORWARD_AD, INFERENCE, NO_GRAD, state
 from ..core.node import AccumulateGrad, edge
 from ..core.pytree import flatten, tree_map, unflatten
 from ..core.tangents import own_tangent, tangent_of
@@ -22,6 +22,7 @@ from ..ops.create import zeros_like
 from ..ops.shape import alias_op as alias
 
 JVP = "jvp(f, primals, tangents)"
+UNRECORDED = NO_GRAD | INFERENCE  # modes around a transform, which has a graph of its own
 
 
 class Recording:
@@ -44,6 +45,7 @@ class Recording:
         elif tensor._rg and self.outer_grad:
             self.connected = True
             leaf = alias.call(tensor)
+            leaf._view.made_in = views.ARGUMENT
         else:
             leaf = batching.inherit(tensor, _apart(tensor)).requires_grad_()
         self.leaves.append(leaf)
@@ -70,18 +72,35 @@ class Recording:
         if not pairs:
             return [zeros_like(leaf) for leaf in self.leaves]
         outs, given = zip(*pairs, strict=True)
-        found = differentiate.grad(
-            outs, self.leaves, given, retain, create, allow_unused=True, materialize_grads=True
-        )
+        found = [
+            zeros_like(leaf) if g is None else g
+            for leaf, g in zip(
+                self.leaves,
+                differentiate.grad(outs, self.leaves, given, retain, create, allow_unused=True),
+                strict=True,
+            )
+        ]
         levels = batching.marks((*outputs, *seeds, *self.leaves))
         for g in found:
             batching.add_levels(g, levels)
-        return list(found)
+        return found
+
+
+def outside_inference(run: Callable) -> Callable:
+    """`run`, so that the tensors that it makes for itself can be recorded also inside inference_mode."""
+
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        with modes.Flag(INFERENCE, False):
+            return run(*args, **kwargs)
+
+    return wrapper
 
 
 def _apart(tensor: Tensor) -> Tensor:
-    """The tensor outside any graph, with its tangent."""
-    return _with_tangent(tensor.detach(), tensor)
+    """The tensor outside any graph, with its tangent; an ordinary one also of a tensor of inference mode."""
+    out = Tensor._make(tensor._array) if tensor.is_inference() else batched.apart(tensor)
+    out.__dict__.pop("_detached", None)  # nothing that the program did
+    return _with_tangent(out, tensor)
 
 
 def _with_tangent(out: Tensor, source: Tensor) -> Tensor:
@@ -191,7 +210,7 @@ def grad_and_value(
     @functools.wraps(func, updated=())
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         run = Recording()
-        with modes.Flag(NO_GRAD, False):
+        with modes.Flag(UNRECORDED, False):
             places = positions_of(argnums, len(args))
             watched = [run.watch(args[i]) for i in places]
             out, aux = _result(func(*replaced(args, places, watched), **kwargs), has_aux, title)
@@ -247,12 +266,18 @@ def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     """
     title = "vjp(f, *primals)"
     run = Recording()
-    with modes.Flag(NO_GRAD, False):
+    with modes.Flag(UNRECORDED, False):
         watched = run.watch(primals)
         in_spec = flatten(watched)[1]
         out, aux = _result(func(*watched), has_aux, title)
         outs, spec = flatten(out)
         _only_tensors(outs, title, out)
+        for o in outs:
+            if not (o.is_floating_point() or o.is_complex()):
+                raise RuntimeError(
+                    "vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor with dtype "
+                    f"{o.dtype}"
+                )
         run.connect([*outs, *flatten(aux)[0]])
         released = run.release(out)
 
@@ -267,7 +292,7 @@ def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
             create_graph = modes.is_grad_enabled() and (
                 run.connected or any(isinstance(s, Tensor) and s._rg for s in seeds)
             )
-        with modes.Flag(NO_GRAD, False):
+        with modes.Flag(UNRECORDED, False):
             return unflatten(run.pull(outs, seeds, retain_graph, create_graph), in_spec)
 
     return (released, vjp_fn, run.release(aux)) if has_aux else (released, vjp_fn)
@@ -351,7 +376,11 @@ def jvp(
 
 def _by_duals(run: Callable, values: list, vectors: list) -> tuple:
     """jvp in forward mode."""
-    with forward_ad.dual_level():
+    with (
+        modes.Flag(INFERENCE, False),
+        forward_ad.dual_level(),
+        forward_ad._set_fwd_grad_enabled(True),
+    ):
         duals = [
             batching.inherit(v, forward_ad.make_dual(v, t))
             for v, t in zip(values, vectors, strict=True)
@@ -373,9 +402,15 @@ def _primal(value: Any) -> Any:
 def _by_two_pullbacks(run: Callable, values: list, vectors: list) -> tuple:
     """jvp inside another jvp: vjp is linear in its vector, and the derivative of that is the jvp."""
     recording = Recording()
-    with modes.Flag(NO_GRAD, False):
+    with modes.Flag(UNRECORDED, False):
         watched = recording.watch(values)
-        outs, spec, aux = run(watched)
+        given = [w.clone() for w in watched]  # it may write to its arguments
+        before, state.keeps_recording = state.keeps_recording, True
+        try:
+            outs, spec, aux = run(given)
+        finally:
+            state.keeps_recording = before
+        _written_back(values, given)
         recording.connect([*outs, *flatten(aux)[0]])
         live = [o for o in outs if o._rg]
         seeds = [batched.apart(zeros_like(o)).requires_grad_() for o in live]
@@ -403,6 +438,14 @@ def _by_two_pullbacks(run: Callable, values: list, vectors: list) -> tuple:
                         found[id(o)] = p
         tangents = [found.get(id(o)) for o in outs]
         return recording.release(outs), tangents, spec, recording.release(aux)
+
+
+def _written_back(values: list, given: list) -> None:
+    """Write to the arguments `values` what a function wrote to the copies that it was given."""
+    with modes.Flag(NO_GRAD, True):
+        for value, copy in zip(values, given, strict=True):
+            if copy._version and copy.shape == value.shape:
+                value.detach().copy_(copy.detach())
 
 
 def linearize(func: Callable, *primals: Any) -> tuple[Any, Callable]:

@@ -11,7 +11,7 @@ from ..core.pytree import flatten, unflatten
 from ..core.tensor import Tensor
 from ..ops.create import zeros
 from ..ops.ranges import eye
-from ._grad import chosen, jvp, positions_of, replaced, vjp
+from ._grad import chosen, jvp, outside_inference, positions_of, replaced, vjp
 from ._vmap import vmap
 
 
@@ -48,6 +48,7 @@ def jacrev(
         raise ValueError("jacrev: `chunk_size` should be greater than 0.")
 
     @functools.wraps(func, updated=())
+    @outside_inference
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         places = positions_of(argnums, len(args))
 
@@ -116,6 +117,7 @@ def jacfwd(
     """
 
     @functools.wraps(func, updated=())
+    @outside_inference
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         places = positions_of(argnums, len(args))
         primals = tuple(args[i] for i in places)

@@ -211,7 +211,7 @@ def _joined_entries(level: Level, func, values: tuple, dim: int | None) -> Any:
     if all(v is first for v in values):
         dim = wrap_dim(dim, first.dim() + 1)
         shape = (*first.shape[:dim], level.size, *first.shape[dim:])
-        return first.unsqueeze(dim).expand(shape)
+        return first.unsqueeze(dim).expand(shape).contiguous()
     return stack(list(values), dim)
 
 

@@ -42,7 +42,7 @@ from gradlib.ops.dropout import (
     feature_alpha_dropout,
 )
 from gradlib.ops.embedding import embedding, embedding_bag, one_hot
-from gradlib.ops.expose import PUBLIC, write_out, write_same
+from gradlib.ops.expose import PUBLIC, write_same
 from gradlib.ops.grid import affine_grid, grid_sample
 from gradlib.ops.grouped_mm import grouped_mm
 from gradlib.ops.interpolate import (

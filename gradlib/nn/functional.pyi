@@ -114,7 +114,7 @@ def glu(input: Tensor, dim: Any = -1) -> Tensor:
     """``a * sigmoid(b)`` where a and b are the two halves of `input` along `dim`."""
 def grid_sample(input: Tensor, grid: Any, mode: Any = 'bilinear', padding_mode: Any = 'zeros', align_corners: Any = None) -> Tensor:
     """`input` (N, C, H, W) at the places `grid` (N, h, w, 2) of pairs (x, y) in [-1, 1]: (N, C, h,"""
-def group_norm(input: Tensor, num_groups: Any, weight: Tensor | None = None, bias: Any = None, eps: Any = 1e-05, cudnn_enabled: _b.bool = True) -> Tensor:
+def group_norm(input: Tensor, num_groups: Any, weight: Tensor | None = None, bias: Any = None, eps: Any = 1e-05) -> Tensor:
     """Normalise each of `num_groups` groups of channels of each sample; then scale and shift each channel."""
 def grouped_mm(mat_a: Any, mat_b: Any, *, offs: Any = None, bias: Any = None, out_dtype: Any = None) -> Tensor:
     """One matrix product for each group."""
@@ -247,7 +247,7 @@ def softmin(input: Tensor, dim: Any = None, dtype: _dtype | None = None) -> Tens
 def softplus(input: Tensor, beta: Any = 1.0, threshold: Any = 20.0, *, out: Any = None) -> Tensor:
     """``log(1 + exp(beta * x)) / beta``; the identity where ``beta * x > threshold``."""
 def softshrink(input: Tensor, lambd: Any = 0.5, *, out: Any = None) -> Tensor:
-    """`input` moved towards 0 by `lambd`; 0 where ``|x| <= lambd``. RuntimeError for a negative `lambd`."""
+    """`input` moved towards 0 by `lambd`; 0 where ``|x| <= lambd``."""
 def softsign(input: Tensor) -> Tensor:
     """``x / (1 + |x|)``."""
 def tanh(input: Tensor, *, out: Any = None) -> Tensor:
@@ -270,8 +270,6 @@ def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None)
     """``interpolate`` in mode "bilinear" with aligned corners."""
 def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
     """``interpolate`` in mode "nearest"."""
-def write_out(out: Any, result: Any) -> Any:
-    """Copy `result` into the tensor(s) given as ``out=``, resized if need be; returns them."""
 def write_same(out: Any, result: Any, text: Any = 'Expected out tensor to have dtype {want}, but got {got} instead') -> Any:
     """`write_out` of an op whose ``out=`` tensors must have the dtypes of its results."""
 def __getattr__(name: _b.str) -> Any: ...

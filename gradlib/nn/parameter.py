@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import OrderedDict
 from typing import Any
 
@@ -70,7 +71,10 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         return "Parameter containing:\n" + super().__repr__()
 
     def __reduce_ex__(self, protocol: int) -> tuple[Any, ...]:
-        return _rebuild_parameter, (self.data, self.requires_grad, OrderedDict())
+        from gradlib.serialization import attributes_of
+
+        args = (self.data, self.requires_grad, OrderedDict())
+        return _rebuild_parameter, args, attributes_of(self) or None
 
 
 class _BufferMeta(type(Tensor)):
@@ -105,21 +109,57 @@ class Buffer(Tensor, metaclass=_BufferMeta):
         return marked
 
 
+_RAW: Any = Tensor.__dict__["_array"]  # where a tensor keeps its raw array
+
+
+def _converts(name: str) -> Any:
+    """The method `name` of Tensor, for a tensor without a shape: another one like it, of another dtype or elsewhere."""
+
+    def convert(self: Any, *args: Any, **kwargs: Any) -> Any:
+        made = getattr(self.data, name)(*args, **kwargs)
+        return self.__class__(self.requires_grad, made.device, made.dtype)
+
+    convert.__name__ = convert.__qualname__ = name
+    return convert
+
+
 class _Uninitialized:
-    """What tensors without a shape share: most uses are refused until `materialize`."""
+    """What tensors without a shape share: they know their dtype and device, and refuse to be computed with."""
 
     cls_to_become: type
-    data: Any
+    requires_grad: bool
 
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
         """Give the tensor its shape (values stay undefined) and its final class."""
-        made = gradlib.empty(
+        self.data = gradlib.empty(
             shape,
-            device=self.data.device if device is None else device,
-            dtype=self.data.dtype if dtype is None else dtype,
+            device=self.device if device is None else device,
+            dtype=self.dtype if dtype is None else dtype,
         )
-        self.data = made
         self.__class__ = self.cls_to_become
+
+    @property
+    def _array(self) -> Any:
+        where = sys._getframe(1).f_code.co_name
+        raise ValueError(
+            f"Attempted to use an uninitialized parameter in {where}. This error happens when you are "
+            "using a `LazyModule` or explicitly manipulating "
+            f"`torch.nn.parameter.{self.__class__.__name__}` objects. When using LazyModules Call "
+            "`forward` with a dummy batch to initialize the parameters before calling torch functions"
+        )
+
+    @_array.setter
+    def _array(self, value: Any) -> None:
+        _RAW.__set__(self, value)
+
+    @property
+    def data(self) -> Tensor:
+        """The empty tensor that stands for this one."""
+        return Tensor._make(_RAW.__get__(self))
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        _RAW.__set__(self, _RAW.__get__(value))
 
     @property
     def shape(self) -> Any:
@@ -130,8 +170,51 @@ class _Uninitialized:
             "attributes."
         )
 
+    dtype = property(lambda self: self.data.dtype)
+    device = property(lambda self: self.data.device)
+    is_cuda = property(lambda self: self.data.is_cuda)
+
+    def size(self, dim: int | None = None) -> Any:
+        """That of the empty tensor."""
+        return self.data.size() if dim is None else self.data.size(dim)
+
+    def is_floating_point(self) -> bool:
+        """Whether the dtype is a real floating one."""
+        return self.data.is_floating_point()
+
+    def is_complex(self) -> bool:
+        """Whether the dtype is complex."""
+        return self.data.is_complex()
+
+    def get_device(self) -> int:
+        """The number of the CUDA device, or -1."""
+        return self.data.get_device()
+
+    half, float, double, bfloat16 = map(_converts, ("half", "float", "double", "bfloat16"))
+    to, cpu, cuda, type = map(_converts, ("to", "cpu", "cuda", "type"))
+
+    def requires_grad_(self, requires_grad: bool = True) -> Any:
+        """Refused, as all that is not said otherwise."""
+        return self._array
+
+    def share_memory_(self) -> Any:
+        """RuntimeError: there is nothing to share yet."""
+        raise RuntimeError(
+            "Can't share memory on an uninitialized parameter or buffer. Call `forward` to "
+            "initialize the parameters before calling `module.share_memory()`."
+        )
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        known = memo.get(id(self))
+        if known is None:
+            known = memo[id(self)] = self.__class__(self.requires_grad, self.device, self.dtype)  # type: ignore[call-arg]
+        return known
+
+    def __reduce_ex__(self, protocol: Any) -> tuple:
+        return self.__class__, (self.requires_grad, self.device, self.dtype)
+
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}>"
+        return f"<{self.__class__.__name__}>"
 
 
 class UninitializedParameter(_Uninitialized, Parameter):
@@ -152,17 +235,6 @@ class UninitializedParameter(_Uninitialized, Parameter):
 
     def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> None:
         """Everything happens in `__new__`."""
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> UninitializedParameter:
-        known = memo.get(id(self))
-        if known is not None:
-            return known
-        copy = type(self)(self.requires_grad, self.data.device, self.data.dtype)
-        memo[id(self)] = copy
-        return copy
-
-    def __reduce_ex__(self, protocol: int) -> tuple[Any, ...]:
-        return type(self), (self.requires_grad, self.device, self.dtype)
 
 
 class UninitializedBuffer(_Uninitialized, Tensor):

@@ -41,6 +41,20 @@ def in_pieces(xp, kernel: Callable, *arrays) -> Any:
     return out
 
 
+# PyTorch's names of kernels, where they are not the function's own with "_cpu" behind
+_KERNELS = {
+    "gelu": "GeluKernelImpl",
+    "softshrink": "softshrink_check",
+    "celu": "elu_cpu",
+    "binary_cross_entropy": "binary_cross_entropy",
+    "binary_cross_entropy_with_logits": "log_sigmoid_cpu",
+    "nll_loss": "nll_loss_out_frame",
+    "cross_entropy": "log_softmax_lastdim_kernel_impl",
+    "ctc": "ctc_loss_cpu",
+    "take_pixels": "grid_sampler_2d_cpu_kernel_impl",
+}
+
+
 def floating(kernel: Callable, *, otherwise: Callable | None = None) -> Callable:
     """A kernel for float32 and float64 made to take half types too (through float32) and to refuse integers.
 
@@ -61,6 +75,7 @@ def floating(kernel: Callable, *, otherwise: Callable | None = None) -> Callable
         name = kernel.__name__.strip("_")
         if name == "<lambda>":  # the caller knows the op and turns this into its error
             raise TypeError("not supported for the input types")
+        name = _KERNELS.get(name, name + "_cpu")
         raise NotImplementedError(f"\"{name}\" not implemented for '{kind_name(self)}'")
 
     return forward
@@ -81,6 +96,31 @@ def check_kind(array, name: str) -> None:
         raise NotImplementedError(f"\"{name}\" not implemented for '{kind_name(array)}'")
 
 
+def check_parameters(x, *parameters) -> None:
+    """RuntimeError for parameters of a normalisation that are not of the dtype of `x`, a raw array.
+
+    Half types may have float32 parameters: all of them.
+    """
+    given = [p for p in parameters if p is not None]
+    if all(p.dtype == x.dtype for p in given):
+        return
+    if given[0].dtype == x.dtype:
+        other = next(p for p in given if p.dtype != x.dtype)
+        raise RuntimeError(f"expected scalar type {kind_name(x)} but found {kind_name(other)}")
+    if any(p.dtype != F4 for p in given):
+        raise RuntimeError("mixed dtype (CPU): expect parameter to have scalar type of Float")
+    if not is_half(x):
+        raise RuntimeError("mixed dtype (CPU): all inputs must share same datatype.")
+
+
+def mixed_kinds(args: tuple) -> RuntimeError | None:
+    """The error of an op (its `check`) whose target must have the dtype of its input."""
+    kinds = [a.dtype.tensor_type.removesuffix("Tensor") for a in args[:2]]
+    if kinds[0] == kinds[1]:
+        return None
+    return RuntimeError(f"Found dtype {kinds[1]} but expected {kinds[0]}")
+
+
 def wide_or_none(xp, a) -> Any:
     return xp.wide(a) if a is not None else None
 
@@ -91,11 +131,26 @@ def row_blocks(rows: int, width: int):
     return [(i, min(i + step, rows)) for i in range(0, rows, step)]
 
 
-def missing(what: str):
-    """The gradient formula of an argument in which an op has no derivative: backward says so."""
+def missing(what: str, whole: bool = False):
+    """The gradient formula of an argument in which an op has no derivative: backward says so.
+
+    whole: there is no derivative in any argument, which PyTorch reports by another exception.
+    """
 
     def formula():
+        if whole:
+            raise RuntimeError(f"derivative for aten::{what} is not implemented")
         raise NotImplementedError(f"the derivative for '{what}' is not implemented.")
+
+    formula.missing = True
+    return formula
+
+
+def refused(what: str):
+    """The same for an op that PyTorch records without any derivative."""
+
+    def formula():
+        raise RuntimeError(f"derivative for {what} is not implemented")
 
     formula.missing = True
     return formula

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from ..core import dtypes
+from ..core.dispatch import common_dtype
 from ..core.formulas import formula_function
 from ..core.inplace import inplace
 from ..core.layout import in_order
 from ..core.op import declare
 from ..core.tensor import Tensor
 from .expose import FOUND, function, method, write_out
+from .plain_numbers import is_number, plain_number
 from .pointwise import pointwise, unary
 
 # -- absolute value, extrema -------------------------------------------------------------------------------------
@@ -58,7 +60,12 @@ def _sgn(xp, self):
     if self.dtype.kind != "c":
         return sign_kernel(xp, self)
     size = xp.absolute(self)
-    return self / xp.where(size == 0, xp.ones_like(size), size)
+    size = xp.where(size == 0, xp.ones_like(size), size)
+    out = xp.empty(
+        self.shape, self.dtype
+    )  # each part by itself: a complex quotient is rounded more often
+    out.real, out.imag = self.real / size, self.imag / size
+    return out
 
 
 def _sgn_grad(F, g, self, result):
@@ -109,8 +116,9 @@ minimum = pointwise(
 
 
 def _fmax_share(F, g, self, other, mine):
-    """Like `_share_ties`; an argument also gets the gradient where the other one is nan."""
-    return F.where(mine | F.isnan(other), g, 0.0) + F.where(self == other, 0.5 * g, 0.0)
+    """Like `_share_ties`, also of two nan; an argument gets the gradient where only the other one is nan."""
+    none, both = F.isnan(other), (self == other) | (F.isnan(self) & F.isnan(other))
+    return F.where(both, 0.5 * g, F.where(mine | none, g, 0.0))
 
 
 fmax = pointwise(
@@ -240,9 +248,33 @@ def clamp(input, min=None, max=None, *, out=None):
         raise _invalid("clamp", input, min, max)
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    _check_bounds("clamp", input, min, max)
     return write_out(
         out, (clamp_number if _plain(input, min, max) else clamp_op).call(input, min, max)
     )
+
+
+def _check_bounds(name: str, input: Tensor, min, max) -> None:
+    """TypeError for a number beside a tensor, RuntimeError for numbers that do not fit in the dtype of the result."""
+    kind = input.dtype
+    if kind.category == dtypes.FLOATING and min.__class__ in _REAL and max.__class__ in _REAL:
+        if min is not None:
+            plain_number(min, kind)
+        if max is not None:
+            plain_number(max, kind)
+        return
+    given = [b for b in (min, max) if b is not None]
+    numbers = [b for b in given if not isinstance(b, Tensor)]
+    if not numbers:
+        return
+    if len(numbers) < len(given) or not all([is_number(b) for b in numbers]):
+        raise _invalid(name, input, min, max)
+    if kind.category < dtypes.FLOATING:
+        kind = common_dtype((input, *numbers))
+    if kind.category < dtypes.COMPLEX:
+        for bound in numbers:
+            if not isinstance(bound, complex):
+                plain_number(bound, kind)
 
 
 _REAL = frozenset((int, float, type(None)))
@@ -281,6 +313,7 @@ def clamp_(self, min=None, max=None):
     """In-place version of ``clamp``."""
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    _check_bounds("clamp_", self, min, max)
     return (
         inplace(clamp_number, self, (), (min, max))
         if _plain(self, min, max)

@@ -18,8 +18,8 @@ SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.050700987355480493
 
 
 def activation(
-    name: str, forward, formula, attrs: tuple = (), *, node=None, domain=(-2.0, 2.0), dependent=""
-) -> Op:
+    name: str, forward, formula, attrs: tuple = (), *, node=None, domain=(-2.0, 2.0), dependent="", row_major=False
+) -> Op:  # fmt: skip
     """Declare a pointwise op of one argument; `attrs` are tuples of attribute values to test it with."""
 
     def samples(t):
@@ -30,7 +30,7 @@ def activation(
     forward.__name__ = name  # which error texts show
     return declare(
         name, floating(forward), node=node, self=formula, elementwise=True, samples=samples, domain=domain,
-        dependent=dependent,
+        dependent=dependent, row_major=row_major,
     )  # fmt: skip
 
 
@@ -209,7 +209,7 @@ def softplus(input, beta=1.0, threshold=20.0, *, out=None):
 
 logsigmoid_op = activation(
     "log_sigmoid", lambda xp, self: xp.minimum(self, 0) - xp.log1p(xp.exp(-xp.absolute(self))),
-    lambda F, g, self: g * F.sigmoid(-self),
+    lambda F, g, self: g * F.sigmoid(-self), row_major=True,
 )  # fmt: skip
 
 
@@ -220,7 +220,7 @@ def _elu(xp, self, *, alpha, scale, input_scale):
 
 def _elu_grad(F, g, self, alpha, scale, input_scale):
     below = F.exp(F.clamp_number(self, None, 0.0) * input_scale) * (alpha * scale * input_scale)
-    return g * F.where(self > 0, scale, below)
+    return g * F.where(self <= 0, below, scale)
 
 
 elu_op = activation("elu", _elu, _elu_grad, ((1.0, 1, 1), (0.5, 2.0, 0.7)))

@@ -11,6 +11,7 @@ from ..core.op import Op, declare
 from ..core.tensor import Tensor, wrap_dim
 from .expose import function, legacy, method, write_out
 from .matmul import c_name, check_batches, product, same_types, write_product
+from .plain_numbers import check_factor, plain_number
 
 # -- beta * input + alpha * (a product) --------------------------------------------------------------------------
 
@@ -91,16 +92,18 @@ baddbmm_op = declare(
 )  # fmt: skip
 
 
-def _whole_numbers(op: Op, input: Tensor, beta, alpha):
-    """Factors of integer tensors: addr refuses fractions, the others cut them off."""
+def _factors(op: Op, input: Tensor, beta, alpha):
+    """The factors, which must fit in the dtype; of integer tensors addr refuses fractions, the others cut them off."""
+    check = plain_number if op is addmv_op or op is addr_op else check_factor
+    fitting = check(beta, input.dtype), check(alpha, input.dtype)
     if input.dtype.category >= dtypes.FLOATING:
         return beta, alpha
-    if op is addr_op:
+    if op is addr_op and (isinstance(beta, float) or isinstance(alpha, float)):
         which = "beta" if isinstance(beta, float) else "alpha"
         raise RuntimeError(
             f"For integral input tensors, argument {which} must not be a floating point number."
         )
-    return int(beta), int(alpha)
+    return fitting
 
 
 def _check_fits(input: Tensor, shape: tuple) -> None:
@@ -190,10 +193,20 @@ def _product_shape(op: Op, shape_of, input, a, b) -> tuple:
         raise
 
 
+def _check_truth(op: Op, a: Tensor, beta) -> None:
+    """RuntimeError for truth values times a number, which is what an empty product leaves."""
+    if op is addmv_op or op is addr_op or not beta or beta is True or a._array.shape[-1]:
+        return
+    kind = "Float" if isinstance(beta, float) else "Long"
+    raise RuntimeError(f"result type {kind} can't be cast to the desired output type Bool")
+
+
 def _add(op: Op, shape_of, input, a, b, beta, alpha, out):
     shape = _product_shape(op, shape_of, input, a, b)
-    if beta.__class__ is float or alpha.__class__ is float:
-        beta, alpha = _whole_numbers(op, input, beta, alpha)
+    if input.dtype is dtypes.bool_:
+        _check_truth(op, a, beta)
+    if beta.__class__ is not int or alpha.__class__ is not int or beta != 1 or alpha != 1:
+        beta, alpha = _factors(op, input, beta, alpha)
     if input._array.shape != shape:
         if op is addmv_op:
             _check_addmv(input, a, b)
@@ -219,10 +232,8 @@ def _check_addmv(input: Tensor, mat: Tensor, vec: Tensor) -> None:
 
 def _explain(op: Op, input: Tensor, a: Tensor, b: Tensor, factors: tuple) -> None:
     """RuntimeError that says which dtypes, or factors, do not go together."""
-    if any(isinstance(f, complex) for f in factors) and not input.dtype.is_complex:
-        raise RuntimeError(
-            f"value cannot be converted to type {c_name(input)} without overflow"
-        ) from None
+    for factor in factors:
+        plain_number(factor, input.dtype)
     kinds = [t.dtype.tensor_type.removesuffix("Tensor") for t in (input, a, b)]
     if op is addr_op or len(set(kinds)) == 1:
         return
@@ -252,9 +263,9 @@ def _add_legacy(fn, out, *args):
 
 def _add_inplace(op: Op, shape_of, self, a, b, beta, alpha):
     shape = _product_shape(op, shape_of, self, a, b)
-    beta, alpha = (
-        _whole_numbers(op, self, beta, alpha) if isinstance(beta * alpha, float) else (beta, alpha)
-    )
+    if self.dtype is dtypes.bool_:
+        _check_truth(op, a, beta)
+    beta, alpha = _factors(op, self, beta, alpha)
     if self._array.shape != shape:
         raise RuntimeError(
             f"Bad in-place call: input tensor size {size(self._array.shape)} and output tensor "

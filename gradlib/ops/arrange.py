@@ -43,7 +43,7 @@ flip_op = declare(
     samples=lambda t: [(t(3, 4), (0, 1)), (t(3, 4), (1,)), (t(), ()), (t(0, 2), (0,))],
 )  # fmt: skip
 roll_op = declare(
-    "roll", _roll, jvp="linear", complex=True,
+    "roll", _roll, jvp="linear", complex=True, channels_last="self",
     self=lambda F, g, shifts, dims: F.roll(g, tuple([-s for s in shifts]), dims),
     samples=lambda t: [(t(3, 4), (1,), (0,)), (t(3, 4), (2, -1), (0, 1)), (t(3, 4), (5,), ()), (t(0, 2), (1,), (0,))],
 )  # fmt: skip

@@ -11,13 +11,14 @@ import math
 
 import numpy as np
 
+from ..backends.sums import ones
 from ..core import dtypes, errors
 from ..core.layout import empty_ordered, order_of
 from ..core.op import declare
 from ._blocks import kind_name, narrow
 from .dropout import dropout
 from .expose import function
-from .softmax import _ones, softmax_op
+from .softmax import softmax_op
 
 TILE = 1 << 17  # scores of a tile at most
 WHOLE = 1 << 13  # scores of one batch entry up to which several entries are computed together
@@ -154,7 +155,7 @@ def _tile_forward(s, v, out, lse) -> None:
         top = np.where(np.isfinite(top) | np.isnan(top), top, 0)
     s -= top
     np.exp(s, out=s)
-    total = s.dot(_ones(s.shape[-1], s.dtype))
+    total = s.dot(ones(s.shape[-1], s.dtype))
     np.log(total, out=lse)
     lse += top[..., 0]
     if not np.minimum.reduce(total, axis=None) > 0:  # nothing allowed in some row: its result is 0

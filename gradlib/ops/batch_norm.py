@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.sums import add_up, column_sums, row_products, row_sums
 from ..core import dtypes
 from ..core.device import beside
+from ..core.modes import AUTOCAST, state
 from ..core.op import declare
 from ..core.storage import before_write, bump
 from ..core.tensor import Tensor
-from ._blocks import check_kind, row_blocks, wide_or_none
+from ._blocks import check_kind, check_parameters, row_blocks, wide_or_none
 from .expose import SCALAR_TYPE, function, write_same
-from .softmax import _ones
 
 F4, F8 = dtypes.float32.np, dtypes.float64.np
 
@@ -56,21 +57,21 @@ def channel_moments(xp, x):
         axes = (0,) if x.ndim == 2 else (0, 2)
         return x.mean(axis=axes), x.var(axis=axes)
     if x.ndim == 2:
-        mean = _ones(x.shape[0], x.dtype).dot(x) / count
-        var = np.zeros_like(mean)
+        mean = column_sums(x) / count
+        var = np.zeros(mean.shape, F8)
         for i, j in row_blocks(*x.shape):
             centred = x[i:j] - mean
             centred *= centred
-            var += _ones(j - i, x.dtype).dot(centred)
-        return mean, var / count
+            var += column_sums(centred)
+        return mean, (var / count).astype(x.dtype, copy=False)
     n, c, length = x.shape
-    mean = np.add.reduce(x.reshape(-1, length).dot(_ones(length, x.dtype)).reshape(n, c), 0) / count
-    var = np.zeros_like(mean)
+    mean = add_up(row_sums(x.reshape(-1, length)).reshape(n, c), (0,)) / count
+    var = np.zeros(mean.shape, F8)
     shift = mean[:, None]
     for i, j in row_blocks(n, c * length):
         centred = x[i:j] - shift
-        var += np.add.reduce(np.vecdot(centred, centred), 0)
-    return mean, var / count
+        var += add_up(row_products(centred, centred), (0,))
+    return mean, (var / count).astype(x.dtype, copy=False)
 
 
 def scale_shift(xp, x, scale, shift):
@@ -93,6 +94,11 @@ def _batch_norm(
     d = input.dtype
     if d is not F4 and d is not F8:
         check_kind(input, "batch_norm")
+    for p in (weight, bias, running_mean, running_var):
+        if p is not None and p.dtype is not d:
+            check_parameters(input, weight, bias, running_mean, running_var)
+            break
+    if d is not F4 and d is not F8:
         input, weight, bias = xp.wide(input), wide_or_none(xp, weight), wide_or_none(xp, bias)
     x = as_channels(input)
     if training:
@@ -111,19 +117,18 @@ def _batch_norm(
 def _channel_sums(x, g, mean):
     """For each channel the sums of g and of g * (x - mean)."""
     if x.ndim == 2:
-        total = _ones(g.shape[0], g.dtype).dot(g)
-        with_x = np.zeros_like(total)
+        total, with_x = column_sums(g), np.zeros(mean.shape, F8)
         for i, j in row_blocks(*x.shape):
             t = x[i:j] - mean
             t *= g[i:j]
-            with_x += _ones(j - i, x.dtype).dot(t)
-        return total, with_x
+            with_x += column_sums(t)
+        return total, with_x.astype(x.dtype, copy=False)
     n, c, length = x.shape
-    total = np.add.reduce(g.reshape(-1, length).dot(_ones(length, g.dtype)).reshape(n, c), 0)
-    with_x = np.zeros_like(total)
+    total = add_up(row_sums(g.reshape(-1, length)).reshape(n, c), (0,))
+    with_x = np.zeros(mean.shape, F8)
     for i, j in row_blocks(n, c * length):
-        with_x += np.add.reduce(np.vecdot(x[i:j] - mean[:, None], g[i:j]), 0)
-    return total, with_x
+        with_x += add_up(row_products(x[i:j] - mean[:, None], g[i:j]), (0,))
+    return total, with_x.astype(x.dtype, copy=False)
 
 
 def _channel_gradient(g, x, a, b, c):
@@ -212,6 +217,7 @@ def _batch_norm_samples(t):
 
 batch_norm_op = declare(
     "native_batch_norm", _batch_norm, promote="free", vjp=_batch_norm_vjp, dependent="input weight",
+    channels_last="input",
     hidden={"result1": _channel_mean, "result2": _channel_rstd}, samples=_batch_norm_samples,
 )  # fmt: skip
 
@@ -257,6 +263,12 @@ def batch_norm(
                 raise RuntimeError(f"{name} must be defined in evaluation mode")
         elif value._array.size != shape[1]:
             raise RuntimeError(f"{name} should contain {shape[1]} elements not {value._array.size}")
+    if training and running_mean is not None:
+        kinds = {t.dtype for t in (input, running_mean, running_var)}
+        if len(kinds) > 1 and not state.bits & AUTOCAST:
+            check_kind(input._array, "batch_norm")
+            given = (weight, bias, running_mean, running_var)
+            check_parameters(input._array, *(None if t is None else t._array for t in given))
     box: list | None = [] if training and running_mean is not None else None
     if not training:
         return batch_norm_op.call(input, weight, bias, running_mean, running_var, False, eps, None)
@@ -268,11 +280,11 @@ def batch_norm(
 
 
 def nothing(input, weight, bias):
-    """batch_norm of no elements: a copy that depends on the parameters."""
+    """batch_norm of no elements: a copy that depends on the parameters. IndexError if there are none."""
     out = input.clone()
-    if weight is not None and weight.numel():
+    if weight is not None:
         out = out * weight[0]
-    return out if bias is None or not bias.numel() else out + bias[0]
+    return out if bias is None else out + bias[0]
 
 
 @function("native_batch_norm")

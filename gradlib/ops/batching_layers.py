@@ -66,7 +66,8 @@ def conv_grad_weight(level, op, args, attrs):
 
 @rule(
     "avg_pool1d_op avg_pool2d_op avg_pool3d_op avg_pool1d_grad avg_pool2d_grad avg_pool3d_grad max_pool_with_indices "
-    "adaptive_avg_pool2d_op adaptive_avg_pool3d_op upsample_bilinear upsample_bicubic channel_shuffle"
+    "adaptive_avg_pool2d_op adaptive_avg_pool3d_op upsample_bilinear upsample_bicubic channel_shuffle "
+    "adaptive_avg_pool2d_op_back adaptive_avg_pool3d_op_back upsample_bilinear_back upsample_bicubic_back"
 )
 def planes(level, op, args, attrs):
     """Ops on each channel of images (N, C, ...): the entries are more images."""

@@ -11,7 +11,10 @@ import string
 from collections.abc import Callable
 from typing import Any
 
-from ..core.batched import RULES, Unbatchable, one_by_one
+from numpy import ndarray
+
+from ..backends import backend_of
+from ..core.batched import RULES, Logical, Unbatchable, one_by_one
 from ..core.op import REGISTRY
 from ..core.tensor import Tensor
 from . import shape as _shape  # noqa: F401  # declares reshape
@@ -196,31 +199,159 @@ def stack(level, op, args, attrs):
     return op.call([level.full(a) for a in args], attrs[0] % (args[0].ndim + 1) + 1)
 
 
+class _Placed:
+    """Where index arrays stand among the dimensions of a tensor, for one entry and for the whole batch.
+
+    Index arrays that follow each other put the dimensions of their common shape in their own place, others in front.
+    For the batch, with `own` (the tensor that is indexed has it) a first index array that counts the entries is put in
+    front of arrays of which some differ by entry.
+    """
+
+    def __init__(self, level, indices: tuple, own: bool):
+        parts: list[Any] = [
+            (None, False) if i is None else level.part(i) for i in _counted(indices)
+        ]
+        if any([has and part.dtype.kind == "b" for part, has in parts]):
+            raise Unbatchable  # a mask picks other places in each entry
+        given = [k for k, (part, _) in enumerate(parts) if part is not None]
+        together = given[-1] - given[0] + 1 == len(given)
+        batched = any([has for _, has in parts])
+        self.ndim = n = max([part.ndim - has for part, has in parts if part is not None])
+        self.place = given[0] if together else 0  # of the common shape, in the result for one entry
+        wide = [
+            part.reshape((part.shape[0], *(1,) * (n + 1 - part.ndim), *part.shape[1:]))
+            if has
+            else part
+            for part, has in parts
+        ]
+        if not batched:
+            self.indices = (None, *wide)
+            self.front = together  # the batch stays in front
+        elif own:
+            some = next(part for part in wide if part is not None)
+            count = backend_of(some).arange(level.size).reshape((-1, *(1,) * n))
+            self.indices, self.front = (count, *wide), True
+            self.moved = together and self.place > 0
+        else:
+            self.indices, self.front = tuple(wide), self.place == 0
+        self.batched, self.own, self.together = batched, own, together
+
+    def arranged(self, physical: Tensor) -> Tensor:
+        """What indexing gave, with the batch in front and the common shape in its place."""
+        if not self.batched:
+            return physical if self.together else physical.movedim(self.ndim, 0)
+        if not self.own:
+            return physical.movedim(self.place, 0)
+        if not self.place:
+            return physical
+        common = tuple(range(1, self.ndim + 1))
+        return physical.movedim(common, tuple([d + self.place for d in common]))
+
+    def rearranged(self, physical: Tensor) -> Tensor:
+        """The way back, for what is put in; only where the tensor that is indexed has the batch."""
+        if not self.batched:
+            return physical if self.together else physical.movedim(0, self.ndim)
+        if not self.place:
+            return physical
+        common = tuple(range(1, self.ndim + 1))
+        return physical.movedim(tuple([d + self.place for d in common]), common)
+
+
+def _counted(indices: tuple) -> list:
+    """Index arrays without masks: their places as integers."""
+    out: list = []
+    for part in indices:
+        if part is None or part.__class__ is Logical or part.dtype.kind != "b":
+            out.append(part)
+        else:
+            out += part.nonzero()
+    return out
+
+
 @rule("index")
 def index(level, op, args, attrs):
-    """Index arrays that follow each other; apart, they would move in front of the batch."""
-    (indices,) = attrs
-    given = [i for i, part in enumerate(indices) if part is not None]
-    if given[-1] - given[0] + 1 != len(given):
-        raise Unbatchable
-    return op.call(level.full(args[0]), (None, *indices))
+    physical, own = level.part(args[0])
+    placed = _Placed(level, attrs[0], own)
+    return placed.arranged(op.call(physical, placed.indices))
 
 
 @rule("index_backward")
 def index_backward(level, op, args, attrs):
     shape, indices = attrs
-    given = [i for i, part in enumerate(indices) if part is not None]
-    if given[-1] - given[0] + 1 != len(given):
+    placed = _Placed(level, indices, True)
+    grad = placed.rearranged(level.full(args[0]))
+    return op.call(grad, (level.size, *shape), placed.indices)
+
+
+@rule("index_put")
+def index_put(level, op, args, attrs):
+    x, values = args
+    indices, accumulate = attrs
+    placed = _Placed(level, indices, True)
+    value, batched = level.part(values)
+    # as many dimensions as the result of indexing has
+    n = placed.ndim + x.ndim - len([i for i in _counted(indices) if i is not None])
+    value = value.reshape(
+        (value.shape[0] if batched else 1, *(1,) * (n - values.ndim), *values.shape)
+    )
+    return op.call(level.full(x), placed.rearranged(value), placed.indices, accumulate)
+
+
+@rule("masked_select")
+def masked_select(level, op, args, attrs):
+    """A mask that all entries share picks as many elements in each."""
+    (mask, differs), x = level.part(args[1]), level.full(args[0])
+    if differs:
         raise Unbatchable
-    return op.call(level.full(args[0]), (level.size, *shape), (None, *indices))
+    places = mask.reshape(-1).nonzero().reshape(-1)
+    return x.reshape(level.size, -1).index_select(1, places)
+
+
+@rule("copy")
+def copy(level, op, args, attrs):
+    physical, batched = level.part(args[1])
+    if batched:
+        physical = physical.reshape(
+            (level.size, *(1,) * (args[0].ndim - args[1].ndim), *args[1].shape)
+        )
+    return op.call(level.full(args[0]), physical)
+
+
+@rule("fill_tensor")
+def fill_tensor(level, op, args, attrs):
+    physical, batched = level.part(args[1])
+    if not batched:
+        return op.call(level.full(args[0]), physical)
+    spread = physical.reshape((level.size, *(1,) * args[0].ndim))
+    return call("copy", level.full(args[0]), spread)
+
+
+@rule("as_strided")
+def as_strided(level, op, args, attrs):
+    own, size, stride, offset = attrs
+    physical = level.full(args[0])
+    if physical.stride()[1:] != own:
+        return one_by_one(level, op, args, attrs)
+    first = physical.stride(0)
+    return op.call(physical, physical.stride(), (level.size, *size), (first, *stride), offset)
 
 
 @rule("index_select")
 def index_select(level, op, args, attrs):
     index, batched = level.part(args[1])
     if batched or not args[0].ndim:
+        _check_places(index, args[0].shape[attrs[0]] if args[0].ndim else 1, attrs[0] + 1)
         return one_by_one(level, op, args, attrs)
     return op.call(level.full(args[0]), index, attrs[0] % args[0].ndim + 1)
+
+
+def _check_places(index: Tensor, n: int, dim: int) -> None:
+    """RuntimeError for an index out of range, where a look at the values costs no wait for a device."""
+    array = index._array
+    if array.__class__ is ndarray and array.size:
+        wrong = array.min() if array.min() < 0 else array.max()
+        if not 0 <= wrong < n:
+            raise RuntimeError(f"index {wrong} is out of bounds for dimension {dim} with size {n}")
 
 
 @rule("index_select_backward")
@@ -320,7 +451,10 @@ def _scaled(level, product: Tensor, added: Tensor, beta, alpha) -> Tensor:
 
 @rule("addmm addmv baddbmm")
 def addmm(level, op, args, attrs):
-    return _scaled(level, matmul(level, op, args[1:], ()), args[0], *attrs)
+    product = matmul(level, op, args[1:], ())
+    if not any(level.part(a)[1] for a in args[1:]):
+        product = product.expand(level.size, *product.shape)
+    return _scaled(level, product, args[0], *attrs)
 
 
 @rule("addr")
@@ -349,7 +483,7 @@ def einsum(level, op, args, attrs):
 
 
 _LEADING = (
-    "triu tril triangle linalg_cholesky linalg_det linalg_inv linalg_slogdet linalg_matrix_exp linalg_eigh linalg_qr "
+    "triu tril triangle linalg_cholesky linalg_det linalg_inv linalg_slogdet linalg_matrix_exp linalg_eigh "
     "linalg_svd linalg_eig cholesky_inverse gather_plane scatter_plane pixel_shuffle pixel_unshuffle"
 )
 
@@ -358,6 +492,12 @@ _LEADING = (
 def leading(level, op, args, attrs):
     """Ops on the last dimensions that take any number of others in front."""
     return op.call(*(level.full(a) for a in args), *attrs)
+
+
+@rule("linalg_qr")
+def qr(level, op, args, attrs):
+    Q, R = op.call(level.full(args[0]), *attrs)
+    return Q if attrs[0] != "r" else Q.expand(level.size, 0), R
 
 
 @rule("native_layer_norm fused_rms_norm")

@@ -16,6 +16,7 @@ from ..core.layout import (
     memory_format,
     order_of,
     preserve_format,
+    suggested,
 )
 from ..core.op import declare
 from ..core.tensor import Tensor
@@ -141,9 +142,12 @@ def convert(
     if dtype is not None and dtype.np != out._array.dtype:
         out = cast_op.call(out, dtype.np, out._array.dtype)
     if memory_format is not None and memory_format != preserve_format:
-        if (copy and out is tensor) or not has_layout(out._array, memory_format):
-            return clone_op.call(out, _order(memory_format))
-        return out
+        lies_so = (suggested(out._array) or contiguous_format) == memory_format
+        if out is tensor:
+            lies_so = lies_so and not copy
+        else:
+            lies_so = lies_so and has_layout(out._array, memory_format)
+        return out if lies_so else clone_op.call(out, _order(memory_format))
     return clone(out) if copy and out is tensor else out
 
 
@@ -170,8 +174,12 @@ def to(self, *args, **kwargs):
             dtype = a
         elif isinstance(a, Tensor):
             dtype, target = a.dtype, a.device
-        elif isinstance(a, bool):
+        elif isinstance(a, bool) and a is not args[0]:
             flags.append(a)
+        elif isinstance(
+            a, (bool, float, complex)
+        ):  # a number stands for the dtype of a tensor of it
+            dtype = dtypes.of(type(a))
         elif isinstance(a, (str, device, int)):
             target = a
         elif a is not None:

@@ -9,12 +9,14 @@ import numpy as np
 from ..core import dtypes, errors
 from ..core.codegen import operator
 from ..core.device import beside
+from ..core.dispatch import common_dtype
 from ..core.formulas import formula_function
 from ..core.layout import in_order
 from ..core.op import REGISTRY, declare
 from ..core.tensor import Tensor
 from ._blocks import kind_name, missing
-from .expose import FOUND, PUBLIC, function, need_tensor, write_same
+from .expose import FOUND, PUBLIC, function, in_place_operator, need_tensor, write_same
+from .plain_numbers import is_number, single_number
 from .pointwise import pointwise, unary
 
 
@@ -104,6 +106,8 @@ def _heaviside(xp, self, values):
 
 
 def _refuse_mixed(args):
+    if args[0].is_complex() or args[1].is_complex():
+        return RuntimeError("heaviside is not yet implemented for complex tensors.")
     if args[0].dtype is not args[1].dtype:
         return RuntimeError(_MIXED)
     return None
@@ -207,11 +211,14 @@ def is_complex(F, x):
 
 def _beside(value, other):
     """A number as what it is beside a tensor of floats: a 0-dim tensor of its dtype."""
-    if value.__class__ is float or value.__class__ is int:
-        array: Any = getattr(other, "_array", None)
-        if array.__class__ is np.ndarray and array.dtype in dtypes.NP_FLOATING:
-            return Tensor._make(np.asarray(value, array.dtype))
-    return value
+    array: Any = getattr(other, "_array", None)
+    plain = value.__class__ is float or value.__class__ is int
+    if plain and array.__class__ is np.ndarray and array.dtype in dtypes.NP_FLOATING:
+        kind = dtypes.BY_NP[array.dtype]
+        return Tensor._make(np.asarray(single_number(value, kind), array.dtype))
+    if array is None or not is_number(value):
+        return value
+    return single_number(value, common_dtype((value, other)))
 
 
 @function("where")
@@ -324,7 +331,7 @@ for _dunder, _name in (
     ("__ilshift__", "bitwise_left_shift_"),
     ("__irshift__", "bitwise_right_shift_"),
 ):
-    setattr(Tensor, _dunder, getattr(Tensor, _name))
+    in_place_operator(_dunder, getattr(Tensor, _name))
 Tensor.__rlshift__ = lambda self, other: _reflected_shift("bitwise_left_shift", other, self)  # type: ignore[attr-defined]
 Tensor.__rrshift__ = lambda self, other: _reflected_shift("bitwise_right_shift", other, self)  # type: ignore[attr-defined]
 

@@ -112,6 +112,7 @@ convolution_op = declare(
     dependent="input weight",
     promote="none",
     complex=True,
+    channels_last="input weight",
     jvp=_convolution_jvp,
     input=lambda F, g, weight, input_shape, stride, padding, dilation, groups: F.conv_grad_input(
         g, weight.conjugate(), tuple(input_shape[2:]), stride, padding, dilation, groups
@@ -133,6 +134,7 @@ conv_grad_input_op = declare(
     "conv_grad_input",
     _conv_grad_input,
     promote="none",
+    channels_last="grad weight",
     complex=True,
     jvp="multilinear",
     node="ConvolutionBackwardBackward0",
@@ -152,6 +154,7 @@ conv_grad_weight_op = declare(
     "conv_grad_weight",
     _conv_grad_weight,
     promote="none",
+    channels_last="input grad",
     complex=True,
     jvp="multilinear",
     node="ConvolutionBackwardBackward0",
@@ -168,6 +171,7 @@ conv_grad_weight_op = declare(
 )
 conv_transpose_op = declare(
     "conv_transpose", _conv_transpose, dependent="input weight", promote="none", complex=True, jvp=_transpose_jvp,
+    channels_last="input weight",
     node="ConvolutionBackward0",
     input=lambda F, g, weight, input_shape, stride, padding, dilation, groups: _back(
         F, g, weight.conjugate(), input_shape, stride, padding, dilation, groups
@@ -227,6 +231,11 @@ def _check(input, weight, bias, padding, dilation, stride, groups, transposed=Fa
     shape, kernel = input._array.shape, weight._array.shape
     if groups <= 0:
         raise RuntimeError("non-positive groups is not supported")
+    if not kernel[0]:
+        raise RuntimeError(
+            f"Given groups={groups}, expected weight to be at least 1 at dimension 0, but got weight of size "
+            f"{list(kernel)} instead"
+        )
     if min(stride) <= 0:
         raise RuntimeError("non-positive stride is not supported")
     if min(padding) < 0:

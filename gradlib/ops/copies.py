@@ -6,10 +6,11 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from ..core import dtypes
 from ..core.op import REGISTRY, Op, declare
 from ..core.tensor import Tensor
 from . import complex, dims, expand, shape, slicing, split
-from .expose import function, write_out, write_same
+from .expose import function, write_same
 
 _OF: dict[str, Op] = {}  # view op -> the op that copies
 
@@ -25,7 +26,8 @@ def _declare_copy(op: Op) -> None:
     spec: dict[str, Any] = {key: formula.fn for key, formula in op.formulas.items()}
     _OF[op.name] = declare(
         op.name + "_copy", forward, public=op.public + "_copy", node=op.node_name + "_copy", jvp=op.jvp,
-        n_out=op.n_out, complex=op.complex, nondifferentiable=op.nondifferentiable, samples=op.samples, **spec,
+        n_out=op.n_out, complex=op.complex, nondifferentiable=op.nondifferentiable, samples=op.samples,
+        by_place=op.by_place, **spec,
     )  # fmt: skip
 
 
@@ -75,11 +77,18 @@ def _sliced(input, dim=0, start=None, end=None, step=1):
     return input[key]
 
 
+def _viewed(input, *size, dtype=None):
+    """The view, of the elements in their order where `input` itself cannot be viewed so."""
+    if dtype is None and not isinstance(size[0], dtypes.dtype) and not input.is_contiguous():
+        input = input.contiguous()
+    return shape.view(input, *size) if dtype is None else shape.view(input, dtype=dtype)
+
+
 for _name, _view in {
     "alias": _detached, "as_strided": slicing.as_strided, "diagonal": slicing.diagonal, "expand": expand.expand,
     "permute": dims.permute, "select": slicing.select, "slice": _sliced, "split": split.split,
     "split_with_sizes": split.split_with_sizes, "squeeze": dims.squeeze, "t": dims.t, "transpose": dims.transpose,
-    "unbind": split.unbind, "unfold": slicing.unfold, "unsqueeze": dims.unsqueeze, "view": shape.view,
+    "unbind": split.unbind, "unfold": slicing.unfold, "unsqueeze": dims.unsqueeze, "view": _viewed,
     "view_as_complex": complex.view_as_complex, "view_as_real": complex.view_as_real,
 }.items():  # fmt: skip
     _publish(_name, _view)
@@ -88,4 +97,4 @@ for _name, _view in {
 @function("detach_copy")
 def detach_copy(input, *, out=None):
     """A copy outside the graph."""
-    return write_out(out, input.detach().clone())
+    return write_same(out, input.detach().clone())

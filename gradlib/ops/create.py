@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any
 
@@ -9,15 +10,15 @@ import numpy as np
 
 from ..backends import backend_on
 from ..core import device as devices
-from ..core import dtypes, recording
-from ..core.batched import is_logical
+from ..core import dtypes, errors, recording
+from ..core.batched import is_logical, of_batch
 from ..core.formulas import formula_function
-from ..core.layout import empty_in, preserve_format
+from ..core.layout import empty_in, preserve_format, settled, with_strides_of
 from ..core.modes import PROFILE, shared, state
 from ..core.tensor import Tensor
 from .cast import check_device
 from .expose import PUBLIC, function, method, write_out
-from .fill import plain_number
+from .plain_numbers import plain_number, single_number
 
 
 def wrap_like(array) -> Tensor:
@@ -43,7 +44,12 @@ def sizes(size: tuple, name: str = "empty") -> tuple:
             f"{name}(): argument 'size' failed to unpack the object at pos {at + 1} with error "
             f'"type must be tuple of ints,but got {type(size[at]).__name__}"'
         ) from None
-    for n in shape:
+    for i, n in enumerate(shape):
+        if not -(2**63) <= n < 2**63:
+            raise TypeError(
+                f"{name}(): argument 'size' failed to unpack the object at pos {i + 1} with error "
+                '"Overflow when unpacking long long"'
+            )
         if n < 0:
             raise RuntimeError(
                 f"Trying to create tensor with negative dimension {n}: {list(shape)}"
@@ -57,6 +63,8 @@ def finish(array, requires_grad: bool = False, out: Tensor | None = None) -> Any
     if shared.active and state.bits & PROFILE:
         recording.created(result)
     if out is not None:
+        if out._array.shape != result._array.shape:
+            out.resize_(result._array.shape)
         return write_out(out, result)
     if requires_grad:
         if result._array.dtype not in dtypes.DIFFERENTIABLE:
@@ -132,7 +140,12 @@ def _filled(kind: str):
         order = kw.pop("memory_format", None) if kind == "empty" else None
         shape = _given(size, kw, kind)
         xp, d, _ = place(dtype, device, out=out)
-        array = getattr(xp, kind)(shape, d) if order is None else empty_in(xp, shape, d, order)
+        try:
+            array = getattr(xp, kind)(shape, d) if order is None else empty_in(xp, shape, d, order)
+        except (MemoryError, ValueError) as exc:
+            raise (errors.allocation(exc, shape, d.itemsize) or exc) from None
+        if kind == "empty":
+            settled(array)
         return finish(pinned_copy(array) if pin_memory else array, requires_grad, out)
 
     factory.__name__ = factory.__qualname__ = kind
@@ -153,7 +166,8 @@ def _filled(kind: str):
             raise TypeError(
                 f"{kind}_like(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}"
             )
-        return _like(kind, input, dtype, device, requires_grad, memory_format)
+        made = _like(kind, input, dtype, device, requires_grad, memory_format)
+        return of_batch(made, input) if shared.batches else made
 
     like.__name__ = like.__qualname__ = kind + "_like"
     like.__code__ = like.__code__.replace(co_name=like.__name__)
@@ -174,7 +188,14 @@ def _filled(kind: str):
     ):
         shape = _given(size, kw, "new_" + kind)
         xp, d, _ = place(dtype, device, self)
-        return finish(getattr(xp, kind)(shape, d), requires_grad)
+        try:
+            array = getattr(xp, kind)(shape, d)
+        except (MemoryError, ValueError) as exc:
+            raise (errors.allocation(exc, shape, d.itemsize) or exc) from None
+        if kind == "empty":
+            settled(array)
+        made = finish(array, requires_grad)
+        return of_batch(made, self) if shared.batches else made
 
     new.__name__ = new.__qualname__ = "new_" + kind
     new.__code__ = new.__code__.replace(co_name=new.__name__)
@@ -194,8 +215,12 @@ def _like(kind: str, input: Tensor, dtype, device, requires_grad: bool, memory_f
             array[...] = kind == "ones"
     elif target.type == input.device.type and 0 not in source.strides and not is_logical(input):
         array = getattr(xp, kind + "_like")(source, d)
+        if 1 in source.shape:
+            array = with_strides_of(xp, array, source)
     else:
         array = getattr(xp, kind)(source.shape, d)
+    if kind == "empty":
+        settled(array)
     return finish(array, requires_grad)
 
 
@@ -207,7 +232,12 @@ empty, empty_like = _filled("empty")
 @formula_function("zeros_like")
 def _zeros_like(F, x):
     """Zeros of the shape and dtype of x, which no gradient flows through."""
-    return zeros_like(x) if hasattr(x, "_array") else F.backend.zeros(x.shape, x.dtype)
+    return constant_zeros(x) if hasattr(x, "_array") else F.backend.zeros(x.shape, x.dtype)
+
+
+def constant_zeros(input: Tensor) -> Tensor:
+    """``zeros_like`` for what nobody writes into: inside vmap, one tensor for all entries."""
+    return _like("zeros", input, None, None, False, None)
 
 
 def _fill_number(name: str, value):
@@ -246,8 +276,12 @@ def full(
     if dtype is None and out is None:
         dtype = dtypes.of_scalar(value)
     xp, d, _ = place(dtype, device, out=out)
-    value = plain_number(value, dtypes.from_np(d))
-    array = xp.full(sizes((size,), "full"), value, d)
+    shape = sizes((size,), "full")
+    value = (single_number if math.prod(shape) == 1 else plain_number)(value, dtypes.from_np(d))
+    try:
+        array = xp.full(shape, value, d)
+    except (MemoryError, ValueError) as exc:
+        raise (errors.allocation(exc, shape, d.itemsize) or exc) from None
     return finish(pinned_copy(array) if pin_memory else array, requires_grad, out)
 
 
@@ -265,12 +299,14 @@ def full_like(
 ):
     """``full`` with the size, dtype and device of `input`."""
     out = _like("empty", input, dtype, device, False, memory_format)
-    number = plain_number(_fill_number("full_like", fill_value), out.dtype)
-    if out.is_cuda:  # an operation, since it finds the device
-        out.fill_(number)
-    else:
+    number: Any = _fill_number("full_like", fill_value)
+    if out._array.__class__ is np.ndarray:
+        number = (single_number if out._array.size == 1 else plain_number)(number, out.dtype)
         out._array[...] = number
-    return finish(out._array, requires_grad)
+    else:
+        out.fill_(number)
+    made = finish(out._array, requires_grad)
+    return of_batch(made, input) if shared.batches else made
 
 
 @method("new_full")
@@ -286,13 +322,14 @@ def new_full(
     pin_memory=False,
 ):
     """``full`` with the dtype and device of this tensor."""
-    return full(
+    made = full(
         size,
         fill_value,
         dtype=dtype or self.dtype,
         device=device or self.device,
         requires_grad=requires_grad,
     )
+    return of_batch(made, self) if shared.batches else made
 
 
 # -- with strides ------------------------------------------------------------------------------------------------
@@ -311,7 +348,13 @@ def _strided(size, stride, dtype, device, like: Tensor | None, requires_grad: bo
     xp, d, _ = place(dtype, device, like)
     if 0 in shape:
         return finish(xp.empty(shape, d), requires_grad)
-    memory = xp.empty(1 + sum([(n - 1) * s for n, s in zip(shape, steps)]), d)
+    size = 1 + sum([(n - 1) * s for n, s in zip(shape, steps)])
+    if size * d.itemsize >= 2**63:
+        raise RuntimeError(
+            f"Storage size calculation overflowed with sizes={list(shape)} and strides={list(steps)}"
+        )
+    errors.check_room(xp, (size,), d.itemsize)
+    memory = settled(xp.empty(size, d))
     return finish(
         xp.as_strided(memory, shape, tuple([s * d.itemsize for s in steps])), requires_grad
     )
@@ -371,7 +414,8 @@ def empty_permuted(
     if len(set(order)) != len(order):
         raise RuntimeError("Duplicate dim not allowed")
     xp, d, _ = place(dtype, device)
-    dense = xp.empty(tuple([shape[dim] for dim in order]), d)
+    errors.check_room(xp, shape, d.itemsize)
+    dense = settled(xp.empty(tuple([shape[dim] for dim in order]), d))
     back = sorted(range(len(order)), key=order.__getitem__)
     return finish(dense.transpose(back), requires_grad)
 

@@ -347,7 +347,7 @@ def _smoothed(input, target, weight, reduction, ignore_index, label_smoothing):
         if weight is None:
             smooth = smooth.sum() / kept.sum()
         else:
-            total = weight[target[kept].reshape(-1)].sum()
+            total = (weight[target.masked_fill(~kept, 0)] * kept.to(weight.dtype)).sum()
             smooth = smooth.sum() / total
     return picked * (1 - label_smoothing) + smooth * (label_smoothing / classes)
 

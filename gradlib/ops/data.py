@@ -9,10 +9,13 @@ import numpy as np
 from ..backends import backend_for
 from ..core import device as devices
 from ..core import dtypes
+from ..core.geometry import storage_for
 from ..core.tensor import Size, Tensor, to_host
+from ..core.untyped import storage_in
 from .cast import check_device
 from .create import empty, finish
 from .expose import PUBLIC, function, method
+from .interchange import check_array, from_dlpack, from_numpy, frombuffer
 
 # -- values and their dtype --------------------------------------------------------------------------------------
 
@@ -53,7 +56,8 @@ def to_array(data, kind: dtypes.dtype | None) -> np.ndarray:
     if isinstance(data, Tensor):
         return np.array(to_host(data._array), dtype=kind.np if kind else None)
     if isinstance(data, (np.ndarray, np.generic)):
-        return _converted(np.array(data, order="C"), kind or dtypes.from_np(data.dtype))
+        own = check_array(np.asarray(data))
+        return _converted(np.array(data, order="C"), kind or own)
     if isinstance(data, (range, bytearray)):
         data = list(data)
     if isinstance(data, (list, tuple)) and _leaf_types(data) <= _NUMBERS:
@@ -61,19 +65,34 @@ def to_array(data, kind: dtypes.dtype | None) -> np.ndarray:
             array = np.array(data)
         except ValueError:
             array = None  # ragged
+        if kind is dtypes.uint64:
+            array = None  # int64 does not hold all of it
         if array is not None and array.size and array.dtype.kind in "bifc":
             return _converted(array, kind or _kind_of(array))
     shape = _shape_of(data)
     kind = kind or infer(data)
     flat: list = []
     _collect(data, shape, 0, kind, flat)
+    return _from_values(flat, kind).reshape(shape)
+
+
+def _from_values(flat: list, kind: dtypes.dtype) -> np.ndarray:
+    """Python numbers as an array."""
     whole = kind.category == dtypes.INTEGER and not any([isinstance(v, float) for v in flat])
+    if kind is dtypes.uint64 and whole:
+        if min(flat, default=0) < 0:
+            raise OverflowError("can't convert negative int to unsigned")
+        if max(flat, default=0) >= 1 << 64:
+            raise OverflowError("int too big to convert")
+        return np.array(flat, np.uint64)
     wide = np.int64 if whole else None
     try:
         array = np.array(flat, wide if whole else kind.np if not kind.category else None)
-    except OverflowError:
+    except (OverflowError, TypeError):
+        if not whole:  # bfloat16 takes no integers of more than 64 bits
+            return _converted(np.array(flat, np.float64), kind)
         raise ValueError("Overflow when unpacking long long") from None
-    return _converted(array, kind).reshape(shape)
+    return _converted(array, kind)
 
 
 def _leaf_types(data) -> set:
@@ -100,27 +119,32 @@ def _converted(array: np.ndarray, kind: dtypes.dtype) -> np.ndarray:
     if array.dtype == kind.np:
         return array
     if array.dtype.kind == "c" and kind.category < dtypes.COMPLEX:
+        if kind.category == dtypes.INTEGER:
+            raise TypeError("'complex' object cannot be interpreted as an integer")
         if kind.category:
             raise TypeError("must be real number, not complex")
     elif kind.category == dtypes.INTEGER and array.size and array.dtype.kind in "iuf":
         info = np.iinfo(kind.np)
         low, high = array.min(), array.max()
-        if not (info.min if kind.is_signed else -info.max) <= low <= high <= info.max:
+        wraps = not kind.is_signed and array.dtype.kind != "f"  # negative integers, not fractions
+        if not (-info.max if wraps else info.min) <= low <= high <= info.max:
             raise RuntimeError(f"value cannot be converted to type {kind.name} without overflow")
     return array.astype(kind.np)
 
 
 def _shape_of(data) -> tuple[int, ...]:
-    """The shape that the first items of nested sequences have."""
+    """The shape that the first items of nested sequences have; a tensor among them counts as a number."""
     shape: list[int] = []
     while _is_sequence(data):
         shape.append(len(data))
         if not len(data):
             return tuple(shape)
         data = data[0]
-    if isinstance(data, Tensor):
-        return (*shape, *data._array.shape)
-    if isinstance(data, (str, bytes)) and shape:
+    if isinstance(data, np.ndarray):
+        raise TypeError("len() of unsized object")
+    if isinstance(data, bytes) and shape:
+        raise TypeError("new(): invalid data type 'bytes'")
+    if isinstance(data, str) and shape:
         raise ValueError(f"too many dimensions '{type(data).__name__}'")
     return tuple(shape)
 
@@ -130,13 +154,10 @@ def _collect(data, shape: tuple, dim: int, kind: dtypes.dtype, flat: list) -> No
     if dim == len(shape):
         flat.append(_scalar(data, kind))
         return
-    if isinstance(data, Tensor) and data._array.size != 1:
-        raise ValueError("only one element tensors can be converted to Python scalars")
-    if not (_is_sequence(data) or isinstance(data, Tensor)):
+    if not shape[dim]:
+        return  # nothing is there to be looked at
+    if not (_is_sequence(data) or (isinstance(data, Tensor) and data.ndim)):
         raise TypeError("not a sequence")
-    if isinstance(data, Tensor):
-        flat.append(_scalar(data, kind))
-        return
     if len(data) != shape[dim]:
         raise ValueError(f"expected sequence of length {shape[dim]} at dim {dim} (got {len(data)})")
     for item in data:
@@ -145,17 +166,22 @@ def _collect(data, shape: tuple, dim: int, kind: dtypes.dtype, flat: list) -> No
 
 def _scalar(value, kind: dtypes.dtype):
     """One item as a Python number of the category of `kind`."""
+    given = value
+    if isinstance(value, Tensor):
+        if value._array.size != 1:
+            raise ValueError("only one element tensors can be converted to Python scalars")
+        if kind.category == dtypes.INTEGER:
+            return value.__index__()
     if isinstance(value, (Tensor, np.ndarray, np.generic)):
         value = value.item()
+    whole = kind.category == dtypes.INTEGER
+    if whole and (isinstance(given, (np.bool_, complex)) or not isinstance(value, (int, float))):
+        name = "numpy.bool" if isinstance(given, np.bool_) else type(given).__name__
+        raise TypeError(f"'{name}' object cannot be interpreted as an integer")
     if not isinstance(value, (int, float, complex)):
-        name = type(value).__name__
-        if kind.category == dtypes.INTEGER:
-            raise TypeError(f"'{name}' object cannot be interpreted as an integer")
-        raise TypeError(f"must be real number, not {name}")
-    if isinstance(value, complex) and kind.category in (dtypes.INTEGER, dtypes.FLOATING):
+        raise TypeError(f"must be real number, not {type(value).__name__}")
+    if isinstance(value, complex) and kind.category == dtypes.FLOATING:
         raise TypeError("must be real number, not complex")
-    if kind.category == dtypes.INTEGER:
-        return value
     return bool(value) if not kind.category else value
 
 
@@ -210,112 +236,59 @@ def as_tensor(data, dtype=None, device=None):
 
 
 @function("asarray")
-def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
+def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None):
     """`obj` as a tensor: itself or sharing its memory where that can be, unless `copy` is true.
 
-    copy=False raises ValueError where a copy would be needed.
+    Args:
+        obj: a tensor, a NumPy array or scalar, an object or capsule of DLPack, a buffer (of elements of `dtype`, by
+            default the default dtype), or nested sequences of numbers.
+        copy: True: always copy; False: ValueError where a copy would be needed.
+        requires_grad: of the result; that of `obj` if left out. Without it the result is detached.
     """
-    shares = isinstance(obj, (Tensor, np.ndarray)) or hasattr(obj, "__dlpack__")
-    if not shares:
+    if isinstance(obj, np.generic):
+        if copy is False:
+            raise RuntimeError(
+                "can't alias NumPy scalars. Either remove copy=False or transform it in a ndarray. "
+            )
+        return tensor(obj, dtype=dtype, device=device, requires_grad=bool(requires_grad))
+    given = _shared(obj, dtype)
+    if given is None:
         if copy is False:
             raise ValueError("can't alias arbitrary sequence into a tensor.")
-        return tensor(obj, dtype=dtype, device=device, requires_grad=requires_grad)
-    given = as_tensor(obj) if isinstance(obj, (Tensor, np.ndarray)) else from_dlpack(obj)
-    out = given.to(dtype=dtype, device=device, copy=bool(copy))
-    if copy is False and out is not given:
-        kinds = [x.dtype.tensor_type.removesuffix("Tensor") for x in (given, out)]
-        raise ValueError(
-            f"can't alias tensor with dtype '{kinds[0]}' into dtype '{kinds[1]}'."
-            if kinds[0] != kinds[1]
-            else f"can't alias tensor on device '{given.device}' to device '{out.device}'."
-        )
-    if requires_grad and not out._rg:
-        return out.detach().requires_grad_()
-    return out
+        return tensor(obj, dtype=dtype, device=device, requires_grad=bool(requires_grad))
+    kind = given.dtype if dtype is None else dtypes.of(dtype)
+    target = given.device if device is None else devices.device(device)
+    if copy is False:
+        if (target.type, target.index or 0) != (given.device.type, given.device.index or 0):
+            raise ValueError(f"can't alias tensor from device '{given.device}' to '{target}'.")
+        if kind is not given.dtype:
+            names = [d.tensor_type.removesuffix("Tensor") for d in (given.dtype, kind)]
+            raise ValueError(f"can't alias tensor with dtype '{names[0]}' into dtype '{names[1]}'.")
+    out = given.to(dtype=kind, device=target, copy=bool(copy))
+    if requires_grad is None:
+        return out
+    if not requires_grad:
+        return out.detach() if out._rg else out
+    if out._rg and not out.is_leaf:
+        return out
+    if out._array.dtype not in dtypes.DIFFERENTIABLE:
+        raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
+    return out.requires_grad_()
 
 
-@function("from_numpy")
-def from_numpy(ndarray) -> Tensor:
-    """A tensor that shares memory with a NumPy array."""
-    if not isinstance(ndarray, np.ndarray):
-        raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
-    if any(s < 0 for s in ndarray.strides):
-        raise ValueError(
-            "At least one stride in the given numpy array is negative, and tensors with negative strides are not "
-            "currently supported. (You can probably work around this by making a copy of your array  with "
-            "array.copy().)"
-        )
-    if not ndarray.dtype.isnative:
-        raise ValueError(
-            "given numpy array has byte order different from the native byte order. Conversion between byte orders is "
-            "currently not supported."
-        )
-    kind = dtypes.from_np(ndarray.dtype)
-    return Tensor._make(ndarray if ndarray.dtype is kind.np else ndarray.view(kind.np))
-
-
-@function("from_dlpack")
-def from_dlpack(ext_tensor) -> Tensor:
-    """A tensor that shares memory with any object that speaks DLPack (NumPy, CuPy, PyTorch, JAX)."""
-    kind, _ = ext_tensor.__dlpack_device__()
-    if kind == 2:
-        return Tensor._make(backend_for("cuda").from_dlpack(ext_tensor))
-    return Tensor._make(np.from_dlpack(ext_tensor))
-
-
-@function("frombuffer")
-def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
-    """A vector that shares memory with an object of the buffer protocol (bytearray, mmap, array...)."""
-    memory = memoryview(buffer).cast("B")
-    item = dtypes.of(dtype).itemsize
-    if not len(memory):
-        raise ValueError(f"both buffer length ({len(memory)}) and count ({count}) must not be 0")
-    if not 0 <= offset < len(memory):
-        raise ValueError(
-            f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({len(memory)} bytes) - 1"
-        )
-    if count < 0 and (len(memory) - offset) % item:
-        raise ValueError(
-            f"buffer length ({len(memory) - offset} bytes) after offset ({offset} bytes) must be a multiple of element "
-            f"size ({item})"
-        )
-    if count > 0 and offset + count * item > len(memory):
-        raise ValueError(
-            f"requested buffer length ({count} * {item} bytes) after offset ({offset} bytes) must not be greater than "
-            f"actual buffer length ({len(memory)} bytes)"
-        )
-    if memory.readonly:
-        warnings.warn(
-            "The given buffer is not writable, and tensors cannot be read-only: writing to this tensor fails. Copy the "
-            "buffer (for instance into a bytearray) to be able to write.",
-            UserWarning,
-            stacklevel=2,
-        )
-    return finish(np.frombuffer(memory, dtypes.of(dtype).np, count, offset), requires_grad)
-
-
-@function("from_file")
-def from_file(
-    filename,
-    shared=None,
-    size=0,
-    *,
-    dtype=None,
-    layout=None,
-    device=None,
-    pin_memory=False,
-    requires_grad=False,
-):
-    """A vector of `size` elements that is the beginning of a file, read as they are needed.
-
-    shared: what is written to the tensor is written to the file, which is made or made longer where need be.
-    """
-    kind = dtypes.of(dtype) if dtype is not None else dtypes.get_default_dtype()
-    if shared:
-        with open(filename, "ab") as file:
-            file.truncate(max(file.tell(), size * kind.itemsize))
-    array = np.memmap(filename, kind.np, "r+" if shared else "c", shape=(size,))
-    return finish(np.asarray(array), requires_grad)
+def _shared(obj, dtype) -> Tensor | None:
+    """A tensor on the memory of `obj`; None if it has none that tensors could use."""
+    if isinstance(obj, Tensor):
+        return obj
+    if isinstance(obj, np.ndarray):
+        return from_numpy(obj)
+    if hasattr(obj, "__dlpack__") or type(obj).__name__ == "PyCapsule":
+        return from_dlpack(obj)
+    try:
+        memoryview(obj)
+    except TypeError:
+        return None
+    return frombuffer(obj, dtype=dtype or dtypes.get_default_dtype())
 
 
 @method("new_tensor")
@@ -334,10 +307,13 @@ def _new(self, *args, device=None):
 
 
 def _legacy(args: tuple, kind: dtypes.dtype, device) -> Tensor:
-    """``Type()``, ``Type(2, 3)``, ``Type([1, 2])``, ``Type(tensor)``."""
+    """``Type()``, ``Type(2, 3)``, ``Type([1, 2])``, ``Type(tensor)``, ``Type(storage)``."""
     if not args:
         return empty(0, dtype=kind, device=device)
     first = args[0]
+    if storage_in(first) is not None:
+        memory = storage_for(first, kind, kind.tensor_type.removesuffix("Tensor"))
+        return empty(0, dtype=kind, device=memory.device).set_(memory)
     if len(args) > 1 or isinstance(first, (int, np.integer, Size)):
         return empty(*args, dtype=kind, device=device)
     if isinstance(first, Tensor):

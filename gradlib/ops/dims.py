@@ -10,13 +10,14 @@ import operator
 from typing import Any
 
 from ..core.inplace import check
-from ..core.modes import NO_GRAD, state
+from ..core.modes import FORWARD_AD, NO_GRAD, Flag, state
 from ..core.node import edge
 from ..core.op import Op, declare
 from ..core.storage import bump, share
+from ..core.tangents import own_tangent, tangent_of
 from ..core.tensor import Tensor, wrap_dim
 from .expose import function, method, prop
-from .shape import alias_op, dims_once, given, size_of
+from .shape import alias_op, dims_once, given, size_of, view_op
 
 # -- order of dimensions -----------------------------------------------------------------------------------------
 
@@ -89,6 +90,8 @@ def reversed_dims(self):
 def matrix_transpose(self):
     """A view with the last two dimensions exchanged."""
     n = self._array.ndim
+    if not n:
+        return self
     if n < 2:
         raise RuntimeError(
             f"tensor.mT is only supported on matrices or batches of matrices. Got {n}-D tensor."
@@ -100,6 +103,8 @@ def matrix_transpose(self):
 def adjoint(input):
     """The last two dimensions exchanged, and conjugated if complex."""
     n = input._array.ndim
+    if not n:
+        return input.conj()
     if n < 2:
         raise RuntimeError(
             f"tensor.adjoint() is only supported on matrices or batches of matrices. Got {n}-D tensor."
@@ -109,14 +114,18 @@ def adjoint(input):
 
 @prop("mH")
 def matrix_adjoint(self):
-    """``adjoint``; a tensor without dimensions itself."""
-    return adjoint(self) if self._array.ndim else self
+    """The last two dimensions exchanged, and conjugated if complex."""
+    if self._array.ndim == 1:
+        raise RuntimeError(
+            "tensor.mH is only supported on matrices or batches of matrices. Got 1-D tensor."
+        )
+    return adjoint(self)
 
 
 @prop("H")
 def conjugate_transpose(self):
     """The conjugate transpose of a matrix."""
-    if self._array.ndim != 2:
+    if self._array.ndim not in (0, 2):
         raise RuntimeError(
             f"tensor.H is only supported on matrices (2-D tensors). Got {self._array.ndim}-D tensor."
             + (" For batches of matrices, consider using tensor.mH" if self._array.ndim > 2 else "")
@@ -202,23 +211,30 @@ def unsqueeze(input, dim):
     return unsqueeze_op.call(input, wrap_dim(dim, input._array.ndim + 1))
 
 
-def relabel(op: Op, tensor: Tensor, *attrs) -> Tensor:
-    """Make `tensor` itself the view that `op` gives of it."""
+def relabel(op: Op, tensor: Tensor, attrs: tuple, undo: tuple[Op, tuple]) -> Tensor:
+    """Make `tensor` itself the view that `op` gives of it; `undo` is the (op, attributes) that leads back."""
     tensor._refuse_metadata("set_sizes_and_strides")
     records = tensor._rg and not state.bits & NO_GRAD
     if records:
-        check(tensor, op.name, True)
+        check(tensor, op, True)
     share(tensor)
     old = Tensor._make(tensor._array)
     old._rg, old._fn, old._nr, old._ver, old._view = (
         tensor._rg, tensor._fn, tensor._nr, tensor._ver, tensor._view,
     )  # fmt: skip
-    out = op.call(old, *attrs)
-    tensor._array = out._array
+    tangent = tangent_of(tensor) if state.bits & FORWARD_AD else None
+    with Flag(FORWARD_AD, False):
+        out = op.call(old, *attrs)
+        turned = None if tangent is None else op.call(tangent, *attrs)
     if tensor._view is not None:
         tensor._view, tensor._fn = out._view, None
-    elif records:
-        tensor._fn, tensor._nr = edge(out)
+    else:  # views that were made before know the base as it was
+        tensor._geometries = (*tensor._geometries, (tensor._array, *undo))
+        if records:
+            tensor._fn, tensor._nr = edge(out)
+    tensor._array = out._array
+    if turned is not None and tensor._view is None:
+        own_tangent(tensor, turned)
     bump(tensor)
     return tensor
 
@@ -227,7 +243,8 @@ def relabel(op: Op, tensor: Tensor, *attrs) -> Tensor:
 def transpose_(self, dim0, dim1):
     """In-place version of ``transpose``: the tensor itself gets the new order of dimensions."""
     n = self._array.ndim
-    return relabel(transpose_op, self, wrap_dim(dim0, n), wrap_dim(dim1, n)) if n else self
+    dims = wrap_dim(dim0, n), wrap_dim(dim1, n)
+    return relabel(transpose_op, self, dims, (transpose_op, dims)) if n else self
 
 
 @method("t_")
@@ -237,17 +254,18 @@ def t_(self):
         raise RuntimeError(
             f"t_() expects a tensor with <= 2 dimensions, but self is {self._array.ndim}D"
         )
-    return relabel(t_op, self)
+    return relabel(t_op, self, (), (t_op, ()))
 
 
 @method("squeeze_")
 def squeeze_(self, dim=None):
     """In-place version of ``squeeze``."""
     op, attrs = _squeeze_plan(self, dim)
-    return relabel(op, self, *attrs)
+    return relabel(op, self, attrs, (view_op, (self._array.shape,)))
 
 
 @method("unsqueeze_")
 def unsqueeze_(self, dim):
     """In-place version of ``unsqueeze``."""
-    return relabel(unsqueeze_op, self, wrap_dim(dim, self._array.ndim + 1))
+    place = wrap_dim(dim, self._array.ndim + 1)
+    return relabel(unsqueeze_op, self, (place,), (squeeze_dim_op, ((place,),)))

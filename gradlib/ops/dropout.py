@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from ..backends import backend_of
+from ..core import dtypes
 from ..core.device import CPU, beside, beside_first
 from ..core.inplace import inplace as run_inplace
 from ..core.layout import in_order
@@ -62,15 +63,17 @@ dropout_op = declare(
 )  # fmt: skip
 
 
-def _check(p: float) -> None:
-    if p < 0.0 or p > 1.0:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+def _check(p: float, kind: type[Exception] = ValueError) -> None:
+    """An error of this kind unless p lies in [0, 1]; of nan always RuntimeError."""
+    if not 0.0 <= p <= 1.0:
+        text = f"dropout probability has to be between 0 and 1, but got {p}"
+        raise (kind if p == p else RuntimeError)(text)
 
 
-def _only_floats(input: Tensor) -> None:
-    """RuntimeError for integers, which a scale would make fractions."""
-    if not (input.is_floating_point() or input.is_complex()):
-        kind = input.dtype.tensor_type.removesuffix("Tensor")
+def _check_scaled(input: Tensor, kind: str = "") -> None:
+    """RuntimeError if `input` cannot hold what is left after scaling."""
+    if input.dtype.category < dtypes.FLOATING:
+        kind = kind or input.dtype.tensor_type.removesuffix("Tensor")
         raise RuntimeError(f"result type Float can't be cast to the desired output type {kind}")
 
 
@@ -82,7 +85,7 @@ def _run(input: Tensor, shape, p: float, in_place: bool):
     if p == 1.0:
         mask, scale = np.zeros(shape, bool), 1
     else:
-        _only_floats(input)
+        _check_scaled(input)
         mask, scale = keep_mask(shape, p, input.device), 1.0 / (1.0 - p)
     if array.__class__ is not np.ndarray:
         mask = backend_of(array).asarray(mask)
@@ -99,12 +102,14 @@ def dropout(input, p=0.5, training=True, inplace=False):
 
 @function("dropout")
 def _dropout_public(input, p, train):
+    _check(p, RuntimeError)
     return dropout(input, p, train)
 
 
 @function("dropout_")
 def dropout_(input, p, train):
     """In-place version of ``dropout``."""
+    _check(p, RuntimeError)
     return dropout(input, p, train, True)
 
 
@@ -115,7 +120,7 @@ def _by_channel(shape) -> tuple:
 @function("feature_dropout")
 def feature_dropout(input, p, train):
     """Dropout of whole channels of `input` (N, C, ...)."""
-    _check(p)
+    _check(p, RuntimeError)
     if not train:
         return input
     if input.dim() < 2:
@@ -190,8 +195,9 @@ def _alpha(input, shape, p: float, in_place: bool):
     if p == 0.0 or input.numel() == 0:
         return input
     if p == 1.0:
-        return input.mul_(0) if in_place else (input * 0).to(input.dtype)
-    _only_floats(input)
+        nothing = input.new_zeros(())
+        return input.mul_(nothing) if in_place else input * nothing
+    _check_scaled(input, "Long" if input.dtype is dtypes.bool_ else "")
     scale = 1.0 / math.sqrt((ALPHA * ALPHA * p + 1.0) * (1.0 - p))
     mask = keep_mask(shape, p, input.device)
     noise = backend_of(input._array).asarray(mask)
@@ -221,17 +227,20 @@ def feature_alpha_dropout(input, p=0.5, training=False, inplace=False):
 
 @function("alpha_dropout")
 def _alpha_dropout_public(input, p, train):
+    _check(p, RuntimeError)
     return alpha_dropout(input, p, train)
 
 
 @function("alpha_dropout_")
 def alpha_dropout_(input, p, train):
     """In-place version of ``alpha_dropout``."""
+    _check(p, RuntimeError)
     return alpha_dropout(input, p, train, True)
 
 
 @function("feature_alpha_dropout")
 def _feature_alpha_dropout_public(input, p, train):
+    _check(p, RuntimeError)
     return feature_alpha_dropout(input, p, train)
 
 
@@ -247,6 +256,8 @@ def native_dropout(input, p, train):
     array = input._array
     if not train:
         return input.clone(), Tensor._make(backend_of(array).ones(array.shape, bool))
+    if 0 < p < 1:
+        _check_scaled(input)
     mask = keep_mask(array.shape, p, input.device) if p < 1 else np.zeros(array.shape, bool)
     mask = Tensor._make(backend_of(array).asarray(mask))
     return dropout_op.call(input, mask, 1.0 / (1.0 - p) if p < 1 else 0.0), mask

@@ -14,6 +14,7 @@ from ..core.op import declare
 from ..core.tensor import Tensor
 from ._blocks import missing
 from .expose import FOUND, function, legacy, method, need_tensor, write_out
+from .plain_numbers import plain_number
 from .pointwise import pointwise, unary
 
 _NO_MASK = "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead."
@@ -67,11 +68,12 @@ mul = pointwise(
     "mul", "multiply", "multiply", args="self other",
     self=lambda g, other: g * other.conjugate(),
     other=lambda g, self: g * self.conjugate(),
-    doc="``input * other``, with broadcasting.", complex=True)  # fmt: skip
+    doc="``input * other``, with broadcasting.", complex=True, wide_numbers=True)  # fmt: skip
 div_op = declare(
-    "div", "true_divide", args="self other", elementwise=True, promote="float",
+    "div", "true_divide", args="self other", elementwise=True, promote="float", wide_numbers=True,
     self=lambda g, other: g / other.conjugate(),
-    other=lambda g, self, other: -g * (self / (other * other)).conjugate(), complex=True)  # fmt: skip
+    # divided twice, since a square may leave the range of the type
+    other=lambda g, self, other: -g * (self / other / other).conjugate(), complex=True)  # fmt: skip
 neg = unary(
     "neg", lambda g: -g, "negative", forward="negative", promote="same", complex=True, exact_out=FOUND,
     check=_refuse_bool_negative)  # fmt: skip
@@ -111,6 +113,7 @@ def times_alpha(input, other, alpha):
         )
     if common is dtypes.bool_:
         return other if alpha else other ^ other
+    alpha = plain_number(alpha, common)
     return (other.to(common) if isinstance(other, Tensor) else other) * alpha
 
 
@@ -211,8 +214,9 @@ trunc_divide_op = declare(
 
 
 quotient_op = declare(
-    "floor_quotient", _floor_divide, public="div", elementwise=True, node="NotImplemented", complex=False,
-    self=missing("floor_divide"), other=missing("floor_divide"),
+    "floor_quotient", _floor_divide, elementwise=True, node="NotImplemented", complex=False,
+    self=missing("floor_divide", True), other=missing("floor_divide", True),
+    public="div",
     samples=lambda t: [(t(3, 4, requires_grad=False), t(4, low=1, high=2, requires_grad=False))],
 )  # fmt: skip
 
@@ -223,19 +227,23 @@ def floor_divide(input, other, *, out=None):
     return write_out(out, quotient_op.call(input, other))
 
 
-def _whole(F, self, other, remainder):
-    """The quotient that leaves `remainder`, a whole number; that of nothing where there is no remainder."""
+def _whole(F, self, other):
+    """The whole number of times that `other` goes into `self`; floor(self / other) where there is no remainder.
+
+    The remainder is computed again, not saved: an in-place op may be followed by other writes.
+    """
+    remainder = F.fmod(self, other)
     known = remainder == remainder
     return F.where(known, F.round((self - remainder) / other, 0), F.floor(self / other))
 
 
 remainder = pointwise(
     "remainder", lambda xp, self, other: (_check_integers(xp, other, "remainder"), xp.remainder(self, other))[1],
-    self=lambda g: g, other=lambda F, g, self, other, result: -g * _whole(F, self, other, result),
+    self=lambda g: g, other=lambda F, g, self, other: -g * F.floor_divide(self, other),
     doc="Remainder of the division, with the sign of `other`.", complex=False, numbers="one")  # fmt: skip
 fmod = pointwise(
     "fmod", lambda xp, self, other: (_check_integers(xp, other, "fmod"), xp.fmod(self, other))[1],
-    self=lambda g: g, other=lambda F, g, self, other, result: -g * _whole(F, self, other, result),
+    self=lambda g: g, other=lambda F, g, self, other: -g * _whole(F, self, other),
     doc="Remainder of the division, with the sign of `input`.", complex=False, numbers="second")  # fmt: skip
 
 
@@ -269,9 +277,9 @@ def _grad_base(F, g, base, exponent):
     )
 
 
-def _log(base):
-    """The logarithm of a number that is not 0: nan of a negative one, as of a tensor."""
-    if isinstance(base, complex):
+def _log(base, to_complex: bool):
+    """The logarithm of a number that is not 0: nan of a negative one, as of a tensor, unless it is to be complex."""
+    if to_complex or isinstance(base, complex):
         return cmath.log(base)
     return math.log(base) if base > 0 else math.nan
 
@@ -280,7 +288,7 @@ def _grad_exponent(F, g, base, result, exponent):
     """g * result * log(base), 0 where base is 0 and the exponent is not negative."""
     if not hasattr(base, "shape"):
         return (
-            g * (result * _log(base)).conjugate()
+            g * (result * _log(base, F.is_complex(exponent))).conjugate()
             if base
             else F.where(exponent.real >= 0, 0.0, g * (result * -math.inf))
         )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import numpy as np
 
 from ..backends import backend_of
+from ..backends.sums import add_up
 from ..core import dtypes
 from ..core.device import beside_first
 from ..core.formulas import formula_function
@@ -51,7 +53,11 @@ def _embedding_grad(xp, grad, indices, *, rows):
         hot = xp.zeros((rows, flat.size), values.dtype)
         hot[flat, xp.arange(flat.size)] = 1
         out = xp.dot(hot, values)
+        # an infinite or nan row times the zeros of the matrix makes others nan
+        added = xp.name != "numpy" or bool(np.isfinite(add_up(out, ())))
     else:
+        out, added = values, False
+    if not added:
         out = xp.zeros((rows, width), values.dtype)
         xp.add_at(out, (flat,), values)
     return out.reshape(rows, *shape).astype(grad.dtype, copy=False)
@@ -182,12 +188,19 @@ def _constant(like, array) -> Tensor:
 
 
 def _bag_numbers(input, offsets, include_last_offset: bool):
-    """For flat indices and offsets: the bag of each index (on the host), and the number of bags."""
+    """For flat indices and offsets: the bag of each index (on the host), and the number of bags.
+
+    The bags may end before the indices do, where the last offset says so.
+    """
     starts = to_host(raw(offsets))
     if starts.ndim != 1:
-        raise ValueError("offsets has to be a 1D tensor")
+        raise ValueError("offsets has to be a 1D Tensor")
+    if include_last_offset and not len(starts):
+        raise RuntimeError("include_last_offset: number of offset should be at least 1")
+    if (starts[1:] < starts[:-1]).any():
+        raise RuntimeError("offsets must not decrease")
     if len(starts) and int(starts[0]) != 0:
-        raise ValueError(
+        raise RuntimeError(
             "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from "
             "position 0. However, got "
             f"{int(starts[0])}"
@@ -198,8 +211,15 @@ def _bag_numbers(input, offsets, include_last_offset: bool):
             f"offsets[-1] of {int(starts[-1])}"
         )
     count = len(starts) - 1 if include_last_offset else len(starts)
-    positions = np.arange(input.shape[0])
+    positions = np.arange(int(starts[-1]) if include_last_offset else input.shape[0])
     return np.searchsorted(starts[:count], positions, side="right") - 1, count
+
+
+def _other_shape(per_sample_weights, input) -> ValueError:
+    return ValueError(
+        f"embedding_bag: If per_sample_weights ({per_sample_weights.shape}) is not None, then it must have the same "
+        f"shape as the input ({input.shape})"
+    )
 
 
 def embedding_bag(
@@ -211,16 +231,26 @@ def embedding_bag(
     input: (bags, length), or flat with the bags' start positions `offsets`. per_sample_weights: a factor for each index
     (mode "sum"). padding_idx: an index that counts for nothing. Empty bags give zeros.
     """
+    if weight.dtype is dtypes.int64 and input.is_floating_point():
+        warnings.warn(
+            "Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag(weight, input, ...)` is "
+            "deprecated, and should now be `embedding_bag(input, weight, ...)`.",
+            UserWarning,
+            stacklevel=2,
+        )
+        weight, input = input, weight
     if mode not in MODES:
         raise ValueError("mode has to be one of sum or mean" if mode != "max" else "")
     if input.dim() == 2:
         if offsets is not None:
             raise ValueError(
                 "if input is 2D, then offsets has to be None, as input is treated is a mini-batch "
-                "of fixed length sequences."
+                f"of fixed length sequences. However, found offsets of type {type(offsets)}"
             )
         count, length = input.shape
         bags = np.repeat(np.arange(count), length)
+        if per_sample_weights is not None and per_sample_weights.size() != input.size():
+            raise _other_shape(per_sample_weights, input)
         input = input.reshape(-1)
         if per_sample_weights is not None:
             per_sample_weights = per_sample_weights.reshape(-1)
@@ -228,14 +258,30 @@ def embedding_bag(
         if offsets is None:
             raise ValueError("offsets has to be a 1D Tensor but got None")
         bags, count = _bag_numbers(input, offsets, include_last_offset)
+        if per_sample_weights is not None and per_sample_weights.size() != input.size():
+            raise _other_shape(per_sample_weights, input)
+        if len(bags) < input.shape[0]:
+            input = input[: len(bags)]
+            per_sample_weights = (
+                None if per_sample_weights is None else per_sample_weights[: len(bags)]
+            )
     else:
         raise ValueError(
             f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.dim()}"
         )
+    if mode == "max" and scale_grad_by_freq:
+        raise ValueError("max mode does not support scaling the gradient by the frequency")
     if per_sample_weights is not None and mode != "sum":
         raise NotImplementedError(
             "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got "
             f"mode='{mode}'). Please open a feature request on GitHub."
+        )
+    if per_sample_weights is not None and per_sample_weights.dtype is not weight.dtype:
+        kinds = [t.dtype.tensor_type for t in (weight, per_sample_weights)]
+        raise RuntimeError(
+            "Expected tensor for argument #1 'weight' to have the same type as tensor for argument #1 "
+            f"'per_sample_weights'; but type torch.{kinds[0]} does not equal torch.{kinds[1]} (while checking "
+            "arguments for embedding_bag)"
         )
     if max_norm is not None:
         _renorm(weight, input, max_norm, norm_type)
@@ -247,9 +293,13 @@ def embedding_bag(
     try:
         rows = embedding(input, weight, None, None, 2.0, scale_grad_by_freq)
     except IndexError:
-        wrong = next(i for i in input.tolist() if not 0 <= i < weight.shape[0])
+        at, wrong = next(
+            (k, i) for k, i in enumerate(input.tolist()) if not 0 <= i < weight.shape[0]
+        )
         raise RuntimeError(
             f"embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {wrong}"
+            if mode == "max"
+            else f"Index {at} of input takes value {wrong} which is not in the valid range [0, {weight.shape[0]})"
         ) from None
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.unsqueeze(-1)

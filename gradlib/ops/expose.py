@@ -8,11 +8,13 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ..backends import backend_of
 from ..core import errors
 from ..core.device import beside
 from ..core.inplace import inplace, repeats_itself
-from ..core.modes import OBSERVE, is_grad_enabled, state
+from ..core.modes import FORWARD_AD, OBSERVE, is_grad_enabled, state
 from ..core.tensor import Tensor
 
 PUBLIC: dict[str, Callable] = {}  # gradlib.<name>
@@ -57,6 +59,8 @@ def refusing(fn: Callable, name: str) -> Callable:
     def checked(*args, **kwargs):
         try:
             return fn(*args, **kwargs)
+        except MemoryError as exc:
+            raise (errors.allocation(exc) or exc) from None
         except AttributeError:
             value = args[0] if args else kwargs.get(first)
             if isinstance(value, Tensor) or hasattr(value, "_array"):
@@ -107,6 +111,13 @@ def write_out(out: Any, result: Any) -> Any:
         return named_out(type(result))(*out) if hasattr(result, "_fields") else tuple(out)
     if out._rg or result._rg:
         refuse_recording(_public_name(), out, result)
+    if state.bits & FORWARD_AD:
+        from ..core.tangents import any_tangent
+
+        if any_tangent((out, result)):
+            raise NotImplementedError(
+                "Trying to use forward AD with a function that does not support it because it is an out= function"
+            )
     refuse_cast(result, out)
     if repeats_itself(out._array) and out.shape == result.shape:
         raise RuntimeError(errors.OVERLAP)
@@ -229,7 +240,7 @@ def c_type(tensor: Tensor) -> str:
 def need_tensor(name: str, value: Any, argument: str = "input", position: int = 1) -> TypeError:
     """The error for an argument that should be a tensor."""
     return TypeError(
-        f"{name}(): argument '{argument}' (position {position}) must be Tensor, not {type(value).__name__}"
+        f"{name}(): argument '{argument}' (position {position}) must be Tensor, not {errors.type_name(value)}"
     )
 
 
@@ -267,6 +278,29 @@ def out_writer(op) -> Callable:
         return write_out(out, result)
 
     return write_bool
+
+
+_OPERANDS = (Tensor, int, float, complex, np.number, np.bool_)
+
+
+def in_place_operator(name: str, write: Callable) -> None:
+    """Make ``Tensor.<name>`` of ``write(self, other)``: operands of other kinds give NotImplemented."""
+
+    def operator(self, other):
+        return write(self, other) if isinstance(other, _OPERANDS) else NotImplemented
+
+    operator.__name__ = operator.__qualname__ = name
+    setattr(Tensor, name, operator)
+
+
+def op_operator(name: str, op) -> None:
+    """The same for an op of two tensors."""
+
+    def operator(self, other):
+        return inplace(op, self, (other,)) if isinstance(other, _OPERANDS) else NotImplemented
+
+    operator.__name__ = operator.__qualname__ = name
+    setattr(Tensor, name, operator)
 
 
 def inplace_method(op, name: str, *, convert: Callable | None = None) -> None:

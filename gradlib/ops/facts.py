@@ -8,9 +8,9 @@ from typing import Any
 from ..core import dtypes
 from ..core.dispatch import common_dtype
 from ..core.tensor import Tensor
-from ..core.untyped import UntypedStorage
+from ..core.untyped import storage_in
 from .expose import PUBLIC, function
-from .fill import is_number
+from .plain_numbers import is_number
 
 
 def _asked(name: str, input: Any) -> Tensor:
@@ -30,7 +30,7 @@ def is_tensor(obj) -> builtins.bool:
 @function("is_storage")
 def is_storage(obj) -> builtins.bool:
     """Whether `obj` is a storage object."""
-    return isinstance(obj, UntypedStorage)
+    return storage_in(obj) is not None
 
 
 @function("numel")
@@ -96,11 +96,12 @@ def vander(x, N=None, increasing=False):
     if n < 0:
         raise RuntimeError("N must be non-negative.")
     if not n:
-        return x.new_empty((x._array.size, 0))
+        return x.new_empty((x._array.size, 0), dtype=dtypes.promote(x.dtype, dtypes.int64))
+    x = x.to(dtypes.promote(x.dtype, dtypes.int64))
     powers = PUBLIC["ones_like"](x).unsqueeze(1)
     if n > 1:
         factors = x.unsqueeze(1).expand(x._array.size, n - 1)
-        powers = PUBLIC["cat"]([powers, factors.cumprod(1).to(x.dtype)], 1)
+        powers = PUBLIC["cat"]([powers, factors.cumprod(1)], 1)
     return powers if increasing else powers.flip(1)
 
 

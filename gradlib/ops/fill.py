@@ -2,66 +2,17 @@
 
 from __future__ import annotations
 
-import numbers
-from typing import Any
-
 import numpy as np
 
 from ..backends import backend_of
 from ..core import dtypes, errors
 from ..core.device import beside
+from ..core.inplace import check, partly_the_same
 from ..core.op import declare
 from ..core.tensor import Tensor
 from .expose import function, method, refuse_overlap, write_out
+from .plain_numbers import check_fits, is_number, plain_number, single_number
 from .write import InPlace, quiet, wrote
-
-# -- numbers -----------------------------------------------------------------------------------------------------
-
-
-_LIMITS = {
-    d: (int(np.iinfo(d.np).min), int(np.iinfo(d.np).max))
-    for d in dtypes.ALL
-    if d.category == dtypes.INTEGER
-}
-
-
-def plain_number(value, dtype: dtypes.dtype) -> Any:
-    """A Python number as NumPy will store it in `dtype`; RuntimeError if it does not fit.
-
-    A fraction is cut off for integer types, as PyTorch does.
-    """
-    if isinstance(value, Tensor):
-        value = value.item()
-    if dtype.category == dtypes.INTEGER and not isinstance(value, complex):
-        low, high = _LIMITS[dtype]
-        if value != value or not (low - (0 if dtype.is_signed else high) <= value <= high):
-            raise RuntimeError(
-                f"value cannot be converted to type {_c_name(dtype)} without overflow"
-            )
-        return int(value) if value >= low else int(value) % (high + 1)
-    if isinstance(value, complex) and dtype.category != dtypes.COMPLEX:
-        if value.imag:
-            raise RuntimeError(
-                f"value cannot be converted to type {_c_name(dtype)} without overflow"
-            )
-        return value.real
-    return value
-
-
-def _c_name(dtype: dtypes.dtype) -> str:
-    names = {
-        "float32": "float",
-        "float64": "double",
-        "float16": "at::Half",
-        "bfloat16": "at::BFloat16",
-        "bool": "bool",
-    }
-    return names.get(dtype.name, dtype.name + "_t")
-
-
-def is_number(value) -> bool:
-    return isinstance(value, (numbers.Number, np.number, np.bool_))
-
 
 # -- fill and zero -----------------------------------------------------------------------------------------------
 
@@ -78,6 +29,7 @@ fill_op = declare(
     "fill", lambda xp, self, *, value: xp.full_like(self, value), jvp=lambda F, self_t: F.zeros_like(self_t),
         complex=True,
     self=lambda F, g: F.zeros_like(g), samples=lambda t: [(t(3, 4), 2.0), (t(), 1.0), (t(0, 2), 0.0)], inplace=True,
+    overlapping="fill",
 )  # fmt: skip
 fill_tensor_op = declare(
     "fill_tensor", lambda xp, self, value: xp.full_like(self, value), public="fill",
@@ -87,7 +39,7 @@ fill_tensor_op = declare(
 )  # fmt: skip
 zero_op = declare(
     "zero", lambda xp, self: xp.zeros_like(self), jvp="linear", complex=True, self=lambda F, g: F.zeros_like(g),
-    samples=lambda t: [(t(3, 4),), (t(),), (t(0, 2),)], inplace=True,
+    samples=lambda t: [(t(3, 4),), (t(),), (t(0, 2),)], inplace=True, overlapping="fill",
 )  # fmt: skip
 fill_into = InPlace(fill_op, _fill_into)
 fill_tensor_into = InPlace(fill_tensor_op, _fill_tensor_into)
@@ -97,7 +49,12 @@ zero_into = InPlace(zero_op, lambda xp, out: out.fill(0))
 def _fill_value(x: Tensor, value):
     """(number, None) or (None, 0-dim tensor of the dtype of `x`)."""
     if not isinstance(value, Tensor):
-        return plain_number(value, x.dtype), None
+        if not is_number(value):
+            raise TypeError(
+                "fill_() received an invalid combination of arguments - got "
+                f"({errors.type_name(value)}), but expected one of:\n * (Tensor value)\n * (Number value)"
+            )
+        return (single_number if x._array.size == 1 else plain_number)(value, x.dtype), None
     if value._array.ndim:
         raise RuntimeError(
             f"fill_ only supports 0-dimension value tensor but got tensor with {value._array.ndim} dimensions."
@@ -169,14 +126,15 @@ def copy_(self, src, non_blocking=False):
             )
         return fill_(self, src)
     if src is self:
-        return self
+        check(self, copy_op, self._rg)
+        return wrote(self, "copy_")
     array, other = self._array, src._array
     if array.shape != other.shape:
         _check_broadcast(array.shape, other.shape)
     if array.__class__ is not other.__class__ or self.device != src.device:
         src = src.to(self.device, non_blocking=non_blocking)
         other = src._array
-    if quiet(self, src):
+    if quiet(self, src) and not partly_the_same(self, src):
         _copy_into(None, array, other)
         return wrote(self, "copy_")
     if other.dtype != array.dtype:
@@ -228,17 +186,18 @@ def _masked_fill_tensor_into(xp, out, mask, value):
 
 
 masked_fill_op = declare(
-    "masked_fill", _masked_fill, promote="free", complex=True,
+    "masked_fill", _masked_fill, promote="free", complex=True, overlapping="warn",
     self=lambda F, g, mask, self_shape: F.sum_to_size(F.masked_fill(g, mask, 0), self_shape),
     jvp=lambda F, self_t, mask: F.masked_fill(self_t, mask, 0),
     samples=lambda t: [(t(3, 4), _bools(t, 3, 4), 2.0), (t(3, 1), _bools(t, 4), 2.0), (t(), _bools(t), 1.0),
         (t(0, 2), _bools(t, 2), 1.0)],
 )  # fmt: skip
 masked_fill_tensor_op = declare(
-    "masked_fill_tensor", lambda xp, self, mask, value: xp.where(mask, value.astype(self.dtype), self),
-    public="masked_fill", promote="free", node="MaskedFillBackward1", complex=True, jvp="linear",
+    "masked_fill_tensor", lambda xp, self, mask, value: xp.where(mask, value.astype(self.dtype), self), promote="free",
+    node="MaskedFillBackward1", complex=True, jvp="linear", overlapping="warn",
+    public="masked_fill",
     self=lambda F, g, mask, self_shape: F.sum_to_size(F.masked_fill(g, mask, 0), self_shape),
-    value=lambda F, g, mask: F.sum_all(F.where(mask, g, 0.0)),
+    value=lambda F, g, mask, value_shape: F.sum_to_size(F.where(mask, g, 0.0), value_shape),
     samples=lambda t: [(t(3, 4), _bools(t, 3, 4), t()), (t(3, 1), _bools(t, 4), t()), (t(0, 2), _bools(t, 2), t())],
 )  # fmt: skip
 masked_fill_into = InPlace(masked_fill_op, _masked_fill_into)
@@ -258,8 +217,7 @@ def _fill_argument(x: Tensor, value):
                 f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value._array.ndim} "
                 "dimension(s)."
             )
-        if value.dtype.category > x.dtype.category and value.is_cpu:
-            plain_number(value, x.dtype)  # refuses what x cannot hold
+        check_fits(value, x.dtype)
         return value.to(x.device) if value.device != x.device else value
     return plain_number(value, x.dtype)
 
@@ -270,6 +228,9 @@ def masked_fill(input, mask, value):
     mask = _mask(mask)
     value = _fill_argument(input, value)
     if isinstance(value, Tensor):
+        if value._rg and input.dtype.category < dtypes.FLOATING:
+            kind = input.dtype.tensor_type.removesuffix("Tensor")
+            raise RuntimeError(f"Autograd not support dtype: {kind}")
         return masked_fill_tensor_op.call(input, mask, value)
     return masked_fill_op.call(input, mask, value)
 
@@ -299,7 +260,7 @@ def _masked_select_backward(xp, grad, mask, *, shape):
 
 
 masked_select_op = declare(
-    "masked_select", lambda xp, self, mask: self[mask], promote="free", jvp="linear", complex=True,
+    "masked_select", lambda xp, self, mask: self[mask], dynamic="mask", promote="free", jvp="linear", complex=True,
     self=lambda F, g, mask, self_shape: F.masked_select_backward(g, mask, self_shape),
     samples=lambda t: [(t(3, 4), _bools(t, 3, 4)), (t(), _bools(t)), (t(0, 2), _bools(t, 0, 2))],
 )  # fmt: skip

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..backends import backend_of
 from ..core.device import beside_first
+from ..core.modes import AUTOCAST, state
 from ..core.op import declare
 from ..core.tensor import Tensor
 from ._blocks import floating, raw
@@ -163,9 +164,6 @@ def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corner
 
 def _check(input, grid, mode: int) -> None:
     n = input.dim() - 2
-    if input.dtype is not grid.dtype:
-        kinds = [t.dtype.tensor_type.removesuffix("Tensor") for t in (input, grid)]
-        raise RuntimeError(f"expected scalar type {kinds[0]} but found {kinds[1]}")
     if n not in (2, 3) or grid.dim() != input.dim():
         raise RuntimeError(
             "grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got input with sizes "
@@ -182,6 +180,12 @@ def _check(input, grid, mode: int) -> None:
             f"grid_sampler(): expected grid to have size {n} in last dimension, but got grid with "
             f"sizes {list(grid.shape)}"
         )
+    for i, size in enumerate(input.shape[2:], 2):
+        if not size:
+            raise RuntimeError(
+                "grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes "
+                f"{list(input.shape)} with dimension {i} being empty"
+            )
     if mode == 2 and n != 2:
         raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
 
@@ -190,6 +194,9 @@ def _check(input, grid, mode: int) -> None:
 def grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
     """``nn.functional.grid_sample`` with modes as numbers."""
     _check(input, grid, interpolation_mode)
+    if input.dtype is not grid.dtype and not state.bits & AUTOCAST:
+        kinds = [t.dtype.tensor_type.removesuffix("Tensor") for t in (input, grid)]
+        raise RuntimeError("expected scalar type {} but found {}".format(*kinds))
     space, out = tuple(input.shape[2:]), tuple(grid.shape[1:-1])
     n = len(space)
     points = grid.reshape(grid.shape[0], math.prod(out), n)
@@ -220,7 +227,7 @@ def grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
     if interpolation_mode == 1:  # the gradient of the grid is zero, not missing
         step = coordinates[0].clamp(0, 1).floor()
         total = total + (step - step.detach()).unsqueeze(1)
-    return total.reshape(*input.shape[:2], *out)
+    return total.contiguous().view(*input.shape[:2], *out)
 
 
 def _base_line(size: int, align_corners: bool):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..core import dtypes
+from ..core.interop import values_of
 from ..core.tensor import Tensor
 from .join import cat, stack
 
@@ -12,7 +13,7 @@ def _groups(offs: Tensor) -> list[tuple[int, int]]:
         raise RuntimeError("Offsets have to be int32")
     if offs.dim() != 1:
         raise RuntimeError(f"offs has to be 1D, got {offs.dim()}D")
-    ends = offs.tolist()
+    ends = values_of(offs)
     return list(zip([0, *ends[:-1]], ends, strict=True))
 
 

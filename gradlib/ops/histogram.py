@@ -15,6 +15,7 @@ from ..core.device import beside_first
 from ..core.errors import C_TYPES
 from ..core.tensor import Tensor
 from .expose import function, write_out, write_same
+from .linalg_base import without_derivative
 from .ranges import linspace
 from .sort import I8, refuse
 
@@ -39,7 +40,8 @@ def bincount(input, weights=None, minlength=0):
         raise RuntimeError("weights should be 1-d and have the same length as input")
     kind = weights._array.dtype
     sums = xp.bincount(array, weights._array.astype("f8"), minlength)
-    return Tensor._make(sums.astype(kind if kind == np.float32 else "f8"))
+    sums = Tensor._make(sums.astype(kind if kind == np.float32 else "f8"))
+    return without_derivative("bincount", sums, weights)
 
 
 # -- histc -------------------------------------------------------------------------------------------------------
@@ -194,7 +196,7 @@ def _place(xp, column, edges, n: int) -> tuple[Any, Any]:
 
 
 @function("histogram", method=True)
-def histogram(input, bins, *, range=None, weight=None, density=False, out=None):
+def histogram(input, bins=100, *, range=None, weight=None, density=False, out=None):
     """(hist, bin_edges) of all elements.
 
     bins: the number of equal bins, or a tensor with their edges; range: (lowest, highest) edge, by default the extremes
@@ -205,6 +207,8 @@ def histogram(input, bins, *, range=None, weight=None, density=False, out=None):
     if flat is not None and flat._array.shape == input._array.shape:
         flat = flat.reshape((-1,))
     hist, (edges,) = _count(points, (bins,), range, flat, density)
+    sources = [t for t in (input, bins, weight) if isinstance(t, Tensor)]
+    hist, edges = (without_derivative("histogram", t, *sources) for t in (hist, edges))
     return write_same(
         out,
         return_types.histogram(hist, edges),
@@ -221,5 +225,9 @@ def histogramdd(input, bins, range=None, weight=None, density=False):
     """
     n = input._array.shape[-1] if input._array.ndim else 0
     bins = tuple(itertools.repeat(bins, n)) if isinstance(bins, int) else tuple(bins)
-    weight = None if weight is None else weight.detach()
-    return return_types.histogramdd(*_count(input.detach(), bins, range, weight, density))
+    flat = None if weight is None else weight.detach()
+    hist, edges = _count(input.detach(), bins, range, flat, density)
+    sources = [t for t in (input, *bins, weight) if isinstance(t, Tensor)]
+    hist = without_derivative("_histogramdd_from_bin_cts", hist, *sources)
+    edges = tuple([without_derivative("_histogramdd_bin_edges", e, *sources) for e in edges])
+    return return_types.histogramdd(hist, edges)

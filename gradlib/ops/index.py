@@ -9,20 +9,25 @@ from __future__ import annotations
 import operator
 import re
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..backends import backend_of
-from ..core import batching, errors
+from ..core import batching, dtypes, errors
+from ..core.batched import Logical
 from ..core.device import copied
+from ..core.errors import type_name
+from ..core.inplace import partly_the_same, repeats_itself
+from ..core.layout import in_order
 from ..core.modes import NO_GRAD, VMAP, shared, state
 from ..core.op import declare
 from ..core.tensor import Tensor
 from .dims import unsqueeze_op
 from .expand import expand_to
 from .expose import function, method
-from .fill import copy_, fill_, is_number, plain_number
+from .fill import copy_, fill_
+from .plain_numbers import check_fits, is_number, single_number
 from .shape import alias_op, reshape_to
 from .slicing import ALL, select_op, slice_op
 from .write import InPlace, quiet, wrote
@@ -38,10 +43,60 @@ def _key(indices: tuple) -> tuple:
 
 
 def _index(xp, self, *, indices):
-    if len(indices) == 1 and indices[0].dtype.kind != "b":
-        return self.take(indices[0], 0)
+    if self.flags.c_contiguous and all([i is None or i.flags.c_contiguous for i in indices]):
+        if len(indices) == 1 and indices[0].dtype.kind != "b":
+            return self.take(indices[0], 0)
+        out = self[_key(indices)]
+        if 1 in out.shape:  # for whose dimension NumPy takes any stride
+            return out.reshape(-1).reshape(out.shape)
+        return out if out.flags.c_contiguous else xp.ascontiguousarray(out)
     out = self[_key(indices)]
-    return out if out.flags.c_contiguous else xp.ascontiguousarray(out)
+    return in_order(xp, out, _operands(self, indices, out.ndim)) if out.ndim > 1 else out
+
+
+class _Strides(NamedTuple):
+    """What decides about the order of strides of a result: the shape and strides of an operand."""
+
+    shape: tuple
+    strides: tuple
+    ndim: int
+
+
+def _operands(self, indices: tuple, ndim: int) -> list:
+    """`self` and the index arrays as operands of the loop that gathers, with the dimensions of the result."""
+    taken, arrays, dim = set(), [], 0
+    for item in indices:
+        width = item.ndim if item is not None and item.dtype.kind == "b" else 1
+        if item is not None:
+            taken.update(range(dim, dim + width))
+            arrays.append(item)
+        dim += width
+    kept = [d for d in range(self.ndim) if d not in taken]
+    n = ndim - len(kept)  # dimensions of the indices
+    together = max(taken) - min(taken) + 1 == len(taken)
+    first = min(taken) if together else 0  # where they are in the result
+    before, after = kept[:first], kept[first:]
+
+    def operand(shape, strides):
+        return _Strides(tuple(shape), tuple(strides), ndim)
+
+    found = [
+        operand(
+            [*[self.shape[d] for d in before], *[1] * n, *[self.shape[d] for d in after]],
+            [*[self.strides[d] for d in before], *[0] * n, *[self.strides[d] for d in after]],
+        )
+    ]
+    for item in arrays:
+        shape, strides = ((1,), (8,)) if item.dtype.kind == "b" else (item.shape, item.strides)
+        wide = n - len(shape)
+        own = [0 if m == 1 else s for m, s in zip(shape, strides)]
+        found.append(
+            operand(
+                [1] * (len(before) + wide) + [*shape] + [1] * len(after),
+                [0] * (len(before) + wide) + own + [0] * len(after),
+            )
+        )
+    return found
 
 
 def _index_backward(xp, grad, *, shape, indices):
@@ -63,7 +118,7 @@ index_op = declare(
     self=lambda F, g, self_shape, indices: F.index_backward(g, self_shape, indices),
 )  # fmt: skip
 index_backward_op = declare(
-    "index_backward", _index_backward, jvp="linear", complex=True, node="IndexPutBackward0",
+    "index_backward", _index_backward, jvp="linear", complex=True, node="IndexPutBackward0", arrays=("indices",),
     grad=lambda F, g, indices: F.index(g, indices),
     samples=lambda t: [(t(3, 4), (3, 4), (np.array([0, 2, 0]),)), (t(3), (3, 4),
         (np.array([0, 2, 0]), np.array([1, 1, 1])))],
@@ -78,7 +133,7 @@ def _index_put_into(xp, out, values, *, indices, accumulate):
 
 
 def _index_put(xp, self, values, *, indices, accumulate):
-    out = xp.array(self, order="C")
+    out = self.copy(order="K")
     _index_put_into(xp, out, values, indices=indices, accumulate=accumulate)
     return out
 
@@ -93,6 +148,7 @@ def _put_samples(t):
 
 index_put_op = declare(
     "index_put", _index_put, promote="none", jvp="linear", complex=True, arrays=("indices",), samples=_put_samples,
+    overlapping="warn",
     self=lambda F, g, indices, accumulate: g if accumulate else F.index_put(g, F.new_zeros(g, ()), indices, False),
     values=lambda F, g, indices, values_shape: F.sum_to_size(F.index(g, indices), values_shape),
 )  # fmt: skip
@@ -116,42 +172,67 @@ def _item(item, like: Tensor) -> Any:
         return item
     if isinstance(item, Tensor):
         array = item._array
-        kind = array.dtype.kind
-        if (kind not in "ib" and array.dtype != np.uint8) or (kind == "i" and array.itemsize < 4):
+        while array.__class__ is Logical and not array.batched:
+            array = array.physical._array  # the same for all entries of a vmap
+        kind, itemsize = array.dtype.kind, array.itemsize
+        if not array.ndim and kind in "iub" and array.__class__ is not Logical:
+            return bool(array) if kind == "b" or (kind == "u" and itemsize == 1) else int(array)
+        if (
+            kind not in "iub"
+            or (kind == "i" and itemsize < 4 and array.ndim)
+            or (kind == "u" and itemsize > 1)
+        ):
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
-        if not array.ndim:
-            return int(array) if kind == "i" else bool(array)
-        if kind == "u":
+        if array.__class__ is Logical:
+            if kind in "bu":
+                raise RuntimeError(batching.MASK)
+            return array
+        if kind == "u":  # a mask, of which assignment wants to know that it is no bool one
             warnings.warn(
                 "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.",
                 UserWarning,
                 stacklevel=4,
             )
-            array = array.astype(bool)
-        if array.__class__ is not like._array.__class__:
+        if array.__class__ is not like._array.__class__ and like._array.__class__ is not Logical:
             array = backend_of(like._array).to_backend(array, like.device)
         elif like._rg and not state.bits & NO_GRAD:
             array = copied(array)  # backward must not see later changes of the index
         return array
-    if isinstance(item, np.bool_):
-        return bool(item)
     if isinstance(item, (list, tuple, range, ndarray)):
-        from .data import to_array
-
-        if isinstance(item, ndarray):
-            array = item.copy()
-        else:
-            array = to_array(list(item), None) if len(item) else np.zeros(0, int64)
-        return _item(Tensor._make(array), like)
-    if isinstance(item, str):
-        raise TypeError("new(): invalid data type 'str'")
+        return _item(Tensor._make(_index_array(item)), like)
+    if isinstance(item, (str, bytes)):
+        raise TypeError(f"new(): invalid data type '{type(item).__name__}'")
     try:
         return operator.index(item)
     except TypeError:
         raise IndexError(
             "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got "
-            f"{type(item).__name__})"
+            f"{type_name(item)})"
         ) from None
+
+
+def _index_array(data) -> np.ndarray:
+    """A sequence or array as an index: masks stay, other numbers become int64, their fractions cut off."""
+    from .data import infer, to_array
+
+    if not len(data) if isinstance(data, (list, tuple, range)) else not data.size:
+        kept = isinstance(data, ndarray) and data.dtype.kind == "b"
+        return np.zeros(np.shape(data), bool if kept else int64)
+    if isinstance(data, ndarray):
+        array = data.copy()
+    else:
+        try:
+            array = to_array(list(data), None)
+        except ValueError:
+            infer(data)  # which names a type that is no number
+            raise
+        if array.dtype.kind == "c":
+            raise TypeError("'complex' object cannot be interpreted as an integer")
+    if array.dtype.kind == "b" or array.dtype == np.uint8:
+        return array
+    if array.dtype.kind == "c":
+        array = np.real(array)
+    return array.astype(int64, copy=False)
 
 
 def _width(item) -> int:
@@ -160,14 +241,18 @@ def _width(item) -> int:
         return 1
     if item is None or item is Ellipsis or item.__class__ is bool:
         return 0
-    return item.ndim if item.dtype.kind == "b" else 1
+    return item.ndim if item.dtype.kind in "bu" else 1
 
 
 def _bounds(part: slice, n: int) -> tuple[int, int, int]:
     """(start, end, step) of a slice of `n` entries; ValueError for a step that is not positive."""
     step = part.step
     if step is not None and operator.index(step) <= 0:
-        raise ValueError("step must be greater than zero")
+        raise ValueError(
+            "step must be greater than zero"
+            if operator.index(step)
+            else "slice step cannot be zero"
+        )
     start, end, step = part.indices(n)
     return start, end if end > start else start, step
 
@@ -215,7 +300,7 @@ def _apply(x: Tensor, key) -> tuple[Tensor, tuple]:
             found += [None] * rest
             dim, place, rest = dim + rest, place + rest, 0
         else:
-            if item.dtype.kind == "b":
+            if item.dtype.kind in "bu":
                 _check_mask(item, out._array.shape, dim)
             found.append(item)
             dim, place = dim + _width(item), place + _width(item)
@@ -263,6 +348,8 @@ def _say(exc: Exception) -> Exception:
         if "broadcast together" in text:
             text = re.sub(r"\(([\d, ]*?),?\)", r"[\1]", text).replace("] [", "], [").rstrip()
             text = re.sub(r"(\d),(\d)", r"\1, \2", text)
+        if text.endswith("with size 0") or "non-empty take" in text:
+            text = "index is out of bounds for dimension with size 0"
         return IndexError(text)
     counts = re.search(r"cannot assign (\d+) input values to the (\d+) output values", text)
     if counts:
@@ -316,9 +403,14 @@ def getitem(self, key):
     if not indices:
         return alias_op.call(self) if view is self else view
     try:
-        return index_op.call(view, indices)
+        return index_op.call(view, _bool_masks(indices))
     except IndexError as exc:
         raise _say(exc) from None
+
+
+def _bool_masks(indices: tuple) -> tuple:
+    """Collected indices with masks of uint8 as bool ones."""
+    return tuple([i.astype(bool) if i is not None and i.dtype.kind == "u" else i for i in indices])
 
 
 @method("__contains__")
@@ -349,6 +441,16 @@ def _raw_target(array, key):
         return None
 
 
+def _number(value, dtype: dtypes.dtype) -> Any:
+    """An assigned Python number as it is stored in `dtype`; integers must fit into int64 in any case."""
+    if value.__class__ is int and not -(2**63) <= value < 2**63:
+        raise ValueError("Overflow when unpacking long long")
+    value = single_number(value, dtype)
+    if dtype.itemsize == 2 and dtype.category == dtypes.FLOATING:
+        value = float(np.asarray(value).astype(dtype.np))  # infinite, if it is too large
+    return value
+
+
 @method("__setitem__")
 def setitem(self, key, value):
     """``x[key] = value`` for every key that ``x[key]`` takes; `value` is a number or a tensor that broadcasts."""
@@ -356,9 +458,10 @@ def setitem(self, key, value):
     if not tensor:
         if not is_number(value):
             kind = ("torch.cuda." if self.is_cuda else "torch.") + self.dtype.tensor_type
-            raise TypeError(f"can't assign a {type(value).__name__} to a {kind}")
-        value = plain_number(value, self.dtype)
-    if quiet(self, value):
+            raise TypeError(f"can't assign a {type_name(value)} to a {kind}")
+        value = _number(value, self.dtype)
+    alias = tensor and value._ver is self._ver and self._ver.__class__ is not int
+    if not alias and quiet(self, value):
         target = _raw_target(self._array, key)
         if target is not None and (not tensor or _plainly_fits(target, value._array)):
             target[...] = value._array if tensor else value
@@ -367,13 +470,24 @@ def setitem(self, key, value):
         if key.__class__ is Tensor and _raw_put(self._array, key._array, value):
             wrote(self, "index_put_")
             return
-    view, indices = _apply(self, key)
+    if key is False:
+        return
+    if key is True:
+        view, indices = self, ()
+    else:
+        view, indices = _apply(self, key)
     if not indices:
         _copy_to(view, value)
         return
     if not tensor:
         value = Tensor._make(backend_of(self._array).asarray(value, self._array.dtype))
     _put(view, indices, _without_ones(value, ()), False)
+
+
+@method("__delitem__")
+def delitem(self, key):
+    """Tensors keep all of their elements: TypeError."""
+    raise TypeError("Tensor does not support deleting items")
 
 
 def _raw_put(array, index, value) -> bool:
@@ -386,7 +500,7 @@ def _raw_put(array, index, value) -> bool:
             return False
     try:
         array[index] = value
-    except (IndexError, ValueError):
+    except (IndexError, ValueError, TypeError):
         return False
     return True
 
@@ -413,34 +527,75 @@ def _without_ones(value: Tensor, shape: tuple) -> Tensor:
 
 def _copy_to(view: Tensor, value) -> None:
     if not isinstance(value, Tensor) or (not value._array.ndim and value.is_cpu):
+        if repeats_itself(view._array):
+            raise RuntimeError(errors.OVERLAP)
         fill_(view, value)
     else:
         shape = view._array.shape
         copy_(view, expand_to(_without_ones(value, shape), shape))
 
 
-def _check_put(x: Tensor, values: Tensor) -> None:
+def _put_values(x: Tensor, indices: tuple, values: Tensor, accumulate: bool) -> Tensor:
+    """The values in the dtype of `x`; errors for shapes and dtypes that do not go together.
+
+    One value under one mask is a fill, which converts it.
+    """
+    masks = [i for i in indices if i is not None]
+    if (
+        values._array.size == 1
+        and not accumulate
+        and len(masks) == 1
+        and masks[0].dtype.kind in "bu"
+    ):
+        if masks[0].dtype.kind == "u":
+            raise RuntimeError(
+                "masked_fill_ only supports boolean masks, but got mask with dtype unsigned char"
+            )
+        check_fits(values, x.dtype)
+        return values.to(x.dtype)
     if values._array.dtype != x._array.dtype:
+        _check_shapes(x, indices, values)
         names = [d.dtype.tensor_type.removesuffix("Tensor") for d in (x, values)]
         raise RuntimeError(
             f"Index put requires the source and destination dtypes match, got {names[0]} for the destination and "
             f"{names[1]} for the source."
         )
+    return values
+
+
+def _check_shapes(x: Tensor, indices: tuple, values: Tensor) -> None:
+    """The error for indices that do not broadcast together, or values that do not broadcast to their result."""
+    xp = backend_of(x._array)
+    whole = xp.broadcast_to(xp.zeros((), x._array.dtype), x._array.shape)
+    try:
+        want = whole[_key(_bool_masks(indices))].shape
+    except IndexError as exc:
+        if "broadcast" in str(exc):
+            raise _say(exc) from None
+        return  # an index out of range, which comes after all that is checked here
+    have = values._array.shape
+    if errors.broadcast(have, want) is not None or np.broadcast_shapes(have, want) != want:
+        raise RuntimeError(
+            f"shape mismatch: value tensor of shape {errors.size(have)} cannot be broadcast to indexing result of "
+            f"shape {errors.size(want)}"
+        )
 
 
 def _put(x: Tensor, indices: tuple, values: Tensor, accumulate: bool) -> Tensor:
-    _check_put(x, values)
+    values = _put_values(x, indices, values, accumulate)
+    indices = _bool_masks(indices)
     if values.device != x.device and not values._array.ndim:
         values = values.to(x.device)
     try:
-        if quiet(x, values):
+        if quiet(x, values) and not partly_the_same(x, values):
             array = x._array
             _index_put_into(
                 backend_of(array), array, values._array, indices=indices, accumulate=accumulate
             )
             return wrote(x, "index_put_")
         return index_put_into(x, (values,), (indices, accumulate))
-    except (IndexError, ValueError) as exc:
+    except (IndexError, ValueError, TypeError) as exc:
+        _check_shapes(x, indices, values)
         raise _say(exc) from None
 
 
@@ -455,7 +610,7 @@ def _given(x: Tensor, indices) -> tuple:
             f"too many indices for tensor of dimension {x._array.ndim} (got {len(found)})"
         )
     for d, item in enumerate(found):
-        if item is not None and item.dtype.kind == "b":
+        if item is not None and item.dtype.kind in "bu":
             _check_mask(item, x._array.shape, d)
     while found and found[-1] is None:
         found.pop()
@@ -469,10 +624,11 @@ def index_put(input, indices, values, accumulate=False):
     indices: a tuple of index tensors or masks, None for a whole dimension.
     """
     found = _given(input, indices)
-    _check_put(input, values)
+    values = _put_values(input, found, values, bool(accumulate))
     try:
-        return index_put_op.call(input, values, found, bool(accumulate))
-    except (IndexError, ValueError) as exc:
+        return index_put_op.call(input, values, _bool_masks(found), bool(accumulate))
+    except (IndexError, ValueError, TypeError) as exc:
+        _check_shapes(input, found, values)
         raise _say(exc) from None
 
 
@@ -486,4 +642,4 @@ def index_put_(input, indices, values, accumulate=False):
 @function("_unsafe_index")
 def _unsafe_index(input, indices):
     """``input[indices]`` for a tuple of index tensors, None for a whole dimension."""
-    return index_op.call(input, _given(input, indices))
+    return index_op.call(input, _bool_masks(_given(input, indices)))

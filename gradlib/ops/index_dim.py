@@ -6,14 +6,14 @@ import math
 
 import numpy as np
 
-from ..core import errors
+from ..core import dtypes, errors
 from ..core.formulas import formula_function
 from ..core.modes import AUTOCAST, state
 from ..core.op import declare
 from ..core.tensor import Tensor, wrap_dim
 from .expand import expand_to
 from .expose import function, method, refuse_overlap, write_out, write_same
-from .fill import plain_number
+from .plain_numbers import check_fits, plain_number
 from .scatter import as_index, outside, scatter_reduce
 from .slicing import ALL
 from .write import InPlace
@@ -173,13 +173,14 @@ index_copy_op = declare(
 )  # fmt: skip
 index_fill_op = declare(
     "index_fill", lambda xp, self, index, *, dim, value: _filled(xp, self, index, dim=dim, value=value),
-    promote="free", complex=True, self=lambda F, g, index, dim: F.index_fill(g, index, dim, 0),
+    promote="free", complex=True, self=lambda F, g, index, dim: F.index_fill(g, index, dim, 0), overlapping="warn",
     jvp=lambda F, self_t, index, dim: F.index_fill(self_t, index, dim, 0),
     samples=lambda t: [(t(3, 4), _sample(2, 0), 0, 1.5), (t(), _sample(0), 0, 2.0), (t(2, 3), _sample(), 0, 1.0)],
 )  # fmt: skip
 index_fill_tensor_op = declare(
     "index_fill_tensor", lambda xp, self, index, value, *, dim: _filled_tensor(xp, self, index, value, dim=dim),
-    public="index_fill", promote="free", complex=True, jvp="linear", node="IndexFillBackward1",
+    promote="free", complex=True, jvp="linear", node="IndexFillBackward1", overlapping="warn",
+    public="index_fill",
     self=lambda F, g, index, dim: F.index_fill(g, index, dim, 0),
     value=lambda F, g, index, dim: F.sum_all(g - F.index_fill(g, index, dim, 0)),
     samples=lambda t: [(t(3, 4), _sample(2, 0), t(), 0), (t(), _sample(0), t(), 0), (t(2, 3), _sample(), t(), 0)],
@@ -217,7 +218,7 @@ def _add_plan(x: Tensor, dim: int, index: Tensor, source: Tensor, alpha) -> tupl
                 "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = "
                 f"{errors.size(x.shape)} source.shape = {errors.size(source.shape)}"
             )
-    return (index, source), (dim, alpha)
+    return (index, source), (dim, alpha if alpha == 1 else plain_number(alpha, x.dtype))
 
 
 @function("index_add", method=True)
@@ -275,12 +276,11 @@ def index_copy_(self, dim, index, source):
     return _copy_into(self, *_copy_plan(self, dim, index, source))
 
 
+_COMPLEX_FILL = "index_fill_(): Converting complex Scalar to non-complex type is not supported"
+
+
 def _fill_plan(x: Tensor, dim: int, index: Tensor, value) -> tuple:
     """(op, in-place op, tensors, attributes)."""
-    if isinstance(value, Tensor) and value.is_complex() and not x.is_complex():
-        raise RuntimeError(
-            "index_fill_(): Converting complex Scalar to non-complex type is not supported"
-        )
     if index._array.dtype != np.int64:
         raise IndexError("index_fill_(): Expected dtype int64 for index.")
     if index._array.ndim > 1:
@@ -296,12 +296,17 @@ def _fill_plan(x: Tensor, dim: int, index: Tensor, value) -> tuple:
                 f"index {low if low < -n else high} is out of bounds for dimension {dim} with size {n}"
             )
     if not isinstance(value, Tensor):
+        if isinstance(value, complex) and x.dtype.category < dtypes.COMPLEX:
+            raise RuntimeError(_COMPLEX_FILL)
         return index_fill_op, _fill_into, (index,), (dim, plain_number(value, x.dtype))
     if value._array.ndim:
         raise RuntimeError(
             f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value._array.ndim} "
             "dimension(s)."
         )
+    if x.dtype.category < dtypes.COMPLEX == value.dtype.category:
+        raise RuntimeError(_COMPLEX_FILL)
+    check_fits(value, x.dtype)
     value = value.to(x.dtype) if value._array.dtype != x._array.dtype else value
     return index_fill_tensor_op, _fill_tensor_into, (index, value), (dim,)
 

@@ -12,6 +12,9 @@ from functools import lru_cache
 
 import numpy as np
 
+from ..backends import backend_of
+from ..backends.sums import add_up
+from ..core.errors import check_room
 from ..core.op import declare
 from ..core.tensor import Tensor
 from ._blocks import kind_name
@@ -30,6 +33,7 @@ class Resize:
     def __init__(self, matrices: tuple, bytes: bool = False):
         self.matrices, self.bytes = matrices, bytes
         self.back: Resize | None = None
+        self._signs: tuple | None = None
 
     @property
     def transposed(self) -> Resize:
@@ -37,6 +41,21 @@ class Resize:
             self.back = Resize(tuple(m.T for m in self.matrices))
             self.back.back = self
         return self.back
+
+    @property
+    def signs(self) -> tuple:
+        """For each matrix where it is positive, where negative, and where either, as numbers 0 and 1."""
+        if self._signs is None:
+            self._signs = tuple(
+                tuple(where.astype(np.float32) for where in (m > 0, m < 0, m != 0))
+                for m in self.matrices
+            )
+        return self._signs
+
+    @property
+    def partial(self) -> bool:
+        """Whether some elements do not depend on all of the old ones."""
+        return not all(where.all() for *_, where in self.signs)
 
     def __repr__(self) -> str:
         return f"Resize({' x '.join(f'{m.shape[1]}->{m.shape[0]}' for m in self.matrices)})"
@@ -62,23 +81,47 @@ def _resize_bytes(xp, x, how):
 
 
 def _resize(xp, self, *, how):
-    if self.dtype.kind not in "fVc":
+    if self.dtype.kind not in "fV":
         if self.dtype == np.uint8 and how.bytes:
             return _resize_bytes(xp, self, how)
         raise NotImplementedError(
             f"\"compute_indices_weights\" not implemented for '{kind_name(self)}'"
         )
-    x = xp.wide(self)
+    x = old = xp.wide(self)
     first = x.ndim - len(how.matrices)
     for dim, matrix in enumerate(how.matrices, first):
-        m = xp.table(matrix, x.dtype)
-        if dim == x.ndim - 1:
-            rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
-            x = xp.dot(rows, m.T).reshape(*x.shape[:-1], m.shape[0])
-        else:
-            flat = x.reshape(math.prod(x.shape[:dim]), x.shape[dim], math.prod(x.shape[dim + 1 :]))
-            x = xp.matmul(m, flat).reshape(*x.shape[:dim], m.shape[0], *x.shape[dim + 1 :])
+        x = _along(xp, x, dim, matrix)
+    # an infinite or nan element times the zeros of a matrix has made everything nan
+    if (xp.name != "numpy" or not np.isfinite(add_up(x, ()))) and how.partial:
+        x = _resize_any(xp, old, how)
     return x.astype(self.dtype, copy=False)
+
+
+def _along(xp, x, dim: int, matrix):
+    """The matrix times the lines of `x` along `dim`."""
+    m = xp.table(matrix, x.dtype)
+    if dim == x.ndim - 1:
+        rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+        return xp.dot(rows, m.T).reshape(*x.shape[:-1], m.shape[0])
+    flat = x.reshape(math.prod(x.shape[:dim]), x.shape[dim], math.prod(x.shape[dim + 1 :]))
+    return xp.matmul(m, flat).reshape(*x.shape[:dim], m.shape[0], *x.shape[dim + 1 :])
+
+
+def _resize_any(xp, x, how):
+    """The resizing where elements may be infinite or nan: they go only where their weight is not zero."""
+    for dim, (matrix, signs) in enumerate(
+        zip(how.matrices, how.signs, strict=True), x.ndim - len(how.matrices)
+    ):
+        finite = xp.isfinite(x)
+        high, low = (x == math.inf).astype(x.dtype), (x == -math.inf).astype(x.dtype)
+        plus, minus, any_ = signs
+        up = _along(xp, high, dim, plus) + _along(xp, low, dim, minus) > 0
+        down = _along(xp, low, dim, plus) + _along(xp, high, dim, minus) > 0
+        none = _along(xp, (x != x).astype(x.dtype), dim, any_) > 0
+        x = _along(xp, xp.where(finite, x, 0), dim, matrix)
+        x = xp.where(up, math.inf, xp.where(down, -math.inf, x))
+        x = xp.where(none | (up & down), math.nan, x)
+    return x
 
 
 def _some(n: int) -> Resize:
@@ -86,26 +129,42 @@ def _some(n: int) -> Resize:
     return Resize(tuple(rng.normal(size=(3 + i, 2 + i)) for i in range(n)))
 
 
-def declare_resize(name: str, node: str, dependent: str = "", public: str = ""):
-    return declare(
+def declare_resize(
+    name: str,
+    node: str,
+    public: str,
+    dependent: str = "",
+    volumes: bool = True,
+    row_major_back: bool = False,
+):
+    """A resizing and its transpose, each the gradient of the other.
+
+    volumes: whether channels stay last in five dimensions, too. row_major_back: gradients are row-major anyway.
+    """
+    back = name + "_back"
+
+    def half(name, other, node, dependent, kept):
+        return declare(
+            name, _resize, public=public, dependent=dependent, jvp="linear", node=node,
+            channels_last=kept, channels_last_3d=volumes,
+            self=lambda F, g, how: getattr(F, other)(g, how.transposed),
+            samples=lambda t: [
+                (t(2, 3, 2), _some(1)), (t(2, 3, 2, 3), _some(2)), (t(1, 1, 2, 3, 4), _some(3)), (t(0, 3, 2), _some(1)),
+            ],
+        )  # fmt: skip
+
+    half(
+        back,
         name,
-        _resize,
-        public=public,
-        dependent=dependent,
-        jvp="linear",
-        node=node,
-        self=lambda F, g, how: getattr(F, name)(g, how.transposed),
-        samples=lambda t: [
-            (t(2, 3, 2), _some(1)),
-            (t(2, 3, 2, 3), _some(2)),
-            (t(1, 1, 2, 3, 4), _some(3)),
-            (t(0, 3, 2), _some(1)),
-        ],
+        node.replace("Backward0", "BackwardBackward0"),
+        "",
+        "" if row_major_back else "self",
     )
+    return half(name, back, node, dependent, "self")
 
 
 _OPS = {
-    name: declare_resize("upsample_" + name, node, public=public)
+    name: declare_resize("upsample_" + name, node, public, row_major_back="cubic" in name or "lanczos" in name)
     for name, public, node in (
         ("linear", "upsample_linear1d", "UpsampleLinear1DBackward0"),
         ("bilinear", "upsample_bilinear2d", "UpsampleBilinear2DBackward0"),
@@ -120,8 +179,9 @@ ADAPTIVE = {
     n: declare_resize(
         f"adaptive_avg_pool{n}d_op",
         f"AdaptiveAvgPool{n}DBackward0",
+        f"adaptive_avg_pool{n}d",
         "self",
-        public=f"adaptive_avg_pool{n}d",
+        volumes=n == 2,
     )
     for n in (2, 3)
 }
@@ -150,6 +210,8 @@ def _cubic(t, a: float):
 @lru_cache(maxsize=128)
 def line_matrix(kind: str, new: int, old: int, scale, align_corners: bool):
     """The matrix (new, old) of an interpolation along one dimension."""
+    if new == old and kind == "linear":
+        return np.eye(new)  # whatever the scale: as in PyTorch
     out = np.zeros((new, old))
     rows = np.arange(new)
     if kind == "area":
@@ -182,6 +244,8 @@ def _smooth_kernel(kind: str, t):
 @lru_cache(maxsize=128)
 def smooth_matrix(kind: str, new: int, old: int, scale, align_corners: bool):
     """The same with antialiasing: the kernel is widened when the line gets shorter."""
+    if new == old:
+        return np.eye(new)
     if align_corners:
         ratio = (old - 1) / (new - 1) if new > 1 else 0.0
     else:
@@ -300,7 +364,12 @@ def interpolate(
     if recompute_scale_factor and size is not None:
         raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
     n = input.dim() - 2
+    if mode != "area" and n in (1, 2, 3) and not input.shape[1]:
+        raise RuntimeError(
+            f"Non-empty {n + 2}D data tensor expected but got a tensor with sizes {list(input.shape)}"
+        )
     sizes, scales = _sizes(input, size, scale_factor, bool(recompute_scale_factor))
+    check_room(backend_of(input._array), (*input.shape[:2], *sizes), input.itemsize)
     if mode != "area" and min(sizes, default=1) < 1:
         axes = "DHW"[3 - n :]
         given, made = (
@@ -398,6 +467,7 @@ def adaptive_size(name: str, n: int, output_size, input, first: int) -> tuple:
         raise RuntimeError(
             f"{name}: elements of output_size must be greater than or equal to 0 but received {list(news)}"
         )
+    check_room(backend_of(input._array), (*input.shape[:-n], *news), input.itemsize)
     return news, space
 
 

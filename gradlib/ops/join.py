@@ -7,7 +7,7 @@ import math
 import warnings
 
 from ..core import errors
-from ..core.layout import channels_last, has_layout
+from ..core.layout import suggested
 from ..core.op import declare
 from ..core.tensor import Tensor, wrap_dim
 from .arrange import atleast_1d, atleast_2d, atleast_3d
@@ -19,12 +19,18 @@ from .shape import reshape_to, view_op
 # -- cat and stack -----------------------------------------------------------------------------------------------
 
 
+def _common_layout(arrays):
+    """channels_last or channels_last_3d where all arrays lie so, else None."""
+    wanted = suggested(arrays[0])
+    return wanted if wanted and all([suggested(a) is wanted for a in arrays[1:]]) else None
+
+
 def _cat(xp, tensors, *, dim):
-    if tensors[0].ndim == 4 and all(
-        [not a.flags.c_contiguous and has_layout(a, channels_last) for a in tensors]
-    ):
-        turned = [a.transpose(0, 2, 3, 1) for a in tensors]
-        return xp.concatenate(turned, (0, 3, 1, 2)[dim]).transpose(0, 3, 1, 2)
+    wanted = _common_layout(tensors)
+    if wanted is not None:
+        first = (0, *range(2, tensors[0].ndim), 1)  # channels as the last dimension
+        joined = xp.concatenate([a.transpose(first) for a in tensors], first.index(dim))
+        return xp.ascontiguousarray(joined).transpose(0, -1, *range(1, joined.ndim - 1))
     try:
         return xp.ascontiguousarray(xp.concatenate(tensors, dim))
     except ValueError:
@@ -54,6 +60,9 @@ cat_op = declare(
 
 def _stack(xp, tensors, *, dim):
     shape = tensors[0].shape
+    if dim < len(shape) and _common_layout(tensors) is not None:
+        joined = _cat(xp, tensors, dim=dim)
+        return joined.reshape(*shape[:dim], len(tensors), *shape[dim:])
     out = xp.empty((*shape[:dim], len(tensors), *shape[dim:]), tensors[0].dtype)
     one = (*shape[:dim], 1, *shape[dim:])
     return xp.concatenate([a.reshape(one) for a in tensors], dim, out)
@@ -293,7 +302,7 @@ def cartesian_prod(*tensors):
     return stack([reshape_to(x, (total,)) for x in meshgrid(*tensors, indexing="ij")], 1)
 
 
-@function("combinations", method=True)
+@function("combinations")
 def combinations(input, r=2, with_replacement=False):
     """All ways to choose `r` of the elements of a vector, as rows, in the order of ``itertools.combinations``."""
     if input._array.ndim != 1:

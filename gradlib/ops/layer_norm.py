@@ -11,11 +11,11 @@ import math
 
 import numpy as np
 
+from ..backends.sums import RUN, column_sums, ones, row_products, row_sums
 from ..core import dtypes, modes
 from ..core.op import declare
-from ._blocks import PIECE, check_kind, is_half, row_blocks, wide_or_none
+from ._blocks import PIECE, check_kind, check_parameters, is_half, row_blocks, wide_or_none
 from .expose import function
-from .softmax import _ones
 
 F4, F8 = dtypes.float32.np, dtypes.float64.np
 
@@ -26,11 +26,11 @@ F4, F8 = dtypes.float32.np, dtypes.float64.np
 def _row_moments(x, centred, eps: float):
     """Centre the rows of a block into `centred`; returns (mean, 1 / standard deviation) as columns."""
     n = x.shape[1]
-    mean = x.dot(_ones(n, x.dtype))
+    mean = row_sums(x)
     mean /= n
     mean = mean[:, None]
     np.subtract(x, mean, out=centred)
-    rstd = np.vecdot(centred, centred)
+    rstd = row_products(centred, centred)
     rstd /= n
     rstd += eps
     np.sqrt(rstd, out=rstd)
@@ -75,6 +75,8 @@ def _layer_norm_rows_any(xp, x, weight, bias, eps):
 
 def _layer_norm(xp, input, weight=None, bias=None, *, normalized_shape, eps):
     d, shape = input.dtype, input.shape
+    if (weight is not None and weight.dtype is not d) or (bias is not None and bias.dtype is not d):
+        check_parameters(input, weight, bias)
     if d is not F4 and d is not F8:
         check_kind(input, "LayerNormKernelImpl")
         input, weight, bias = xp.wide(input), wide_or_none(xp, weight), wide_or_none(xp, bias)
@@ -104,25 +106,25 @@ def _layer_norm_grad_rows(g, x, mean, rstd, weight, needs):
     rows, n = x.shape
     d = x.dtype
     dx = np.empty((rows, n), d) if needs[0] else None
-    dw = np.zeros(n, d) if needs[1] else None
-    db = np.zeros(n, d) if needs[2] else None
+    total = F8 if rows > RUN else d  # sums of many blocks
+    dw = np.zeros(n, total) if needs[1] else None
+    db = np.zeros(n, total) if needs[2] else None
     # the weight is folded into the two row means: mean(g * w), mean(g * w * xhat)
-    w = _ones(n, d) if weight is None else weight
+    w = ones(n, d) if weight is None else weight
     for i, j in row_blocks(rows, n):
         gb = g[i:j]
         xhat = x[i:j] - mean[i:j]
         xhat *= rstd[i:j]
         product = gb * xhat
-        ones = _ones(j - i, d)
         if dw is not None:
-            dw += ones.dot(product)
+            dw += column_sums(product)
         if db is not None:
-            db += ones.dot(gb)
+            db += column_sums(gb)
         if dx is None:
             continue
-        slope = product.dot(w)
+        slope = row_products(product, w)
         slope /= n
-        shift = gb.dot(w)
+        shift = row_products(gb, w)
         shift /= n
         xhat *= slope[:, None]
         xhat += shift[:, None]
@@ -251,7 +253,7 @@ def _rms_norm(xp, input, weight=None, *, normalized_shape, eps):
     d, shape = input.dtype, input.shape
     n = math.prod(normalized_shape)
     x = xp.wide(input).reshape(math.prod(shape[: len(shape) - len(normalized_shape)]), n)
-    rstd = xp.vecdot(x, x)[:, None] if xp.name == "numpy" else (x * x).sum(axis=1, keepdims=True)
+    rstd = row_products(x, x)[:, None] if xp.name == "numpy" else (x * x).sum(axis=1, keepdims=True)
     rstd = 1 / xp.sqrt(rstd / max(x.shape[1], 1) + eps)
     out = x * rstd
     if weight is not None:
@@ -277,6 +279,7 @@ rms_norm_op = declare(
     _rms_norm,
     public="_fused_rms_norm",
     dependent="input weight",
+    channels_last="input",
     promote="free",
     vjp=_rms_norm_vjp,
     hidden={
@@ -300,8 +303,9 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
     eps: added to the mean square; None is the machine epsilon of the dtype of `input` (float32 for half types).
     """
     shape = _normalized(input, normalized_shape, weight)
-    if not input.is_complex():
-        check_kind(input._array, "rms_norm")
+    if not (input.is_floating_point() or input.is_complex()):
+        kind = input.dtype.tensor_type.removesuffix("Tensor")
+        raise NotImplementedError(f"\"rms_norm\" not implemented for '{kind}'")
     if eps is None:
         eps = dtypes.finfo(dtypes.float32 if is_half(input._array) else input.dtype).eps
     if input.is_complex():  # squares, not absolute values

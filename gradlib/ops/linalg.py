@@ -226,8 +226,24 @@ def _matrix_exp(xp, self):
     """Scaling and squaring with a Pade approximant."""
     if not self.size:
         return self.copy()
-    n = self.shape[-1]
+    if self.shape[-1] == 1:
+        return xp.exp(self)
     size = xp.abs(self).sum(-2).max(-1)
+    unbounded = ~xp.isfinite(size)
+    if xp.may(unbounded):
+        kept = xp.where(unbounded[..., None, None], self.dtype.type(0), self)
+        result = (
+            self
+            if xp.surely(unbounded.all())
+            else _exponential(xp, kept, xp.where(unbounded, 0, size))
+        )
+        return xp.where(unbounded[..., None, None], self.dtype.type(math.nan), result)
+    return _exponential(xp, self, size)
+
+
+def _exponential(xp, self, size):
+    """The same for finite matrices, of known norms."""
+    n = self.shape[-1]
     halvings = xp.maximum(xp.ceil(xp.log2(xp.where(size > 0, size, 1) / 5.37)), 0)
     A = self / xp.exp2(halvings)[..., None, None].astype(self.real.dtype)
     b, one = [float(c) for c in _PADE], xp.eye(n, dtype=self.dtype)

@@ -8,12 +8,14 @@ from collections.abc import Callable
 from contextlib import contextmanager
 
 import numpy as np
+from numpy.linalg import LinAlgError as ConvergenceError  # CuPy raises NumPy's too
 
 from ..core import dtypes
 from ..core.errors import broadcast
 from ..core.formulas import formula_function
-from ..core.modes import AUTOCAST, state
+from ..core.modes import AUTOCAST, FORWARD_AD, state
 from ..core.op import declare
+from ..core.tangents import any_tangent
 from ..core.tensor import Tensor
 from ._blocks import is_half, kind_name
 from .expose import PUBLIC, method, need_tensor, write_out
@@ -46,6 +48,24 @@ def linalg(*names: str, also: str = "", methods: str = ""):
 def function_name(name: str) -> str:
     """ "linalg_inv" for "torch.linalg.inv": how errors about the type of an argument call a function."""
     return name.removeprefix("torch.").replace(".", "_")
+
+
+def singular_values(xp, A, full: bool) -> tuple:
+    """(U, S, Vh) of raw matrices; LinAlgError where they are not finite, for which LAPACK may never return."""
+    failed = "The algorithm failed to converge because the input matrix"
+    if xp.name == "numpy" and not np.isfinite(A).all():
+        bad = next(i for i, one in enumerate(flat_batch(A)) if not np.isfinite(one).all())
+        where = f"(Batch element {bad}): " if A.ndim > 2 else ""
+        raise LinAlgError(f"linalg.svd: {where}{failed} contained non-finite values.")
+    try:
+        return tuple(xp.checked_linalg.svd(A, full))
+    except ConvergenceError:
+        why = (
+            "is ill-conditioned or has too many repeated singular values"
+            if xp.isfinite(A).all()
+            else "contained non-finite values"
+        )
+        raise LinAlgError(f"linalg.svd: {failed} {why}.") from None
 
 
 FULL_PRECISION = frozenset(d for d in dtypes.DIFFERENTIABLE if d.itemsize > 2)
@@ -199,7 +219,14 @@ unimplemented_op = declare(
 
 
 def without_derivative(name: str, result: Tensor, *sources: Tensor) -> Tensor:
-    """`result`, whose backward raises that `name` has no derivative, if one of its `sources` requires grad."""
+    """`result`, whose backward raises that `name` has no derivative, if one of its `sources` requires grad.
+
+    NotImplementedError if one of them has a tangent.
+    """
+    if state.bits & FORWARD_AD and any_tangent(sources):
+        raise NotImplementedError(
+            f"Trying to use forward AD with aten::{name} that does not support it."
+        )
     source = next((s for s in sources if s.requires_grad), None)
     return result if source is None else unimplemented_op.call(result, source, name)
 

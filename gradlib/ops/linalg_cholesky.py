@@ -25,8 +25,10 @@ def _minor(xp, one) -> int:
     """The order of the first leading minor of a matrix that is not positive-definite; 0 if there is none."""
     for k in range(1, one.shape[0] + 1):
         try:
-            xp.checked_linalg.cholesky(one[:k, :k])
+            L = xp.checked_linalg.cholesky(one[:k, :k])
         except SingularError:
+            return k
+        if xp.isnan(L[-1, -1]):
             return k
     return 0
 
@@ -48,9 +50,12 @@ def _not_positive(xp, A, name: str) -> LinAlgError:
 
 def _cholesky(xp, self):
     try:
-        return xp.checked_linalg.cholesky(self)
+        L = xp.checked_linalg.cholesky(self)
     except SingularError:
         raise _not_positive(xp, self, "linalg.cholesky") from None
+    if xp.surely(xp.isnan(xp.diagonal(L, 0, -2, -1))):  # not every LAPACK says so
+        raise _not_positive(xp, self, "linalg.cholesky")
+    return L
 
 
 def _cholesky_self(F, g, result):

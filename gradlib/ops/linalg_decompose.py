@@ -18,6 +18,7 @@ from .linalg_base import (
     full_precision,
     linalg,
     safe_out,
+    singular_values,
 )
 
 # -- QR ----------------------------------------------------------------------------------------------------------
@@ -242,17 +243,7 @@ def eigvals(A, *, out=None):
 
 
 def _svd(xp, self, *, full):
-    try:
-        return tuple(xp.checked_linalg.svd(self, full))
-    except ConvergenceError:
-        why = (
-            "is ill-conditioned or has too many repeated singular values"
-            if xp.isfinite(self).all()
-            else "contained non-finite values"
-        )
-        raise LinAlgError(
-            f"linalg.svd: The algorithm failed to converge because the input matrix {why}."
-        ) from None
+    return singular_values(xp, self, full)
 
 
 def _svd_self(F, gs, self, result0, result1, result2, full):

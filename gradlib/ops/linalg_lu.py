@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from .. import return_types
 from ..core import dtypes
+from ..core.interop import values_of
 from ..core.op import declare
 from ..core.tensor import Tensor
 from .expose import function, write_same
@@ -203,7 +206,7 @@ def _factored(A, pivot):
 
 
 def _check_info(name: str, info: Tensor) -> None:
-    for i, number in enumerate(info.reshape((-1,)).tolist()):
+    for i, number in enumerate(values_of(info.reshape((-1,)))):
         if number:
             where = f"(Batch element {i}): " if info.ndim else ""
             raise RuntimeError(
@@ -232,8 +235,8 @@ def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True, *, out=N
         )
     m = LU_data.shape[-2]
     if unpack_pivots and LU_pivots.numel() and not LU_data.is_cuda:
-        low, high = LU_pivots.aminmax()
-        if int(low) < 1 or int(high) > m or LU_pivots.shape[-1] != min(LU_data.shape[-2:]):
+        low, high = (values_of(t) for t in LU_pivots.aminmax())
+        if low < 1 or high > m or LU_pivots.shape[-1] != min(LU_data.shape[-2:]):
             raise RuntimeError(
                 "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive.Did you properly pass the "
                 "result of lu_factor?"
@@ -273,6 +276,18 @@ def _check_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, left: bool) -> None:
             "linalg.lu_solve: Number of pivots per batch should be same as the dimension of the matrix"
         )
     check_batches(B, LU)
+    array = pivots._array
+    if array.__class__ is np.ndarray and array.size:
+        if array.min() < 1:
+            raise RuntimeError(
+                "Pivots given to lu_solve must all be greater or equal to 1. Did you properly pass the result of "
+                "lu_factor?"
+            )
+        if array.max() > n:
+            raise RuntimeError(
+                "Pivots given to lu_solve must all be smaller or equal to LU.size(-2). Did you properly pass the "
+                "result of lu_factor?"
+            )
 
 
 @linalg("lu_solve")

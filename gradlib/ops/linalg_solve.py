@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from numpy.linalg import LinAlgError as SingularError  # CuPy raises NumPy's too
 
 from .. import return_types
@@ -25,6 +27,7 @@ from .linalg_base import (
     full_precision,
     linalg,
     renamed,
+    singular_values,
 )
 
 # -- determinants ------------------------------------------------------------------------------------------------
@@ -52,7 +55,9 @@ def _cofactor(xp, self):
             )
     except SingularError:
         pass
-    U, S, Vh = xp.linalg.svd(self)
+    if xp.surely(~xp.isfinite(self)):
+        return xp.full(self.shape, math.nan, self.dtype)
+    U, S, Vh = singular_values(xp, self, True)
     others = xp.stack(
         [xp.prod(xp.concatenate([S[..., :i], S[..., i + 1 :]], -1), -1) for i in range(n)], -1
     )

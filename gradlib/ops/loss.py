@@ -6,11 +6,13 @@ import inspect
 import math
 import warnings
 
-from ..core.modes import is_grad_enabled
+from ..core import dtypes
+from ..core.modes import AUTOCAST, is_grad_enabled, state
 from ..core.op import Op, declare
 from ..core.tensor import Tensor
-from ._blocks import floating
+from ._blocks import floating, mixed_kinds
 from .expose import PUBLIC, function, refuse_cast
+from .reduce import sum_floats, sum_of_squares
 
 NONE, MEAN, SUM = range(3)
 _NUMBERS = {"none": NONE, "mean": MEAN, "sum": SUM}
@@ -36,10 +38,23 @@ def reduced(losses: Tensor, reduction: int) -> Tensor:
     return losses if reduction == NONE else losses.mean() if reduction == MEAN else losses.sum()
 
 
+def number_of(name: str, reduction, position: int) -> int:
+    """The reduction of a function of the main namespace: 1 mean, 2 sum, any other int none of them.
+
+    TypeError for anything but an int.
+    """
+    if type(reduction) is not int:
+        kind = type(reduction).__name__
+        raise TypeError(
+            f"{name}(): argument 'reduction' (position {position}) must be int, not {kind}"
+        )
+    return reduction if reduction in (MEAN, SUM) else NONE
+
+
 def _reduce(xp, losses, reduction: int):
     if reduction == NONE:
         return losses
-    total = xp.add.reduce(losses, None)
+    total = sum_floats(xp, losses, (), False)
     return (
         total / losses.size
         if reduction == MEAN and losses.size
@@ -57,8 +72,16 @@ def _share(g, x, reduction: int):
     return g * (1 / max(n, 1))
 
 
+def _in_wide(F, slope, g, self, target):
+    """``slope(g, self, target)``, rounded once where raw arrays hold half types."""
+    if hasattr(self, "_array") or self.dtype.itemsize > 2:
+        return slope(g, self, target)
+    wide = F.backend.wide
+    return slope(wide(g), wide(self), wide(target)).astype(self.dtype)
+
+
 def pointwise_loss(
-    name: str, value, slope, attrs: tuple = (), *, node: str, other, low=-2.0, high=2.0
+    name: str, value, slope, attrs: tuple = (), *, node: str, other, low=-2.0, high=2.0, check=None
 ) -> Op:
     """Declare a loss: `value(xp, self, target, **attrs)` of each element, then the reduction.
 
@@ -70,11 +93,13 @@ def pointwise_loss(
         return _reduce(xp, value(xp, self, target, **kwargs), reduction)
 
     forward.__signature__ = _signature(("xp", "self", "target"), ("reduction", *extra))
-    forward.__name__ = name
+    forward.__name__ = name.removesuffix("_loss_op").removesuffix("_op")
 
     def formula(of):
         def gradient(F, g, self, target, reduction, *values):
-            return _share(g, self, reduction) * of(F, self, target, *values)
+            return _in_wide(
+                F, lambda g, x, y: _share(g, x, reduction) * of(F, x, y, *values), g, self, target
+            )
 
         gradient.__signature__ = _signature(("F", "g", "self", "target", "reduction", *extra), ())
         return gradient
@@ -95,6 +120,7 @@ def pointwise_loss(
         name + "_op",
         floating(forward),
         public=name,
+        check=check,
         node=node,
         samples=samples,
         self=formula(slope),
@@ -146,7 +172,7 @@ def _mse(xp, self, target, *, reduction):
         difference *= difference
         return difference
     flat = difference.reshape(-1)
-    total = xp.dot(flat, flat)
+    total = sum_of_squares(xp, flat)
     return (
         total / flat.size
         if reduction == MEAN and flat.size
@@ -155,9 +181,14 @@ def _mse(xp, self, target, *, reduction):
 
 
 mse_op = declare(
-    "mse_loss_op", _mse, public="mse_loss", node="MseLossBackward0",
-    self=lambda F, g, self, target, reduction: (self - target) * _share(g * 2.0, self, reduction),
-    target=lambda F, g, self, target, reduction: (target - self) * _share(g * 2.0, self, reduction),
+    "mse_loss_op", _mse, node="MseLossBackward0",
+    self=lambda F, g, self, target, reduction: _in_wide(
+        F, lambda g, x, y: (x - y) * _share(g * 2.0, x, reduction), g, self, target
+    ),
+    target=lambda F, g, self, target, reduction: _in_wide(
+        F, lambda g, x, y: (y - x) * _share(g * 2.0, x, reduction), g, self, target
+    ),
+    public="mse_loss",
     samples=lambda t: [
         (t(3, 4), t(3, 4), NONE), (t(3, 4), t(3, 4), MEAN), (t(3), t(3), SUM), (t(), t(), MEAN), (t(0), t(0), SUM),
     ],
@@ -239,9 +270,16 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
 # -- classification by elements ----------------------------------------------------------------------------------------
 
 
+def _outside(xp, x) -> bool:
+    """Whether an element is known not to lie in [0, 1]; looking at those of a device would mean waiting."""
+    return xp.name == "numpy" and x.size > 0 and not (x.min() >= 0 and x.max() <= 1)
+
+
 def _bce(xp, self, target):
-    if xp.surely((self < 0) | (self > 1)):
+    if _outside(xp, self):
         raise RuntimeError("all elements of input should be between 0 and 1")
+    if _outside(xp, target):
+        raise RuntimeError("all elements of target should be between 0 and 1")
     return -(
         target * xp.maximum(xp.log(self), -100) + (1 - target) * xp.maximum(xp.log1p(-self), -100)
     )
@@ -252,15 +290,18 @@ def _bce_slope(F, x, y):
 
 
 def _bce_logits(xp, self, target):
-    """max(x, 0) - x * y + log(1 + exp(-|x|))."""
+    """(1 - y) * x + max(-x, 0) + log(1 + exp(-|x|)): infinite x makes an infinite loss, not nan."""
     out = xp.log1p(xp.exp(-xp.absolute(self)))
-    out = out + xp.maximum(self, 0)
-    out -= self * target
+    out = out - xp.minimum(self, 0)
+    rest = 1 - target
+    rest *= self
+    out += rest
     return out
 
 
 bce_op = pointwise_loss(
     "binary_cross_entropy", _bce, _bce_slope, node="BinaryCrossEntropyBackward0", low=0.1, high=0.9,
+    check=mixed_kinds,
     other=lambda F, x, y: F.log1p(-x) - F.log(x),
 )  # fmt: skip
 bce_logits_op = pointwise_loss(
@@ -293,7 +334,14 @@ def binary_cross_entropy(
     _refuse_grad(weight, "binary_cross_entropy", "weight")
     if weight is None:
         return bce_op.call(input, target, number)
-    return reduced(bce_op.call(input, target, NONE) * weight, number)
+    losses = bce_op.call(input, target, NONE)
+    common = dtypes.promote(losses.dtype, weight.dtype)
+    if not dtypes.can_cast(common, losses.dtype):
+        kinds = [d.tensor_type.removesuffix("Tensor") for d in (common, losses.dtype)]
+        raise RuntimeError(
+            "result type {} can't be cast to the desired output type {}".format(*kinds)
+        )
+    return reduced((losses * weight).to(losses.dtype), number)
 
 
 def _bce_with_logits(input, target, weight, pos_weight, number):
@@ -301,6 +349,9 @@ def _bce_with_logits(input, target, weight, pos_weight, number):
         raise ValueError(
             f"Target size ({target.size()}) must be the same as input size ({input.size()})"
         )
+    if not input.is_floating_point():
+        kind = input.dtype.tensor_type.removesuffix("Tensor")
+        raise NotImplementedError(f"\"log_sigmoid_cpu\" not implemented for '{kind}'")
     if not target.is_floating_point():
         kinds = [t.dtype.tensor_type.removesuffix("Tensor") for t in (input, target)]
         raise RuntimeError(
@@ -309,19 +360,26 @@ def _bce_with_logits(input, target, weight, pos_weight, number):
             if kinds[1] == "Bool"
             else "result type {} can't be cast to the desired output type {}".format(*kinds)
         )
+    mixed = input.dtype is not target.dtype and not state.bits & AUTOCAST
     if weight is None and pos_weight is None:
-        return bce_logits_op.call(input, target, number)
+        loss = bce_logits_op.call(input, target, number)
+        return loss.to(target.dtype) if mixed else loss
     if pos_weight is None:
-        return reduced(bce_logits_op.call(input, target, NONE) * weight, number)
-    from .activation import logsigmoid_op
+        losses = bce_logits_op.call(input, target, NONE)
+    else:
+        from .activation import logsigmoid_op
 
-    losses = (1 - target) * input - ((pos_weight - 1) * target + 1) * logsigmoid_op.call(input)
-    return reduced(losses if weight is None else losses * weight, number)
+        losses = (1 - target) * input - ((pos_weight - 1) * target + 1) * logsigmoid_op.call(input)
+    losses = losses if weight is None else losses * weight
+    if losses.dtype is not target.dtype and not state.bits & AUTOCAST:  # that of the target decides
+        losses = losses.to(target.dtype)
+    return reduced(losses, number)
 
 
 @function("binary_cross_entropy_with_logits")
-def _bce_with_logits_public(input, target, weight=None, pos_weight=None, reduction=1):
-    return _bce_with_logits(input, target, weight, pos_weight, reduction)
+def _bce_with_logits_public(input, target, weight=None, pos_weight=None, reduction=NONE):
+    number = number_of("binary_cross_entropy_with_logits", reduction, 5)
+    return _bce_with_logits(input, target, weight, pos_weight, number)
 
 
 def binary_cross_entropy_with_logits(
@@ -367,8 +425,11 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
 
 
 def _kl(input, target, number, log_target):
+    if input.is_complex() or target.is_complex():
+        raise RuntimeError("kl_div: Complex inputs not supported.")
     if not (input.is_floating_point() and target.is_floating_point()):
-        raise RuntimeError("kl_div: Integral inputs not supported.")
+        kind = "Complex" if input.is_complex() or target.is_complex() else "Integral"
+        raise RuntimeError(f"kl_div: {kind} inputs not supported.")
     losses = (
         target.exp() * (target - input) if log_target else target.xlogy(target) - target * input
     )
@@ -376,8 +437,8 @@ def _kl(input, target, number, log_target):
 
 
 @function("kl_div")
-def _kl_div_public(input, target, reduction=1, log_target=False):
-    return _kl(input, target, reduction, log_target)
+def _kl_div_public(input, target, reduction=NONE, log_target=False):
+    return _kl(input, target, number_of("kl_div", reduction, 3), log_target)
 
 
 def poisson_nll_loss(
@@ -388,6 +449,16 @@ def poisson_nll_loss(
     full: whether Stirling's approximation of ``log(target!)`` is added for targets above 1.
     """
     number = reduction_number(reduction, size_average, reduce)
+    return _poisson_nll(input, target, log_input, full, eps, number)
+
+
+@function("poisson_nll_loss")
+def _poisson_nll_public(input, target, log_input, full, eps, reduction):
+    number = number_of("poisson_nll_loss", reduction, 6)
+    return _poisson_nll(input, target, log_input, full, eps, number)
+
+
+def _poisson_nll(input, target, log_input, full, eps, number):
     losses = input.exp() - target * input if log_input else input - target * (input + eps).log()
     if full:
         stirling = target * target.log() - target + 0.5 * (2 * math.pi * target).log()

@@ -5,13 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from ..backends import backend_of
+from ..core import dtypes
 from ..core.device import beside
+from ..core.interop import values_of
+from ..core.modes import AUTOCAST, state
 from ..core.op import declare
 from ..core.tensor import Tensor
-from ._blocks import check_kind, floating, raw
+from ._blocks import floating, raw
 from .activation import logsigmoid_op
 from .expose import PUBLIC, function
-from .loss import MEAN, NONE, SUM, reduced, reduction_number
+from .loss import MEAN, NONE, SUM, number_of, reduced, reduction_number
 from .norm import pairwise_distance
 
 # -- pairs and triples -------------------------------------------------------------------------------------------------
@@ -31,8 +34,9 @@ def margin_ranking_loss(
 
 
 @function("margin_ranking_loss")
-def _margin_ranking_public(input1, input2, target, margin=0.0, reduction=MEAN):
-    return reduced((-target * (input1 - input2) + margin).clamp_min(0), reduction)
+def _margin_ranking_public(input1, input2, target, margin=0.0, reduction=NONE):
+    number = number_of("margin_ranking_loss", reduction, 5)
+    return reduced((-target * (input1 - input2) + margin).clamp_min(0), number)
 
 
 def hinge_embedding_loss(
@@ -45,12 +49,13 @@ def hinge_embedding_loss(
 
 
 @function("hinge_embedding_loss")
-def _hinge_embedding_public(input, target, margin=1.0, reduction=MEAN):
+def _hinge_embedding_public(input, target, margin=1.0, reduction=NONE):
     from .compare import where
 
+    number = number_of("hinge_embedding_loss", reduction, 4)
     zero = input.new_zeros(())
     far = where(target != 1, (margin - input).clamp_min(0), zero)
-    return reduced(far + where(target != -1, input, zero), reduction)
+    return reduced(far + where(target != -1, input, zero), number)
 
 
 def cosine_embedding_loss(
@@ -62,9 +67,10 @@ def cosine_embedding_loss(
 
 
 @function("cosine_embedding_loss")
-def _cosine_embedding_public(input1, input2, target, margin=0.0, reduction=MEAN):
+def _cosine_embedding_public(input1, input2, target, margin=0.0, reduction=NONE):
     from .compare import where
 
+    number = number_of("cosine_embedding_loss", reduction, 5)
     if (target.dim() == 0 and input1.dim() != 1) or (target.dim() == 1 and input1.dim() != 2):
         raise RuntimeError(
             f"{target.dim()}D target tensor expects {target.dim() + 1}D input tensors, but found inputs with sizes "
@@ -81,7 +87,7 @@ def _cosine_embedding_public(input1, input2, target, margin=0.0, reduction=MEAN)
     losses = where(target == 1, 1 - cosine, zero) + where(
         target == -1, (cosine - margin).clamp_min(0), zero
     )
-    return reduced(losses, reduction)
+    return reduced(losses, number)
 
 
 def triplet_margin_loss(
@@ -100,8 +106,9 @@ def triplet_margin_loss(
 
 @function("triplet_margin_loss")
 def _triplet_public(
-    anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6, swap=False, reduction=MEAN
+    anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6, swap=False, reduction=NONE
 ):
+    number = number_of("triplet_margin_loss", reduction, 8)
     if not anchor.dim() == positive.dim() == negative.dim():
         raise RuntimeError(
             "The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: "
@@ -113,7 +120,7 @@ def _triplet_public(
     )
     if swap:
         far = far.minimum(pairwise_distance(positive, negative, p, eps))
-    return reduced((margin + near - far).clamp_min(0), reduction)
+    return reduced((margin + near - far).clamp_min(0), number)
 
 
 def triplet_margin_with_distance_loss(
@@ -133,6 +140,21 @@ def triplet_margin_with_distance_loss(
     if swap:
         far = far.minimum(distance(positive, negative))
     return reduced((margin + near - far).clamp_min(0), number)
+
+
+def _check_class_loss(kernel: str, x: Tensor, y: Tensor) -> None:
+    """NotImplementedError for scores that are neither float32 nor float64, RuntimeError for targets not int64."""
+    if x.dtype not in (dtypes.float32, dtypes.float64) and not state.bits & AUTOCAST:
+        kind = x.dtype.tensor_type.removesuffix("Tensor")
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{kind}'")
+    if y.dtype is not dtypes.int64:
+        kind = y.dtype.tensor_type.removesuffix("Tensor")
+        raise RuntimeError(f"expected scalar type Long but found {kind}")
+
+
+def _above_zero(x: Tensor) -> Tensor:
+    """`x` where it is positive, else 0 (also for nan), without gradient there."""
+    return x.masked_fill(~(x > 0), 0)
 
 
 # -- several classes ---------------------------------------------------------------------------------------------------
@@ -156,14 +178,14 @@ def multi_margin_loss(
             f"inconsistent target size, expected {x.shape[0]} but got {list(target.shape)}"
         )
     classes = x.shape[1]
-    if y.numel() and not bool(((y >= 0) & (y < classes)).all()):
+    _check_class_loss("multi_margin_loss_cpu_kernel", x, y)
+    if weight is not None and weight.dtype is not x.dtype and not state.bits & AUTOCAST:
+        wanted, given = (t.dtype.tensor_type.removesuffix("Tensor") for t in (x, weight))
+        raise RuntimeError(f"expected scalar type {wanted} but found {given}")
+    if y.numel() and not values_of(((y >= 0) & (y < classes)).all()):
         raise RuntimeError("target out of range")
-    check_kind(x._array, "multi_margin_loss_cpu_kernel")
-    if weight is not None and weight.dtype is not x.dtype:
-        kinds = [t.dtype.tensor_type.removesuffix("Tensor") for t in (x, weight)]
-        raise RuntimeError(f"expected scalar type {kinds[0]} but found {kinds[1]}")
     column = y.unsqueeze(1)
-    losses = (margin - x.gather(1, column) + x).clamp_min(0)
+    losses = _above_zero(margin - x.gather(1, column) + x)
     if p == 2:
         losses = losses * losses
     if weight is not None:
@@ -187,6 +209,7 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
         )
     alone = input.dim() <= 1
     x, y = (input.reshape(1, -1), target.reshape(1, -1)) if alone else (input, target)
+    _check_class_loss("multilabel_margin_loss_forward_out_frame", x, y)
     labels = y._array
     classes = labels.shape[1]
     live = np.cumprod(np.asarray(labels.tolist()).reshape(labels.shape) >= 0, axis=1).astype(bool)
@@ -196,7 +219,7 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
         is_target[row, safe[row][live[row]]] = True
     safe = Tensor._make(safe).to(x.device)
     scores = x.gather(1, safe)  # of each target, in order
-    pairs = (1 - (scores.unsqueeze(2) - x.unsqueeze(1))).clamp_min(0)
+    pairs = _above_zero(1 - (scores.unsqueeze(2) - x.unsqueeze(1)))
     off = Tensor._make(~(live[:, :, None] & ~is_target[:, None, :])).to(x.device)
     losses = pairs.masked_fill(off, 0).sum((1, 2)) / classes
     return losses[0] if alone and number == NONE else reduced(losses, number)
@@ -304,15 +327,18 @@ def _ctc_recorded(log_probs: Tensor, target, blank: int):
 
 def _ctc_counts(log_probs: Tensor, targets, lengths, blank) -> Tensor:
     """The posterior counts as a function of the log probabilities: the gradient of the likelihoods."""
-    from ..autograd import grad
+    from ..func import grad  # whatever mode the gradient is computed in, and with tangents
 
-    total = log_probs.sum() * 0
-    for n, (target, length) in enumerate(zip(targets, lengths, strict=True)):
-        if length:
-            likelihood = _ctc_recorded(log_probs[:length, n], target, blank)
-            if float(likelihood.detach()) > 0.5 * NEVER:
-                total = total + likelihood
-    return grad(total, log_probs, create_graph=True)[0]
+    def likelihoods(log_probs: Tensor) -> Tensor:
+        total = log_probs.sum() * 0
+        for n, (target, length) in enumerate(zip(targets, lengths, strict=True)):
+            if length:
+                likelihood = _ctc_recorded(log_probs[:length, n], target, blank)
+                if values_of(likelihood.detach()) > 0.5 * NEVER:
+                    total = total + likelihood
+        return total
+
+    return grad(likelihoods)(log_probs)
 
 
 ctc_op = declare(
@@ -340,9 +366,14 @@ def ctc_loss(
     number = reduction_number(reduction)
     alone = log_probs.dim() == 2
     x = log_probs.unsqueeze(1) if alone else log_probs
-    lengths = _whole(input_lengths)
-    sizes = _whole(target_lengths)
-    labels = np.asarray(targets.tolist(), int)
+    if not x.numel():
+        raise RuntimeError("log_probs tensor must not be empty")
+    if x.dtype not in (dtypes.float32, dtypes.float64) and not state.bits & AUTOCAST:
+        kind = x.dtype.tensor_type.removesuffix("Tensor")
+        raise NotImplementedError(f"\"ctc_loss_cpu\" not implemented for '{kind}'")
+    lengths = _whole(input_lengths, "input_lengths")
+    sizes = _whole(target_lengths, "target_lengths")
+    labels = np.asarray(values_of(targets), int)
     if not 0 <= blank < x.shape[2]:
         raise RuntimeError("blank must be in label range")
     if len(lengths) != x.shape[1] or len(sizes) != x.shape[1]:
@@ -357,6 +388,9 @@ def ctc_loss(
         rows = [labels[a : a + n] for a, n in zip(starts, sizes, strict=False)]
     else:
         rows = [row[:n] for row, n in zip(np.atleast_2d(labels), sizes, strict=True)]
+    wrong = [v for row in rows for v in row if not 0 <= v < x.shape[2]]
+    if wrong:
+        raise IndexError(f"Target {wrong[0]} is out of bounds.")
     losses = ctc_op.call(
         x, tuple(tuple(map(int, r)) for r in rows), tuple(lengths), blank, zero_infinity
     )
@@ -384,14 +418,16 @@ def _normalisation(log_probs: Tensor, lengths: list[int], losses) -> Tensor:
     return total - total.detach()
 
 
-def _whole(lengths) -> list[int]:
-    values = lengths.tolist() if isinstance(lengths, Tensor) else lengths
+def _whole(lengths, name: str) -> list[int]:
+    if isinstance(lengths, Tensor) and lengths.dtype.category != dtypes.INTEGER:
+        raise RuntimeError(f"{name} must be integral")
+    values = values_of(lengths) if isinstance(lengths, Tensor) else lengths
     return [int(v) for v in values] if isinstance(values, (list, tuple)) else [int(values)]
 
 
 @function("ctc_loss")
 def _ctc_public(
-    log_probs, targets, input_lengths, target_lengths, blank=0, reduction=MEAN, zero_infinity=False
+    log_probs, targets, input_lengths, target_lengths, blank=0, reduction=NONE, zero_infinity=False
 ):
-    name = ("none", "mean", "sum")[reduction]
+    name = ("none", "mean", "sum")[number_of("ctc_loss", reduction, 6)]
     return ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, name, zero_infinity)

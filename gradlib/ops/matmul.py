@@ -117,9 +117,15 @@ def _matmul_other(F, g, self, other_shape):
     return F.sum_to_size(F.matmul(F.mH(self), g), other_shape)
 
 
+def _product_name(self, other) -> str:
+    if other.ndim == 1:
+        return "dot" if self.ndim == 1 else "mv"
+    return "bmm" if self.ndim > 2 and other.ndim > 2 else "mm"
+
+
 matmul_op = declare(
     "matmul", lambda xp, self, other: product(xp, self, other), promote="none", jvp="multilinear", complex=True,
-    self=_matmul_self, other=_matmul_other, node="UnsafeViewBackward0",
+    self=_matmul_self, other=_matmul_other, node="UnsafeViewBackward0", known_as=_product_name,
     samples=lambda t: [
         (t(3, 4), t(4, 2)), (t(2, 3, 4), t(4, 2)), (t(2, 3, 4), t(2, 4, 2)), (t(3, 4), t(2, 4, 2)), (t(4), t(4)),
         (t(2, 3, 4), t(4)), (t(4), t(2, 4, 3)), (t(2, 1, 3, 4), t(5, 4, 2)), (t(3, 0), t(0, 2)), (t(0, 3), t(3, 2)),
@@ -204,6 +210,7 @@ def _linear_jvp(F, input, weight, input_t, weight_t, bias_t, result):
 
 linear_op = declare(
     "linear", _linear, promote="none", jvp=_linear_jvp, complex=True, node="AddmmBackward0",
+    known_as=lambda input, weight, bias: "mm" if bias is None else "addmm",
     input=lambda F, g, weight: F.matmul(g, weight.conjugate()),
     weight=lambda F, g, input: F.linear_weight(g, input.conjugate()),
     bias=lambda F, g: F.sum(g, tuple(range(g.ndim - 1)), False) if g.ndim > 1 else g,

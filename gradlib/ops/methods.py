@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import mmap
+import math
+import warnings
 
 import numpy as np
 
-from ..core import errors
-from ..core.geometry import owner
+from ..core import errors, memory
 from ..core.op import declare
 from ..core.storage import before_write, bump
-from ..core.tensor import Tensor, to_host
+from ..core.tensor import Size, Tensor, to_host
 from .expose import method
-from .fill import plain_number
+from .plain_numbers import plain_number, single_number
 from .shape import alias_op
 from .write import InPlace
 
@@ -55,7 +55,7 @@ def fill_diagonal_(self, fill_value, wrap=False):
         raise RuntimeError("dimensions must larger than 1")
     if len(shape) > 2 and len(set(shape)) > 1:
         raise RuntimeError("all dimensions of input must be of equal length")
-    value = plain_number(fill_value, self.dtype)
+    value = (single_number if 1 in shape else plain_number)(fill_value, self.dtype)
     return _fill_diagonal_in_place(self, (), (value, bool(wrap)))
 
 
@@ -119,25 +119,18 @@ def as_subclass(self, cls):
 
 @method("share_memory_")
 def share_memory_(self):
-    """Move the elements into memory that processes forked later share; CUDA memory is as it is.
+    """Move the elements, and those of all views, into memory that processes forked later share.
 
-    Views made before keep the memory they had.
+    CUDA memory is as it is.
     """
-    if not self.is_cuda and not self.is_shared():
-        array = self._array
-        memory = mmap.mmap(-1, max(array.nbytes, 1))
-        flat = np.frombuffer(memory, array.dtype, array.size)
-        out = flat.reshape(array.shape)
-        out[...] = array
-        self._array = out
+    self.untyped_storage().share_memory_()
     return self
 
 
 @method("is_shared")
 def is_shared(self) -> bool:
     """Whether processes forked from now on share this memory: after ``share_memory_``, and on a CUDA device."""
-    memory = getattr(owner(self._array), "base", None)
-    return self.is_cuda or isinstance(getattr(memory, "obj", None), mmap.mmap)
+    return self.is_cuda or memory.is_shared(memory.owner(self._array))
 
 
 @method("to_dense")
@@ -152,10 +145,28 @@ def const_data_ptr(self):
     return self.data_ptr()
 
 
-@method("resize", "resize_as")
+def _reshaped(x: Tensor, sizes: tuple, name: str):
+    if not all([isinstance(n, int) for n in sizes]) or math.prod(sizes) != x._array.size:
+        text = "x".join(map(str, sizes))
+        raise RuntimeError(
+            f"requested resize to {text} ({Size(sizes).numel()} elements in total), but the given tensor has a size of "
+            f"{'x'.join(map(str, x.shape))} ({x._array.size} elements). autograd's resize can only change the shape "
+            "of a given tensor, while preserving the number of elements. "
+        )
+    warnings.warn(f"non-inplace {name} is deprecated", UserWarning, stacklevel=3)
+    return x.contiguous().view(*sizes)
+
+
+@method("resize")
 def resize(self, *sizes):
-    """Not supported: use ``reshape``, which copies, or ``resize_``."""
-    raise RuntimeError("Tensor.resize is not supported: use reshape, or resize_ in place")
+    """Deprecated: ``reshape`` to sizes with as many elements; RuntimeError for another number of them."""
+    return _reshaped(self, sizes, "resize")
+
+
+@method("resize_as")
+def resize_as(self, tensor):
+    """Deprecated: ``reshape`` to the shape of `tensor`, which has as many elements."""
+    return _reshaped(self, tuple(tensor.shape), "resize_as")
 
 
 @method("__reversed__")

@@ -5,11 +5,15 @@ from __future__ import annotations
 import builtins
 import math
 
+import numpy as np
+
+from ..backends.sums import ADD, ones
 from ..core import dtypes
 from ..core.op import declare
 from ..core.tensor import Tensor
+from ._blocks import F8, PIECE, row_blocks
 from .expose import function, need_tensor, write_out
-from .reduce import F4, F8, count, dims_of, sum_floats
+from .reduce import count, dims_of, kept, over, sum_floats
 
 
 def _freedom(n: int, correction):
@@ -17,33 +21,93 @@ def _freedom(n: int, correction):
     return n - int(correction) if correction == int(correction) else n - correction
 
 
-def _moments(xp, self, dim, correction, keepdim):
-    """(variance, mean), the mean with its dimensions kept; in the wide type."""
-    real = self.dtype is F4 or self.dtype is F8
-    wide = self if real else xp.wide(self)
-    n, axis = count(self.shape, dim), dim or None
-    mean = sum_floats(xp, self, dim, True) if real else xp.add.reduce(wide, axis, None, None, True)
-    mean = mean / n if n else mean * math.nan
-    d = wide - mean
-    if real and d.ndim:
-        d = xp.multiply(d, d, out=d)
-        total = sum_floats(xp, d, dim, keepdim)
+def _of_rows(x):
+    """(sum of the squares around the mean, mean) of each row of a 2-D array, in float64."""
+    rows, n = x.shape
+    total, mean = np.empty(rows), np.empty(rows)
+    if n > PIECE:
+        parts = [slice(i, i + PIECE) for i in range(0, n, PIECE)]
+        for k, row in enumerate(x):
+            m = mean[k] = math.fsum([np.add.reduce(row[p], dtype=F8) for p in parts]) / n
+            total[k] = math.fsum([np.vecdot(d, d) for d in (row[p] - m for p in parts)])
+        return total, mean
+    for i, j in row_blocks(rows, n):
+        d = x[i:j].astype(F8)
+        m = mean[i:j] = d.dot(ones(n, F8)) / n
+        d -= m[:, None]
+        total[i:j] = np.vecdot(d, d)
+    return total, mean
+
+
+def _of_columns(x):
+    """The same of each column."""
+    n, blocks = len(x), row_blocks(*x.shape)
+    mean, total = np.zeros(x.shape[1]), np.zeros(x.shape[1])
+    for i, j in blocks:
+        mean += ones(j - i, F8).dot(x[i:j].astype(F8))
+    mean /= n
+    for i, j in blocks:
+        d = x[i:j].astype(F8)
+        d -= mean
+        d *= d
+        total += ones(j - i, F8).dot(d)
+    return total, mean
+
+
+def _in_float64(self, dim, keepdim):
+    """(sum of the squares around the mean, mean) of a NumPy array; the mean has its dimensions kept."""
+    shape = self.shape
+    if self.size <= PIECE:
+        wide, axis = self.astype(F8), dim or None
+        mean = ADD(wide, axis, None, None, True)
+        mean /= count(shape, dim) or math.nan
+        wide -= mean
+        wide *= wide
+        return ADD(wide, axis, None, None, keepdim), mean
+    dims = dim or tuple(range(self.ndim))
+    if len(dims) == max(dims) + 1 < len(shape) and self.flags.c_contiguous:
+        total, mean = _of_columns(self.reshape(math.prod(shape[: len(dims)]), -1))
     else:
-        d = d.real * d.real + d.imag * d.imag
-        total = xp.add.reduce(d, axis, None, None, keepdim)
+        others = [d for d in range(len(shape)) if d not in dims]
+        total, mean = _of_rows(
+            self.transpose(*others, *sorted(dims)).reshape(-1, count(shape, dim))
+        )
+    narrow = kept(shape, dim)
+    return (
+        total.reshape(narrow if keepdim else [n for d, n in enumerate(shape) if d not in dims]),
+        mean.reshape(narrow),
+    )
+
+
+def _moments(xp, self, dim, correction, keepdim):
+    """(variance, mean), the mean with its dimensions kept; in a wide type (float64 in host memory)."""
+    n = count(self.shape, dim)
+    if xp.name == "numpy" and self.dtype.kind in "fV":
+        total, mean = _in_float64(self, dim, keepdim)
+    elif xp.name == "numpy":
+        (total, mean), (more, imag) = (_in_float64(x, dim, keepdim) for x in (self.real, self.imag))
+        total, mean = total + more, mean + 1j * imag
+    else:
+        wide = xp.wide(self)
+        mean = sum_floats(xp, wide, dim, True)
+        mean = mean / n if n else mean * math.nan
+        d = wide - mean
+        total = sum_floats(xp, d.real * d.real + d.imag * d.imag, dim, keepdim)
     free = n - correction if correction.__class__ is int else _freedom(n, correction)
     free = free if free > 0 else 0
     return total / (free or xp.zeros((), total.dtype)), mean
 
 
+def _real(array):
+    return array.real.dtype if array.dtype.kind == "c" else array.dtype
+
+
 def _var(xp, self, *, dim, correction, keepdim):
-    var = _moments(xp, self, dim, correction, keepdim)[0]
-    return var.astype(self.dtype) if var.dtype.itemsize > self.dtype.itemsize else var
+    return _moments(xp, self, dim, correction, keepdim)[0].astype(_real(self), copy=False)
 
 
 def _std(xp, self, *, dim, correction, keepdim):
-    std = xp.sqrt(_moments(xp, self, dim, correction, keepdim)[0])
-    return std.astype(self.dtype) if std.dtype.itemsize > self.dtype.itemsize else std
+    return xp.sqrt(_moments(xp, self, dim, correction, keepdim)[0]).astype(_real(self), copy=False)
 
 
 def _with_mean(root: bool):
@@ -53,10 +117,7 @@ def _with_mean(root: bool):
             var = xp.sqrt(var)
         if not keepdim:
             mean = mean.reshape(var.shape)
-        half = self.dtype.itemsize == 2
-        return (
-            (var.astype(self.dtype), mean.astype(self.dtype)) if half else (xp.asarray(var), mean)
-        )
+        return xp.asarray(var, _real(self)), mean.astype(self.dtype, copy=False)
 
     return forward
 
@@ -64,6 +125,9 @@ def _with_mean(root: bool):
 def _var_self(F, g, self, dim, correction, keepdim):
     n = count(self.shape, dim)
     free = _freedom(n, correction)
+    if not hasattr(self, "_array") and self.dtype.itemsize == 2:  # rounded once
+        g, wide = F.backend.wide(g), F.backend.wide(self)
+        return _var_self(F, g, wide, dim, correction, keepdim).astype(self.dtype)
     scaled = F.keep_dims(g, self.shape, dim, keepdim) * 2
     scaled = scaled / free if free else scaled * math.inf
     return scaled * (self - F.mean(self, dim, True))
@@ -86,7 +150,8 @@ def _with_mean_self(root: bool):
             )
         if gs[1] is None:
             return total
-        part = F.spread(gs[1] / builtins.max(count(self.shape, dim), 1), self.shape, dim, keepdim)
+        share = over(F, gs[1], builtins.max(count(self.shape, dim), 1))
+        part = F.spread(share, self.shape, dim, keepdim)
         return part if total is None else total + part
 
     if root:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import warnings
 
+from ..core.modes import AUTOCAST, state
 from ..core.tensor import Tensor
 from .attention import scaled_dot_product_attention
 from .dropout import dropout
 from .expose import PUBLIC, function
-from .matmul import linear_op
+from .matmul import c_name, linear_op
 from .pad import pad
 from .softmax import softmax_op
 
@@ -185,14 +186,12 @@ def multi_head_attention_forward(
     if need_weights:
         out, weights = _with_weights(q, k, v, mask, p)
     else:
-        shape = (count, num_heads, -1, head)
         if mask is not None and mask.shape[0] != 1:
-            mask = mask.view(count, num_heads, -1, mask.shape[-1])
+            mask = mask.view(count, num_heads, *mask.shape[1:])
         elif mask is not None:
             mask = mask.unsqueeze(0)
-        out = scaled_dot_product_attention(
-            q.reshape(shape), k.reshape(shape), v.reshape(shape), mask, p, is_causal
-        )
+        q, k, v = (x.reshape(count, num_heads, *x.shape[1:]) for x in (q, k, v))
+        out = scaled_dot_product_attention(q, k, v, mask, p, is_causal)
         out, weights = out.reshape(count * num_heads, length, head), None
     out = out.transpose(0, 1).contiguous().view(length * count, embed)
     out = linear_op.call(out, out_proj_weight, out_proj_bias).view(
@@ -265,6 +264,11 @@ def bilinear(input1, input2, weight, bias=None):
             raise RuntimeError(
                 f"bilinear(): input{number} size does not match weight size: got {x.shape[-1]} but expected {size}"
             )
+    given = {"input1": input1, "input2": input2, "weight": weight, "bias": bias}
+    given = {k: t for k, t in given.items() if t is not None}
+    if len({t.dtype for t in given.values()}) > 1 and not state.bits & AUTOCAST:
+        found = ", ".join(f"{k}: {c_name(t)}" for k, t in given.items())
+        raise RuntimeError(f"All tensors must have the same dtype, got {found}")
     lead = input1.shape[:-1]
     a, b = input1.reshape(-1, input1.shape[-1]), input2.reshape(-1, input2.shape[-1])
     n, (outputs, first, second) = a.shape[0], weight.shape

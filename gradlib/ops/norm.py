@@ -12,7 +12,7 @@ from ..core.op import declare
 from ..core.tensor import Tensor, wrap_dim
 from .expose import PUBLIC, function, method, need_tensor, write_out
 from .matmul import c_name
-from .reduce import count, dims_of, kept
+from .reduce import count, dims_of, kept, sum_floats, sum_of_squares
 
 # -- the vector norm ---------------------------------------------------------------------------------------------
 
@@ -23,14 +23,14 @@ def _vector_norm(xp, self, *, ord, dim, keepdim):
     if ord == 2:
         if axis is None and not keepdim and wide.dtype.kind == "f" and wide.flags.c_contiguous:
             flat = wide.reshape(-1)
-            out = xp.sqrt(xp.dot(flat, flat))
+            out = xp.sqrt(sum_of_squares(xp, flat))
         else:
             square = (
                 wide * wide
                 if wide.dtype.kind == "f"
                 else wide.real * wide.real + wide.imag * wide.imag
             )
-            out = xp.sqrt(xp.add.reduce(square, axis, None, None, keepdim))
+            out = xp.sqrt(sum_floats(xp, square, dim, keepdim))
     elif ord in (math.inf, -math.inf):
         size = xp.absolute(wide)
         if not size.size and not count(self.shape, dim):
@@ -48,9 +48,9 @@ def _vector_norm(xp, self, *, ord, dim, keepdim):
     elif ord == 0:
         out = xp.add.reduce(wide != 0, axis, wide.real.dtype, None, keepdim)
     elif ord == 1:
-        out = xp.add.reduce(xp.absolute(wide), axis, None, None, keepdim)
+        out = sum_floats(xp, xp.absolute(wide), dim, keepdim)
     else:
-        out = xp.add.reduce(xp.absolute(wide) ** ord, axis, None, None, keepdim) ** (1.0 / ord)
+        out = sum_floats(xp, xp.absolute(wide) ** ord, dim, keepdim) ** (1.0 / ord)
     return out if wide is self else out.astype(self.dtype)
 
 
@@ -77,7 +77,8 @@ def norm_gradient(F, g, self, result, ord, dim, keepdim):
 vector_norm_op = declare(
     "vector_norm", _vector_norm, public="linalg_vector_norm",
     row_major=True, node="LinalgVectorNormBackward0", complex=True,
-    self=lambda F, g, self, result, ord, dim, keepdim: F.norm_gradient(g, self, result, ord, dim, keepdim),
+    # as `vjp`, since that may be None
+    vjp=lambda F, g, self, result, ord, dim, keepdim: (F.norm_gradient(g, self, result, ord, dim, keepdim),),
     samples=lambda t: [
         (t(3, 4), 2, (), False), (t(3, 4), 2, (1,), True), (t(3, 4), 1, (0,), False), (t(2, 3, 2), 3, (0, 2), False),
         (t(3, 4), 0.5, (1,), False), (t(3, 4), math.inf, (1,), False), (t(), 2, (), False), (t(0, 3), 2, (1,), False),
@@ -303,9 +304,9 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     """
     common = dtypes.promote(x1.dtype, x2.dtype)
     if common.category != dtypes.FLOATING:
+        kind = common.tensor_type.removesuffix("Tensor")
         raise RuntimeError(
-            "expected common dtype to be floating point, yet common dtype is "
-            f"{common.tensor_type.removesuffix('Tensor')}"
+            f"expected common dtype to be floating point, yet common dtype is {kind}"
         )
     if x1.shape != x2.shape:
         x1, x2 = PUBLIC["broadcast_tensors"](x1, x2)

@@ -6,13 +6,13 @@ import math
 
 import numpy as np
 
+from ..backends.sums import row_products, row_sums
 from ..core.op import declare
 from ..core.tensor import Tensor
-from ._blocks import check_kind, row_blocks
+from ._blocks import check_kind, check_parameters, row_blocks
 from .batch_norm import batch_norm_op, nothing, update_running
 from .expose import function
 from .layer_norm import moments
-from .softmax import _ones
 
 # -- group_norm ------------------------------------------------------------------------------------------------------
 
@@ -23,17 +23,17 @@ def _group_moments(xp, x, eps):
     if xp.name != "numpy":
         return x.mean(axis=2), 1 / xp.sqrt(x.var(axis=2) + eps)
     mean, var = np.empty((n, groups), x.dtype), np.empty((n, groups), x.dtype)
-    ones = _ones(m, x.dtype)
     for i, j in row_blocks(n, groups * m):
-        mean[i:j] = x[i:j].dot(ones) / m
+        mean[i:j] = row_sums(x[i:j].reshape(-1, m)).reshape(-1, groups) / m
         centred = x[i:j] - mean[i:j, :, None]
-        var[i:j] = np.vecdot(centred, centred)
+        var[i:j] = row_products(centred, centred)
     var /= m
     return mean, 1 / np.sqrt(var + eps)
 
 
 def _group_norm(xp, input, weight=None, bias=None, *, groups, eps):
     d, shape = input.dtype, input.shape
+    check_parameters(input, weight, bias)
     check_kind(input, "GroupNormKernelImpl")
     n, c = shape[:2]
     if not input.size:
@@ -74,7 +74,7 @@ def _grouped(F, input, groups):
 
 
 group_norm_op = declare(
-    "native_group_norm", _group_norm, promote="free", vjp=_group_norm_vjp,
+    "native_group_norm", _group_norm, promote="free", vjp=_group_norm_vjp, channels_last="input",
     hidden={
         "result1": lambda F, input, groups: F.mean(_grouped(F, input, groups), (2,), False),
         "result2": lambda F, input, result1, groups, eps: F.rsqrt(
@@ -88,12 +88,28 @@ group_norm_op = declare(
 )  # fmt: skip
 
 
-@function("group_norm")
-def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5, cudnn_enabled=True):
+def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
     """Normalise each of `num_groups` groups of channels of each sample; then scale and shift each channel.
 
-    input: (N, C, ...). RuntimeError when C is not a multiple of `num_groups`.
+    input: (N, C, ...).
+
+    Raises:
+        RuntimeError: C is not a multiple of `num_groups`.
+        ValueError: one group in all has only one value.
     """
+    if input.dim() >= 2:
+        rows, groups = input.shape[0] * input.shape[1] // num_groups, int(num_groups)
+        if rows * math.prod(input.shape[2:]) == 1:
+            raise ValueError(
+                "Expected more than 1 value per channel when training, got input size "
+                f"{[rows, groups, *input.shape[2:]]}"
+            )
+    return _group_norm_public(input, num_groups, weight, bias, eps)
+
+
+@function("group_norm")
+def _group_norm_public(input, num_groups, weight=None, bias=None, eps=1e-5, cudnn_enabled=True):
+    """``nn.functional.group_norm``, also of groups of one value."""
     if input.dim() < 2:
         raise RuntimeError(
             f"Expected at least 2 dimensions for input tensor but received {input.dim()}"
@@ -118,7 +134,7 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5, cudnn_enable
 @function("native_group_norm")
 def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
     """``group_norm`` of `group` groups, and mean and 1 / standard deviation (N, group)."""
-    out = group_norm(input, group, weight, bias, eps)
+    out = _group_norm_public(input, group, weight, bias, eps)
     return out, *moments(input.reshape(N, group, C // group * HxW), (2,), eps, keepdim=False)
 
 
@@ -146,8 +162,8 @@ def instance_norm(
             "Expected running_mean and running_var to be defined when use_input_stats is false"
         )
     n, c, *space = input.shape
-    if not input.numel():
-        return nothing(input, weight, bias)
+    if not input.numel():  # as many parameters as samples, if there are any
+        return nothing(input, *[t[:n] if n < 1 and t is not None else t for t in (weight, bias)])
     if use_input_stats and math.prod(space) == 1:
         raise ValueError(
             f"Expected more than 1 spatial element when training, got input size {input.shape}"
@@ -157,7 +173,7 @@ def instance_norm(
         return None if t is None else t.repeat(n)
 
     box: list = []
-    flat = input.reshape(1, n * c, *space)
+    flat = input.contiguous().view(1, n * c, *space)
     if use_input_stats:
         out = batch_norm_op.call(flat, spread(weight), spread(bias), None, None, True, eps, box)
         if running_mean is not None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..core import dtypes
 from ..core.codegen import operator
+from ..core.dispatch import beside_array
 from ..core.op import Op
 from ..core.tensor import Tensor
 from .absolute import abs
@@ -20,6 +23,7 @@ from .elementwise import (
     remainder,
     sub_op,
 )
+from .expose import in_place_operator, op_operator
 
 
 def _reflected(op: Op, needs: str = ""):
@@ -41,6 +45,8 @@ def _reflected(op: Op, needs: str = ""):
 def _power(self, other):
     """``self ** other``."""
     try:
+        if isinstance(other, np.ndarray):
+            self, other = beside_array(self, other)
         if other.__class__ in (int, float) and self._array.dtype in dtypes.NP_FLOATING:
             return pow_number.call(self, other)
         return pow(self, other)
@@ -65,13 +71,14 @@ for _name, _op in (
 Tensor.__rtruediv__ = Tensor.__rdiv__ = _reflected(div_op, needs="reciprocal")
 Tensor.__pow__ = _power
 Tensor.__neg__, Tensor.__pos__, Tensor.__abs__ = neg.call, positive, abs.call
-for _operator, _method in {
-    "__iadd__": "add_",
-    "__isub__": "sub_",
-    "__imul__": "mul_",
-    "__itruediv__": "div_",
-    "__ifloordiv__": "floor_divide_",
-    "__imod__": "remainder_",
-    "__ipow__": "pow_",
-}.items():
-    setattr(Tensor, _operator, getattr(Tensor, _method))
+for _names, _op in (
+    (("__iadd__",), add_op),
+    (("__isub__",), sub_op),
+    (("__imul__",), mul),
+    (("__itruediv__", "__idiv__"), div_op),
+    (("__ifloordiv__",), quotient_op),
+    (("__imod__",), remainder),
+):
+    for _name in _names:
+        op_operator(_name, _op)
+in_place_operator("__ipow__", Tensor.pow_)  # type: ignore[attr-defined]

@@ -173,6 +173,8 @@ def _check_quantile(name: str, input: Tensor, q, interpolation: str) -> None:
         raise RuntimeError(f"{name}() q must be a scalar or 1D tensor")
     if q.dtype is not input.dtype:
         raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor")
+    if q._array.__class__ is np.ndarray and not bool(((q._array >= 0) & (q._array <= 1)).all()):
+        raise RuntimeError("quantile() q values must be in the range [0, 1]")
     if interpolation not in ("linear", "lower", "higher", "midpoint", "nearest"):
         raise RuntimeError(
             f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"

@@ -6,23 +6,26 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..core.layout import channels_last, empty_in, has_layout
+from ..core.layout import empty_in, suggested
 from ..core.op import declare
 from ..core.tensor import Tensor
+from .cast import clone_op
 from .expose import function
+from .plain_numbers import plain_number
 
 
 def _pad_constant(xp, self, *, pads, value):
     """pads: (before, after) for each dimension; negative ones cut. Channels stay last where they are."""
     if not any([a or b for a, b in pads]):
-        return self.copy(order="K")
+        return clone_op.forward(xp, self, order="K")
     shape = tuple(n + a + b for n, (a, b) in zip(self.shape, pads, strict=True))
     inside, source = [], []
     for n, (a, b) in zip(self.shape, pads, strict=True):
         inside.append(slice(max(a, 0), max(a, 0) + max(n + min(a, 0) + min(b, 0), 0)))
         source.append(slice(max(-a, 0), n + min(b, 0)))
-    if self.ndim == 4 and not self.flags.c_contiguous and has_layout(self, channels_last):
-        out = empty_in(xp, shape, self.dtype, channels_last)
+    wanted = suggested(self)
+    if wanted is not None:
+        out = empty_in(xp, shape, self.dtype, wanted)
         out[...] = value
     else:
         out = xp.zeros(shape, self.dtype) if value == 0 else xp.full(shape, value, self.dtype)
@@ -85,9 +88,9 @@ def runs(where: tuple) -> list:
     return out
 
 
-def _declare_take(name: str, node: str, dependent: str = ""):
+def _declare_take(name: str, node: str, dependent: str = "", channels_last: str = "self"):
     return declare(
-        name, _take_along, jvp="linear", complex=True, node=node, dependent=dependent,
+        name, _take_along, jvp="linear", complex=True, node=node, dependent=dependent, channels_last=channels_last,
         self=lambda F, g, self_shape, where, dim: F.add_along(g, where, dim, self_shape[dim]),
         samples=lambda t: [
             (t(3, 4), np.array([1, 0, 1, 3, 2, 2]), 1), (t(3, 2), np.array([2, 2, 0]), 0),
@@ -96,9 +99,10 @@ def _declare_take(name: str, node: str, dependent: str = ""):
 
 
 take_along_op = _declare_take("take_along", "IndexSelectBackward0")
+pad_circular_op = _declare_take("pad_circular", "IndexSelectBackward0", channels_last="")
 pad_lines_op = _declare_take("pad_lines", "ReflectionPadBackward0", "self")
 add_along_op = declare(
-    "add_along", _add_along, jvp="linear", complex=True, node="IndexAddBackward0",
+    "add_along", _add_along, jvp="linear", complex=True, node="IndexAddBackward0", channels_last="self",
     self=lambda F, g, where, dim, size: F.take_along(g, where, dim),
     samples=lambda t: [(t(3, 6), np.array([1, 0, 1, 3, 2, 2]), 1, 4), (t(3, 2), np.array([2, 2, 0]), 0, 3)],
 )  # fmt: skip
@@ -120,7 +124,7 @@ def _positions(mode: str, size: int, before: int, after: int):
 
 
 def _pad_lines(input: Tensor, pads: list, mode: str) -> Tensor:
-    op = take_along_op if mode == "circular" else pad_lines_op
+    op = pad_circular_op if mode == "circular" else pad_lines_op
     for dim, (before, after) in enumerate(pads):
         if before or after:
             where = _positions(mode, input._array.shape[dim], before, after)
@@ -199,7 +203,9 @@ def pad(input, pad, mode="constant", value=None):
                     "negative output size, which is invalid. "
                     f"Check dimension {pads.index((a, b))} of your input."
                 )
-        return pad_constant_op.call(input, tuple(pads), 0 if value is None else value)
+        number = 0.0 if value is None else value if isinstance(value, complex) else float(value)
+        number = plain_number(number, input.dtype)
+        return pad_constant_op.call(input, tuple(pads), number)
     if value is not None and value != 0:
         raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
     if mode not in ("reflect", "replicate", "circular"):

@@ -5,16 +5,19 @@ Their first derivatives are piecewise constant; `dependent` makes them functions
 
 from __future__ import annotations
 
+from ..core import dtypes
 from ..core.inplace import inplace
+from ..core.modes import AUTOCAST, state
 from ..core.op import declare
-from ._blocks import floating, kind_name
+from ._blocks import check_kind, floating, kind_name
 from .absolute import relu as relu_op
 from .activation import activation, run
 from .expose import FOUND, PUBLIC, function, write_same
+from .plain_numbers import plain_number
 
 
 def _leaky_relu(xp, self, *, negative_slope):
-    if 0 <= negative_slope <= 1:
+    if 0 < negative_slope <= 1:  # not 0, which times infinity is nan
         return xp.maximum(self, self * negative_slope)
     return xp.where(self > 0, self, self * negative_slope)
 
@@ -52,7 +55,7 @@ hardsigmoid_op = activation(
 )  # fmt: skip
 hardswish_op = activation(
     "hardswish", lambda xp, self: self * xp.clip(self + 3, 0, 6) * (1 / 6),
-    lambda F, g, self: g * F.where(self <= -3, 0.0, F.where(self < 3, self * (1 / 3) + 0.5, 1.0)), domain=(-4.0, 4.0),
+    lambda F, g, self: g * F.where(self <= -3, 0.0, F.where(self >= 3, 1.0, self * (1 / 3) + 0.5)), domain=(-4.0, 4.0),
 )  # fmt: skip
 hardshrink_op = activation(
     "hardshrink",
@@ -72,7 +75,7 @@ softshrink_op = activation(
 def _threshold(xp, self, *, threshold, value):
     if self.dtype.kind in "bc":
         raise NotImplementedError(f"\"threshold_cpu\" not implemented for '{kind_name(self)}'")
-    return xp.where(self <= threshold, self.dtype.type(value), self)
+    return xp.where(self <= threshold, xp.number(value, self.dtype), self)
 
 
 threshold_op = declare(
@@ -82,16 +85,23 @@ threshold_op = declare(
 )  # fmt: skip
 
 
+def _limits(input, threshold, value) -> tuple:
+    """Both numbers in the dtype of `input`, in which PyTorch compares and stores them."""
+    if input.dtype.category in (dtypes.BOOL, dtypes.COMPLEX):
+        return threshold, value
+    return plain_number(threshold, input.dtype), plain_number(value, input.dtype)
+
+
 @function("threshold")
 def threshold(input, threshold, value, inplace=False):
     """`input` where it is above `threshold`, else `value`."""
-    return run(threshold_op, input, inplace, threshold, value)
+    return run(threshold_op, input, inplace, *_limits(input, threshold, value))
 
 
 @function("threshold_")
 def threshold_(input, threshold, value):
     """In-place version of ``threshold``."""
-    return inplace(threshold_op, input, (), (threshold, value))
+    return inplace(threshold_op, input, (), _limits(input, threshold, value))
 
 
 def relu(input, inplace=False):
@@ -113,6 +123,11 @@ def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
     """`input` limited to [min_val, max_val]; its gradient is 0 at the bounds."""
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
+    for bound in (min_val, max_val):
+        if input.dtype.category == dtypes.INTEGER:
+            bound = plain_number(bound, dtypes.int64)
+        if input.dtype.category < dtypes.COMPLEX:
+            plain_number(bound, input.dtype)
     return run(hardtanh_op, input, inplace, min_val, max_val)
 
 
@@ -139,23 +154,44 @@ def hardswish(input, inplace=False):
 @function("hardshrink", method=True)
 def hardshrink(input, lambd=0.5, *, out=None):
     """0 where ``|x| <= lambd``, else `input`."""
+    plain_number(lambd, input.dtype)
     result = hardshrink_op.call(input, lambd)
     return result if out is None else write_same(out, result, FOUND)
 
 
 def softshrink(input, lambd=0.5, *, out=None):
-    """`input` moved towards 0 by `lambd`; 0 where ``|x| <= lambd``. RuntimeError for a negative `lambd`."""
-    if lambd < 0:
-        raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd:g}.")
+    """`input` moved towards 0 by `lambd`; 0 where ``|x| <= lambd``.
+
+    Raises RuntimeError for a `lambd` that is negative or that the dtype cannot hold.
+    """
+    if input.is_floating_point():
+        high = dtypes.finfo(input.dtype).max
+        if not 0 <= lambd <= high:
+            kind = input.dtype.tensor_type.removesuffix("Tensor")
+            raise RuntimeError(
+                f"lambda must be in range [0, {high:g}] for input dtype {kind}, but found {lambd:g}"
+            )
     result = softshrink_op.call(input, lambd)
     return result if out is None else write_same(out, result, FOUND)
 
 
 # -- with a second tensor or a mask ------------------------------------------------------------------------------------
 
+
+def _prelu(xp, self, weight):
+    check_kind(self, "prelu_cpu")
+    return xp.where(self > 0, self, self * weight)
+
+
+def _refuse_mixed(args: tuple) -> RuntimeError | None:
+    kinds = [a.dtype.tensor_type.removesuffix("Tensor") for a in args]
+    if kinds[0] == kinds[1]:
+        return None
+    return RuntimeError("prelu: Type promoting not supported. Got {} and {}".format(*kinds))
+
+
 prelu_op = declare(
-    "prelu_kernel", lambda xp, self, weight: xp.where(self > 0, self, self * weight), public="_prelu_kernel",
-    elementwise=True,
+    "prelu_kernel", _prelu, public="_prelu_kernel", elementwise=True, check=_refuse_mixed,
     dependent="self weight",
     self=lambda F, g, self, weight: F.where(self > 0, g, g * weight),
     weight=lambda F, g, self: F.where(self > 0, 0.0, g * self),
@@ -166,6 +202,11 @@ prelu_op = declare(
 @function("prelu", method=True)
 def prelu(input, weight):
     """``x`` where positive, else ``weight * x``; `weight` has one element, or one for each channel (dimension 1)."""
+    kinds = [t._array.dtype for t in (input, weight)]
+    if kinds[0] != kinds[1] and not state.bits & AUTOCAST:
+        names = " and ".join([kind_name(t._array) for t in (input, weight)])
+        raise RuntimeError(f"prelu: Type promoting not supported. Got {names}")
+    check_kind(input._array, "prelu_cpu")
     if weight.numel() != 1:
         if input.ndim == 0:
             raise RuntimeError("Not allow zero-dim input tensor.")
@@ -188,7 +229,7 @@ def prelu(input, weight):
 
 rrelu_op = activation(
     "rrelu_with_noise", lambda xp, self, *, noise, lower, upper, training: self * noise,
-    lambda g, noise: g * noise, ((1.5, 0.1, 0.3, True),), dependent="self",
+    lambda g, noise: g * noise, ((1.5, 0.1, 0.3, True),), dependent="self", row_major=True,
 )  # fmt: skip
 
 

@@ -43,13 +43,13 @@ def _index_samples(t):
 
 
 gather_plane_op = declare(
-    "gather_plane", _gather_plane, promote="free", dependent="self",
+    "gather_plane", _gather_plane, promote="free", dependent="self", channels_last="index",
     self=lambda F, g, index, self_shape, space: F.scatter_plane(g, index, tuple(self_shape[len(self_shape) - space :])),
     samples=lambda t: [(t(2, 3, 5), _index_samples(t)[0], 1), (t(2, 2, 2), _index_samples(t)[1], 2)],
     jvp=lambda F, self_t, index, space: F.gather_plane(self_t, index, space),
 )  # fmt: skip
 scatter_plane_op = declare(
-    "scatter_plane", _scatter_plane, promote="free",
+    "scatter_plane", _scatter_plane, promote="free", channels_last="self",
     self=lambda F, g, index, shape: F.gather_plane(g, index, len(shape)),
     samples=lambda t: [(t(2, 3, 2), _index_samples(t)[0], (5,)), (t(2, 2, 2), _index_samples(t)[1], (2, 2))],
     jvp=lambda F, self_t, index, shape: F.scatter_plane(self_t, index, shape),
@@ -98,7 +98,7 @@ def _tap_samples(t):
 
 
 pool_put_op = declare(
-    "pool_put", _pool_put, jvp="linear",
+    "pool_put", _pool_put, jvp="linear", channels_last="self",
     self=lambda F, g, taps, kernel_size, stride, padding, dilation, ceil_mode: F.pool_pick(
         g, taps, kernel_size, stride, padding, dilation, ceil_mode
     ),
@@ -109,6 +109,7 @@ pool_pick_op = declare(
     "pool_pick",
     _pool_pick,
     jvp="linear",
+    channels_last="self",
     self=lambda F, g, taps, self_shape, kernel_size, stride, padding, dilation, ceil_mode: (
         F.pool_put(
             g,
@@ -153,9 +154,9 @@ def _declare_max_pool(n: int):
                 (distinct(1, 2, *(5,) * n), three, two, one, one, True)]  # fmt: skip
 
     return declare(
-        f"max_pool{n}d_op", _max_pool, public=f"max_pool{n}d", node=f"MaxPool{n}DWithIndicesBackward0",
-        hidden={"taps": None}, samples=samples,
-        self=_max_pool_grad, dependent="self",
+        f"max_pool{n}d_op", _max_pool, node=f"MaxPool{n}DWithIndicesBackward0", hidden={"taps": None}, samples=samples,
+        self=_max_pool_grad, dependent="self", channels_last="self",
+        public=f"max_pool{n}d",
     )  # fmt: skip
 
 
@@ -183,9 +184,9 @@ def _by_index(F, gs, result1, self_shape):
 
 
 max_pool_indices_op = declare(
-    "max_pool_with_indices", _max_pool_indices, public="max_pool2d_with_indices",
-    n_out=2, nondifferentiable=(1,), node="MaxPool2DWithIndicesBackward0",
-    self=_by_index, samples=MAX_POOL[2].samples, dependent="self",
+    "max_pool_with_indices", _max_pool_indices, n_out=2, nondifferentiable=(1,), node="MaxPool2DWithIndicesBackward0",
+    self=_by_index, samples=MAX_POOL[2].samples, dependent="self", channels_last="self",
+    public="max_pool2d_with_indices",
 )  # fmt: skip
 
 
@@ -204,34 +205,43 @@ def pool_tuple(value, n: int, name: str, function_name: str) -> tuple:
 
 
 def pool_input(input, n: int, name: str):
-    """`input` with a batch dimension, and whether it was added."""
-    ndim = input._array.ndim
-    if not input._array.size and ndim in (n + 1, n + 2) and 0 in input.shape[ndim - n - 1 :]:
+    """`input` with a batch dimension, and whether it was added. Only the batch may be empty."""
+    ndim, shape = input._array.ndim, list(input.shape)
+    if ndim not in (n + 1, n + 2):
+        if n == 1:
+            raise RuntimeError(
+                f"Expected 2 to 3 dimensions, but got {ndim}-dimensional tensor for argument #1 'self' (while checking "
+                f"arguments for {name})"
+            )
+        raise RuntimeError(f"non-empty {n + 1}D or {n + 2}D (batch mode) tensor expected for input")
+    if not input._array.size and 0 in (inner := shape[ndim - n - 1 :]):
+        if n == 3:
+            raise RuntimeError(
+                f"{name}(): Expected input's non-batch dimensions to have positive length, but input has a shape of "
+                f"{shape} and non-batch dimension {inner.index(0)} has length zero!"
+            )
+        if name == "max_pool1d":
+            raise RuntimeError(
+                "max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for input, but "
+                f"got:{shape}"
+            )
+        image = [*shape[:-1], 1, shape[-1]] if n == 1 else shape
         raise RuntimeError(
-            f"{name}: Expected {n + 1}D or {n + 2}D (batch mode) tensor with optional 0 dim batch size for input, but "
-            f"got:{list(input.shape)}"
+            f"Expected 3D or 4D (batch mode) tensor with optional 0 dim batch size for input, but got:{image}"
         )
-    if ndim == n + 2:
-        return input, False
-    if ndim == n + 1:
-        return input.unsqueeze(0), True
-    raise RuntimeError(
-        f"{name}: Expected {n + 1}D or {n + 2}D (batch mode) tensor for input, but got: {list(input.shape)}"
-        if n > 1
-        else f"{name}() Expected 2D or 3D input tensor, but got: {ndim}D"
-    )
+    return (input, False) if ndim == n + 2 else (input.unsqueeze(0), True)
 
 
-def checked(name: str, n: int, space, kernel_size, stride, padding, dilation, ceil_mode) -> tuple:
-    """The geometry as tuples; RuntimeError where it makes no sense."""
-    how = (name, n, space, kernel_size, stride, padding, dilation, ceil_mode)
+def checked(name: str, n: int, shape, kernel_size, stride, padding, dilation, ceil_mode) -> tuple:
+    """The geometry as tuples, for the `shape` (C, and n dimensions); RuntimeError where it makes no sense."""
+    how = (name, n, shape, kernel_size, stride, padding, dilation, ceil_mode)
     try:
         return _known(*how)
     except TypeError:  # a list, which cannot be looked up
         return _checked(*how)
 
 
-def _checked(name: str, n: int, space, kernel_size, stride, padding, dilation, ceil_mode) -> tuple:
+def _checked(name: str, n: int, shape, kernel_size, stride, padding, dilation, ceil_mode) -> tuple:
     kernel = pool_tuple(kernel_size, n, "kernel_size", name)
     stride = (
         kernel
@@ -262,12 +272,14 @@ def _checked(name: str, n: int, space, kernel_size, stride, padding, dilation, c
                 f"pad should be at most half of effective kernel size, but got pad={p}, "
                 f"kernel_size={k} and dilation={d}"
             )
-    w = windows(tuple(space), kernel, stride, padding, dilation, bool(ceil_mode))
+    w = windows(tuple(shape[1:]), kernel, stride, padding, dilation, bool(ceil_mode))
     if min(w.out, default=1) < 1:
+        if name == "max_pool1d":
+            raise RuntimeError(f"max_pool1d() Invalid computed output size: {w.out[0]}")
+        lead = (shape[0], 1) if n == 1 else (shape[0],)  # in one dimension images of height 1
+        given, made = ("x".join(map(str, (*lead, *sizes))) for sizes in (shape[1:], w.out))
         raise RuntimeError(
-            f"Given input size: ({'x'.join(map(str, space))}). Calculated output size: "
-            f"({'x'.join(map(str, w.out))}). Output "
-            "size is too small"
+            f"Given input size: ({given}). Calculated output size: ({made}). Output size is too small"
         )
     return kernel, stride, padding, dilation, bool(ceil_mode)
 
@@ -289,7 +301,7 @@ def _max(n, input, kernel_size, stride, padding, dilation, ceil_mode, return_ind
         )
     input, alone = pool_input(input, n, name)
     how = checked(
-        name, n, input._array.shape[2:], kernel_size, stride, padding, dilation, ceil_mode
+        name, n, input._array.shape[1:], kernel_size, stride, padding, dilation, ceil_mode
     )
     if return_indices:
         out, where = max_pool_indices_op.call(input, *how)

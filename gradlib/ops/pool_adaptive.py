@@ -8,7 +8,9 @@ from itertools import product
 import numpy as np
 
 from ..backends import backend_of
+from ..core import dtypes
 from ..core.device import beside
+from ..core.layout import empty_in, suggested
 from ..core.op import declare
 from ..core.tensor import Tensor, to_host
 from ._blocks import check_kind
@@ -26,7 +28,8 @@ def _argmax_windows(array, bounds: list) -> np.ndarray:
     space = array.shape[array.ndim - n :]
     lead = array.shape[: array.ndim - n]
     wide = xp.wide(array)
-    out = xp.empty((*lead, *map(len, bounds)), np.int64)
+    wanted = suggested(array) if n == 2 else None
+    out = empty_in(xp, (*lead, *map(len, bounds)), np.dtype(np.int64), wanted)
     for cell in product(*[range(len(b)) for b in bounds]):
         limits = [b[i] for b, i in zip(bounds, cell, strict=True)]
         part = wide[(..., *[slice(*limit) for limit in limits])]
@@ -101,12 +104,17 @@ def _adaptive_max_pool1d_public(input, output_size):
 # -- fractional max pooling --------------------------------------------------------------------------------------------
 
 
-def _fractional_starts(sample: float, old: int, new: int, k: int) -> list:
-    """Start of each window along one dimension: steps of one size or the next, the last window at the end."""
+def _fractional_starts(sample, old: int, new: int, k: int) -> list:
+    """Start of each window along one dimension: steps of one size or the next, the last window at the end.
+
+    sample: a number in [0, 1), a NumPy scalar in whose precision the steps are computed.
+    """
     if new == 1:
         return [old - k]
-    alpha = (old - k) / (new - 1)
-    return [int((i + sample) * alpha) - int(sample * alpha) for i in range(new - 1)] + [old - k]
+    kind = type(sample)
+    alpha = kind(old - k) / kind(new - 1)
+    first = int(sample * alpha)
+    return [int((kind(i) + sample) * alpha) - first for i in range(new - 1)] + [old - k]
 
 
 def _fractional(n, input, kernel_size, output_size, output_ratio, return_indices, random_samples):
@@ -120,21 +128,32 @@ def _fractional(n, input, kernel_size, output_size, output_ratio, return_indices
         ratios = output_ratio if isinstance(output_ratio, (tuple, list)) else (output_ratio,) * n
         output_size = [int(s * r) for s, r in zip(space, ratios, strict=True)]
     news = pool_tuple(output_size, n, "output_size", name)
-    for old, new, k in zip(space, news, kernel, strict=True):
-        if new + k - 1 > old:
-            raise RuntimeError(f"{name}(): pool size {k} too large relative to input size {old}")
+    for i, size in enumerate(x.shape[1:], 1 - alone):
+        if not size:
+            raise RuntimeError(
+                f"{name}{'_out' * (n == 3)}(): Expected input to have non-zero size for non-batch dimensions, but got"
+                f"{list(input.shape)} with dimension {i} being empty."
+            )
+    sides = ("height", "width") if n == 2 else ("time", "height", "width")
+    for side, old, new, k in zip(sides, space, news, kernel, strict=True):
+        if new + k - 1 > old - (n == 3):  # in three dimensions one position must be left over
+            where = name if n == 2 else name + "_out"
+            raise RuntimeError(
+                f"{where}(): pool {side} {k} too large relative to input {side} {old}"
+            )
     if random_samples is None:
         from .expose import PUBLIC
 
         random_samples = PUBLIC["rand"](*x.shape[:2], n, dtype=x.dtype)
+    elif random_samples.dtype is not input.dtype:
+        raise RuntimeError("Expect _random_samples to have the same dtype as input")
+    check_kind(x._array, f"fractional_max_pool{n}d_out_frame")
     samples = to_host(random_samples._array)
     where = np.empty((*x.shape[:2], *news), np.int64)
     for b, c in np.ndindex(*x.shape[:2]):
         # as in PyTorch: of two samples the last one belongs to the first dimension, of three the first one
         starts = [
-            _fractional_starts(
-                float(samples[b, c, 1 - d if n == 2 else d]), space[d], news[d], kernel[d]
-            )
+            _fractional_starts(samples[b, c, 1 - d if n == 2 else d], space[d], news[d], kernel[d])
             for d in range(n)
         ]
         bounds = [[(s, s + k) for s in line] for line, k in zip(starts, kernel, strict=True)]
@@ -184,9 +203,9 @@ def fractional_max_pool3d_with_indices(
 def _unpool(xp, self, indices, *, shape):
     k = len(shape)
     lead = self.shape[: self.ndim - k]
-    values = self.reshape(math.prod(lead), -1)
+    values = self.reshape(math.prod(lead), math.prod(self.shape[self.ndim - k :]))
     out = xp.zeros((len(values), math.prod(shape)), self.dtype)
-    xp.put_along_axis(out, indices.reshape(len(values), -1), values, 1)
+    xp.put_along_axis(out, indices.reshape(values.shape), values, 1)
     return out.reshape(*lead, *shape)
 
 
@@ -197,6 +216,7 @@ def _unpool_samples(t):
 
 max_unpool_op = declare(
     "max_unpool", _unpool, promote="free", node="MaxUnpool2DBackward0", samples=_unpool_samples,
+    channels_last="self", channels_last_3d=False,
     self=lambda F, g, indices, shape: F.gather_plane(g, indices, len(shape)),
     jvp=lambda F, self_t, indices, shape: F.max_unpool(self_t, indices, shape),
 )  # fmt: skip
@@ -207,12 +227,22 @@ def _max_unpool(n: int, input, indices, kernel_size, stride, padding, output_siz
     kernel = pool_tuple(kernel_size, n, "kernel_size", name)
     stride = kernel if stride is None else pool_tuple(stride, n, "stride", name)
     padding = pool_tuple(padding, n, "padding", name)
+    if indices.dtype is not dtypes.int64:
+        kind = indices.dtype.tensor_type.removesuffix("Tensor")
+        found = f" but got: {kind}" if n < 3 else ""
+        raise RuntimeError(f"elements in indices should be type int64{found}")
     if input.shape != indices.shape:
         raise RuntimeError(
             "Expected shape of indices to be same as that of the input tensor "
             f"({list(input.shape)}) but got indices tensor with "
             f"shape: {list(indices.shape)}"
         )
+    for i, size in enumerate(input.shape[1:], 1):
+        if not size:
+            raise RuntimeError(
+                f"max_unpooling{max(n, 2)}d_forward_out_cpu(): Expected input to have non-zero size for non-batch "
+                f"dimensions, but got {list(input.shape)} with dimension {i} being empty."
+            )
     space = tuple(input.shape[-n:])
     default = tuple(
         (s - 1) * st + k - 2 * p for s, st, k, p in zip(space, stride, kernel, padding, strict=True)
@@ -238,6 +268,8 @@ def _max_unpool(n: int, input, indices, kernel_size, stride, padding, output_siz
         raise RuntimeError(
             f"Found an invalid max index: {int(where.max())} (output volumes are of size {'x'.join(map(str, shape))}"
         )
+    if input._array.size:
+        check_kind(input._array, f"max_unpool{max(n, 2)}d")
     return max_unpool_op.call(input, indices, shape)
 
 

@@ -93,6 +93,7 @@ def _declare_avg_pool(n: int):
 
     declare(
         f"avg_pool{n}d_grad", _avg_pool_grad, self=forth, jvp="linear", samples=grad_samples,
+        channels_last="self", channels_last_3d=False,
         node=f"AvgPool{n}DBackwardBackward0",
     )  # fmt: skip
     return declare(
@@ -100,6 +101,8 @@ def _declare_avg_pool(n: int):
         _avg_pool,
         public=f"avg_pool{n}d",
         dependent="self",
+        channels_last="self",
+        channels_last_3d=False,
         self=back,
         jvp="linear",
         samples=samples,
@@ -137,8 +140,15 @@ def _avg(n, input, kernel_size, stride, padding, ceil_mode, count_include_pad, d
     if divisor_override == 0:
         raise RuntimeError("divisor must be not zero")
     kernel, stride, padding, _, ceil_mode = checked(
-        name, n, input._array.shape[2:], kernel_size, stride, padding, 1, ceil_mode
+        name, n, input._array.shape[1:], kernel_size, stride, padding, 1, ceil_mode
     )
+    space = input._array.shape[2:]
+    if n == 3 and any([s < k for s, k in zip(space, kernel, strict=True)]):
+        given, wanted = (
+            " ".join(f"{k}{axis}: {v}" for axis, v in zip("THW", values, strict=True))
+            for k, values in (("", space), ("k", kernel))
+        )
+        raise RuntimeError(f"input image ({given}) smaller than kernel size ({wanted})")
     out = AVG_POOL[n].call(
         input, kernel, stride, padding, ceil_mode, bool(count_include_pad), divisor_override
     )

@@ -8,7 +8,7 @@ from ..core import dtypes
 from ..core.errors import broadcast
 from ..core.op import declare
 from ..core.tensor import Tensor, wrap_dim
-from .expose import function, write_out, write_same
+from .expose import function, need_tensor, write_out, write_same
 from .matmul import TENSORDOT_OUT, mm, write_product
 from .shape import dims_once
 
@@ -18,6 +18,8 @@ from .shape import dims_once
 @function("outer", "ger", method=True)
 def outer(input, vec2, *, out=None):
     """All products of an element of `input` (n) and one of `vec2` (m): (n, m)."""
+    if not isinstance(vec2, Tensor):
+        raise need_tensor("outer", vec2, "vec2", 2)
     for k, t in (("self", input), ("vec2", vec2)):
         if t.ndim != 1:
             raise RuntimeError(f"outer: Expected 1-D argument {k}, but got {t.ndim}-D")

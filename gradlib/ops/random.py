@@ -5,13 +5,16 @@ All draw from a Generator (`core/generator.py`); a seed fixes every number of a 
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
 
+from ..backends import backend_of
 from ..core import batching, dtypes, errors
 from ..core.device import CPU, beside
 from ..core.generator import default_generator
+from ..core.layout import contiguous_format, copy_in, in_order, preserve_format
 from ..core.modes import VMAP, shared, state
 from ..core.tensor import Tensor, to_host
 from .create import finish, pinned_copy, place, sizes
@@ -40,7 +43,10 @@ def draw_for(generator, where, draw) -> Any:
     """``draw(rng)`` with the generator for the device `where`, and that device current."""
     rng = rng_of(generator, where)
     if where.type == "cpu":
-        return draw(rng)
+        try:
+            return draw(rng)
+        except (MemoryError, ValueError) as exc:
+            raise (errors.allocation(exc) or exc) from None
     with rng.xp.cuda.Device(rng.device):
         return draw(rng)
 
@@ -105,9 +111,11 @@ def _factory(name: str, draw, doc: str, label: str):
     ):
         if "size" in kw:
             size = (kw["size"],)
-        _, d, target = place(dtype, device, out=out)
+        xp, d, target = place(dtype, device, out=out)
         _check_drawn(d, label)
-        values = draw_for(generator, target, lambda rng: draw(rng, sizes(size), d))
+        shape = sizes(size)
+        errors.check_room(xp, shape, d.itemsize)
+        values = draw_for(generator, target, lambda rng: draw(rng, shape, d))
         values = _at(values, target)
         return finish(pinned_copy(values) if pin_memory else values, requires_grad, out)
 
@@ -124,7 +132,7 @@ def _factory(name: str, draw, doc: str, label: str):
         _, d, target = place(dtype, device, input)
         _check_drawn(d, label)
         values = draw_for(generator, target, lambda rng: draw(rng, input._array.shape, d))
-        return finish(_at(values, target), requires_grad)
+        return finish(_laid_out(_at(values, target), input, memory_format), requires_grad)
 
     make.__name__ = make.__qualname__ = name
     make.__doc__ = f"A tensor of the given size filled with {doc}."
@@ -132,6 +140,14 @@ def _factory(name: str, draw, doc: str, label: str):
     like.__doc__ = f"A tensor with the size, dtype and device of `input` filled with {doc}; it does not require grad."
     PUBLIC[name], PUBLIC[name + "_like"] = make, like
     return make, like
+
+
+def _laid_out(array, input: Tensor, wanted):
+    """A row-major array in the memory format `wanted`; by default with its strides in the order of those of `input`."""
+    if wanted is not None and wanted != preserve_format:
+        return array if wanted == contiguous_format else copy_in(backend_of(array), array, wanted)
+    like = input._array
+    return array if like.flags.c_contiguous else in_order(backend_of(array), array, (like,))
 
 
 def _at(array, target):
@@ -147,9 +163,31 @@ rand, rand_like = _factory("rand", _uniform, "uniform numbers in [0, 1)", "check
 randn, randn_like = _factory("randn", _normal, "standard normal numbers", "normal_kernel_cpu")
 
 
+def check_random_bounds(low: int, high: int, d: np.dtype) -> None:
+    """RuntimeError unless integers in [low, high) exist, and have a place in the NumPy dtype `d`."""
+    if high <= low:
+        raise RuntimeError(
+            f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
+        )
+    kind = dtypes.from_np(d)
+    if kind.is_complex:
+        raise RuntimeError(
+            "check_random_bounds handles only integral, floating-point and boolean types"
+        )
+    if kind is dtypes.bool_:
+        lowest, highest = 0, 1
+    else:
+        info = dtypes.iinfo(kind) if kind.category == dtypes.INTEGER else dtypes.finfo(kind)
+        lowest, highest = info.min, info.max
+    for which, number in (("from", low), ("to - 1", high - 1)):
+        if not lowest <= number <= highest:
+            name = errors.C_TYPES.get(kind.name, kind.name)
+            raise RuntimeError(f"{which} is out of bounds for {name}")
+
+
 @function("randint")
 def randint(
-    low,
+    low=None,
     high: Any = None,
     size=None,
     *,
@@ -163,50 +201,34 @@ def randint(
 ):
     """Integers in [low, high): ``randint(high, size)`` or ``randint(low, high, size)``."""
     if size is None:
-        low, high, size = 0, low, high
-    if isinstance(size, int):
+        high, size = None, high
+    if high is None:
+        low, high = 0, low
+    low = 0 if low is None else low
+    if isinstance(size, int) or size is None:
         raise TypeError(
             f"randint(): argument 'size' (position 2) must be tuple of ints, not {type(size).__name__}"
         )
-    if high <= low:
-        raise RuntimeError(
-            f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
-        )
-    _, d, target = place(dtype or (dtypes.int64 if out is None else None), device, out=out)
-    refuse_bounds(d, low, high)
-    values = draw_for(
-        generator, target, lambda rng: rng.integers(low, high, sizes((size,)), dtype=np.int64)
-    )
+    for which, bound in (("low", low), ("high", high)):
+        if isinstance(bound, bool) or not hasattr(bound, "__index__"):
+            raise TypeError(
+                f"randint(): argument '{which}' must be int, not {type(bound).__name__}"
+            )
+    low, high = operator.index(low), operator.index(high)
+    xp, d, target = place(dtype or (dtypes.int64 if out is None else None), device, out=out)
+    check_random_bounds(low, high, d)
+    shape = sizes((size,))
+    errors.check_room(xp, shape, d.itemsize)
+    values = draw_for(generator, target, lambda rng: rng.integers(low, high, shape, dtype=np.int64))
     with beside(values):
         values = as_array(values).astype(d)
     return finish(_at(values, target), requires_grad, out)
 
 
-def limits_of(kind) -> tuple[int, int] | None:
-    """The least and the greatest integer of a dtype in which numbers beyond are none; None for wide floats."""
-    if kind.kind == "b":
-        return 0, 1
-    if kind.kind in "iu":
-        return int(np.iinfo(kind).min), int(np.iinfo(kind).max)
-    return (-65504, 65504) if kind == np.float16 else None
-
-
-def refuse_bounds(kind, low: int, high: int) -> None:
-    """RuntimeError unless a dtype holds all integers in [low, high)."""
-    if kind.kind == "c":
-        raise RuntimeError(
-            "check_random_bounds handles only integral, floating-point and boolean types"
-        )
-    limits, name = limits_of(kind), dtypes.from_np(kind).name
-    for what, bound in (("from", low), ("to - 1", high - 1)):
-        if limits and not limits[0] <= bound <= limits[1]:
-            raise RuntimeError(f"{what} is out of bounds for {errors.C_TYPES.get(name, name)}")
-
-
 @function("randint_like")
 def randint_like(
     input,
-    low,
+    low=None,
     high=None,
     *,
     dtype=None,
@@ -218,14 +240,9 @@ def randint_like(
     """``randint`` with the size, dtype and device of `input`."""
     if high is None:
         low, high = 0, low
-    return randint(
-        low,
-        high,
-        input.shape,
-        dtype=dtype or input.dtype,
-        device=device or input.device,
-        requires_grad=requires_grad,
-    )
+    out = randint(low, high, input.shape, dtype=dtype or input.dtype, device=device or input.device)
+    out._array = _laid_out(out._array, input, memory_format)
+    return out.requires_grad_(requires_grad)
 
 
 @function("randperm")
@@ -287,6 +304,8 @@ def normal(
         _at(draw_for(generator, some.device, lambda rng: _normal(rng, wide, d)), some.device)
     )
     values = (noise * arrays[1] + arrays[0])._array
+    with beside(values):
+        values = values.astype(d, copy=False)
     refuse_recording("normal", out, mean, std)
     return finish(values, out=out)
 

@@ -8,11 +8,13 @@ import warnings
 
 import numpy as np
 
-from ..core import dtypes
+from ..core import dtypes, errors
+from ..core.batched import is_logical
+from ..core.modes import shared
 from ..core.tensor import Tensor
 from .create import finish, place
 from .expose import function
-from .fill import plain_number
+from .plain_numbers import plain_number
 
 # -- numbers -----------------------------------------------------------------------------------------------------
 
@@ -47,7 +49,13 @@ def _length(start, end, step, d: np.dtype) -> int:
             raise ValueError("step must be nonzero")
         return max(0, -((start - end) // step))
     start, end, step = (float(plain_number(v, dtypes.float64)) for v in (start, end, step))
-    return math.ceil((end - start) / step)
+    return _ceil((end - start) / step)
+
+
+def _ceil(length: float) -> int:
+    if not -(2**63) <= length < 2**63:
+        raise RuntimeError("invalid size, possible overflow?")
+    return math.ceil(length)
 
 
 def _check_range(start, end, step) -> None:
@@ -81,13 +89,15 @@ def arange(
     if dtype is None and out is None and start.__class__ is end.__class__ is step.__class__ is int:
         _check_range(start, end, step)
         xp, d, _ = place(dtypes.int64, device)
+        errors.check_room(xp, (-((start - end) // step),), d.itemsize)
         return finish(xp.arange(start, end, step, d), requires_grad)
     if dtype is out is device is None and _PLAIN.issuperset(
         (start.__class__, end.__class__, step.__class__)
     ):
         _check_range(start, end, step)
         xp, d, _ = place(None, None)
-        n = math.ceil((end - start) / step)
+        n = _ceil((end - start) / step)
+        errors.check_room(xp, (n,), d.itemsize)
         return finish(xp.call(_progression, xp, n, start, step, np.float64, d), requires_grad)
     start, end, step = (
         _end("arange", which, i + 1, v)
@@ -103,9 +113,10 @@ def arange(
     n = _length(start, end, step, d)
     if d.kind in "iu":
         start, step = (plain_number(v, dtypes.int64) for v in (start, step))
+    errors.check_room(xp, (n,), d.itemsize)
     wide = np.dtype(np.int64) if d.kind in "iu" else np.dtype(np.float64)
     values = xp.call(_progression, xp, n, start, step, wide, d)
-    return finish(values, requires_grad, _sized(out, n))
+    return _finish(values, requires_grad, out, "arange")
 
 
 def _progression(xp, n: int, start, step, wide, kind):
@@ -113,11 +124,25 @@ def _progression(xp, n: int, start, step, wide, kind):
     return (xp.arange(n, dtype=wide) * step + start).astype(kind)
 
 
-def _sized(out: Tensor | None, n: int) -> Tensor | None:
-    """`out` with `n` elements: one that has them keeps its shape."""
-    if out is not None and out._array.size != n:
+def _finish(values, requires_grad: bool, out: Tensor | None, name: str = ""):
+    """The numbers as a tensor; in `out` they fill any shape that has as many elements, row by row.
+
+    name: of the function, if it warns when it makes a vector of `out`.
+    """
+    if out is None:
+        return finish(values, requires_grad)
+    n = values.shape[0]
+    if out._array.size != n:
+        if name and out._array.size:
+            warnings.warn(
+                f"The number of elements in the out tensor of shape {errors.size(out.shape)} is {out._array.size} "
+                f"which does not match the computed number of elements {n}. Note that this may occur as a result of "
+                f"rounding error. The out tensor will be resized to a tensor of shape ({n},).",
+                UserWarning,
+                stacklevel=3,
+            )
         out.resize_((n,))
-    return out
+    return finish(values.reshape(out._array.shape), requires_grad, out)
 
 
 # -- linspace and logspace ---------------------------------------------------------------------------------------
@@ -167,6 +192,7 @@ def _bounds(name: str, start, end, steps, dtype, device, out) -> tuple:
 
 def _grid(xp, d, start, end, steps: int, base=None):
     """Evenly spaced numbers of the dtype `d`, or the powers of `base` with them as exponents."""
+    errors.check_room(xp, (steps,), d.itemsize)
     wide = d if d.kind in "fcV" else np.dtype(np.float64)
     values = _evenly(xp, wide, start, end, steps)
     if base is not None:
@@ -205,9 +231,23 @@ def linspace(
 
     start, end: numbers or 0-dim tensors.
     """
+    if shared.batches and (is_logical(start) or is_logical(end)):
+        return _steps_of_batch(start, end, steps, dtype)
     xp, d, start, end, steps = _bounds("linspace", start, end, steps, dtype, device, out)
     values = xp.call(_grid, xp, d, start, end, steps)
-    return finish(values, requires_grad, _sized(out, steps))
+    return _finish(values, requires_grad, out)
+
+
+def _steps_of_batch(start, end, steps: int, dtype) -> Tensor:
+    """``linspace`` inside vmap with a bound of each entry's own: by ops, from both ends so that both are met."""
+    kind = dtype or dtypes.get_default_dtype()
+    where = start.device if isinstance(start, Tensor) else end.device
+    if steps == 1:
+        return (start + 0 * end).reshape(1).to(kind)
+    place = arange(steps, device=where)
+    width = (end - start) / (steps - 1)
+    first = start + place * width
+    return first.where(place < steps // 2, end - (steps - 1 - place) * width).to(kind)
 
 
 @function("logspace")
@@ -225,9 +265,11 @@ def logspace(
     pin_memory=False,
 ):
     """``base ** linspace(start, end, steps)``; for integer dtypes of bounds that are cut off first."""
+    if shared.batches and (is_logical(start) or is_logical(end)):
+        return base ** _steps_of_batch(start, end, steps, dtype)
     xp, d, start, end, steps = _bounds("logspace", start, end, steps, dtype, device, out)
     values = xp.call(_grid, xp, d, start, end, steps, base)
-    return finish(values, requires_grad, _sized(out, steps))
+    return _finish(values, requires_grad, out)
 
 
 # -- patterns ----------------------------------------------------------------------------------------------------
@@ -262,6 +304,7 @@ def eye(
         if length < 0:
             raise RuntimeError(f"{which} must be greater or equal to 0, got {length}")
     xp, d, _ = place(dtype, device, out=out)
+    errors.check_room(xp, (n, m), d.itemsize)
     return finish(xp.eye(n, m, dtype=d), requires_grad, out)
 
 
@@ -274,6 +317,7 @@ def _triangle_indices(name: str, row, col, offset, dtype, device):
     if d.kind not in "iu":
         kind = dtypes.from_np(d).tensor_type.removesuffix("Tensor")
         raise NotImplementedError(f"\"{name}\" not implemented for '{kind}'")
+    errors.check_room(xp, (row, col), d.itemsize)
     return finish(xp.stack(getattr(xp, name)(row, offset, col)).astype(d))
 
 
@@ -317,6 +361,8 @@ def range_(
     start, end, step = (float(v) for v in (start, end, step))
     _check_range(start, end, step)
     xp, d, _ = place(dtype, device, out=out)
+    _refuse("range", d, "bc")
     n = math.floor((end - start) / step) + 1
+    errors.check_room(xp, (n,), d.itemsize)
     values = (xp.arange(n, dtype=np.float64) * step + start).astype(d)
-    return finish(values, requires_grad, out)
+    return _finish(values, requires_grad, out)

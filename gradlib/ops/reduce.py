@@ -6,8 +6,7 @@ import math
 import operator
 from typing import Any
 
-import numpy as np
-
+from ..backends.sums import LARGE, LONG, add_up, row_products
 from ..core import dtypes, errors
 from ..core.formulas import formula_function
 from ..core.op import declare
@@ -75,6 +74,13 @@ def spread(F, x, shape, dim, keepdim):
     return F.expand(x if keepdim or not dim else F.reshape(x, kept(shape, dim)), shape)
 
 
+def over(F, g, n):
+    """``g / n`` for a count, which half types may not hold."""
+    if n > 256 and not hasattr(g, "_array") and g.dtype.itemsize == 2:
+        return (F.backend.wide(g) / n).astype(g.dtype)
+    return g / n
+
+
 def result_dtype(input: Tensor, dtype, out: Tensor | None = None) -> tuple[Tensor, Any]:
     """`input` in the dtype asked for, by `dtype` or by the tensor given as ``out=``, and that dtype (or None).
 
@@ -91,44 +97,18 @@ def result_dtype(input: Tensor, dtype, out: Tensor | None = None) -> tuple[Tenso
 # -- sum and mean ------------------------------------------------------------------------------------------------
 
 
-_LARGE = 4096
-_ones: dict = {}
-
-
-def _row_sums(array, n: int):
-    """The sums of rows of length n of a contiguous array, as one product with a vector of ones."""
-    key = (n, array.dtype)
-    ones = _ones.get(key)
-    if ones is None:
-        if len(_ones) > 256:
-            _ones.clear()
-        ones = _ones[key] = np.ones(n, array.dtype)
-    return array.reshape(-1, n).dot(ones)
-
-
 def sum_floats(xp, self, dim, keepdim: bool):
-    """The sum of a float32 or float64 array; trailing dimensions of large arrays are summed by BLAS, in short rows.
+    """The sum of an array that is neither of integers nor of half types."""
+    if self.size < LARGE or xp.name != "numpy":
+        return xp.add.reduce(self, dim or None, None, None, keepdim)
+    return add_up(self, dim, keepdim)
 
-    Rows are at most 1024 long and their sums are added pairwise, so the error stays that of NumPy's own sum.
-    """
-    if self.size < _LARGE or xp.name != "numpy" or not self.flags.c_contiguous:
-        return xp.add.reduce(self, dim or None, None, None, keepdim)
-    shape, ndim = self.shape, self.ndim
-    first = ndim
-    while first and (not dim or first - 1 in dim):
-        first -= 1
-    inner = math.prod(shape[first:])
-    row = inner if inner <= 1024 else math.gcd(inner, 1024)
-    if inner == 1 or row < 32 < inner:
-        return xp.add.reduce(self, dim or None, None, None, keepdim)
-    parts = _row_sums(self, row).reshape((*shape[:first], inner // row))
-    left = tuple([d for d in dim if d < first])
-    out = (
-        xp.add.reduce(parts, (*left, first))
-        if inner != row or left
-        else parts.reshape(shape[:first])
-    )
-    return out.reshape(kept(shape, dim)) if keepdim else out
+
+def sum_of_squares(xp, flat):
+    """The sum of the squares of a vector of floats."""
+    if flat.size <= LONG or xp.name != "numpy":
+        return xp.dot(flat, flat)
+    return row_products(flat[None], flat[None])[0]
 
 
 def _sum(xp, self, *, dim, keepdim):
@@ -138,13 +118,12 @@ def _sum(xp, self, *, dim, keepdim):
     if d.kind in "iub":
         return xp.add.reduce(self, dim or None, I8, None, keepdim)
     wide = xp.wide(self)
-    if wide is self:
-        return xp.add.reduce(self, dim or None, None, None, keepdim)
-    return sum_floats(xp, wide, dim, keepdim).astype(d)
+    total = sum_floats(xp, wide, dim, keepdim)
+    return total if wide is self else total.astype(d)
 
 
 def _sum_all(xp, self):
-    if self.size < _LARGE and (self.dtype is F4 or self.dtype is F8):
+    if self.size < LARGE and (self.dtype is F4 or self.dtype is F8):
         return xp.add.reduce(self, None)
     return _sum(xp, self, dim=(), keepdim=False)
 
@@ -155,14 +134,14 @@ def _mean(xp, self, *, dim, keepdim):
         total = sum_floats(xp, self, dim, keepdim)
         return total / n if n else total * math.nan
     wide = xp.wide(self)
-    total = xp.add.reduce(wide, dim or None, None, None, keepdim)
+    total = sum_floats(xp, wide, dim, keepdim)
     total = total / n if n else total * math.nan
     return total if wide is self else total.astype(d)
 
 
 def _mean_all(xp, self):
     n = self.size
-    if 0 < n < _LARGE and (self.dtype is F4 or self.dtype is F8):
+    if 0 < n < LARGE and (self.dtype is F4 or self.dtype is F8):
         return xp.add.reduce(self, None) / n
     return _mean(xp, self, dim=(), keepdim=False)
 
@@ -181,13 +160,16 @@ sum_dim = declare(
     ],
 )  # fmt: skip
 mean_all = declare(
-    "mean_all", _mean_all, public="mean", node="MeanBackward0", jvp="linear", complex=True,
-    self=lambda F, g, self_shape: F.expand(g / (math.prod(self_shape) or 1), self_shape),
+    "mean_all", _mean_all, node="MeanBackward0", jvp="linear", complex=True,
+    self=lambda F, g, self_shape: F.expand(over(F, g, math.prod(self_shape) or 1), self_shape),
+    public="mean",
     samples=lambda t: [(t(3, 4),), (t(),)],
 )  # fmt: skip
 mean_dim = declare(
     "mean", _mean, row_major=True, node="MeanBackward1", jvp="linear", complex=True,
-    self=lambda F, g, self_shape, dim, keepdim: F.spread(g / (count(self_shape, dim) or 1), self_shape, dim, keepdim),
+    self=lambda F, g, self_shape, dim, keepdim: F.spread(
+        over(F, g, count(self_shape, dim) or 1), self_shape, dim, keepdim
+    ),
     samples=lambda t: [
         (t(3, 4), (1,), False), (t(3, 4), (0,), True), (t(2, 3, 4), (0, 2), False), (t(), (), True), (t(3, 0), (0,),
         False),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ..core.inplace import inplace
@@ -119,7 +120,9 @@ signbit = unary(
 )
 copysign = pointwise(
     "copysign", "copysign", args="self other", promote="float",
-    self=lambda F, g, self, result: F.where(self == 0, 0.0, g * F.sign(self) * F.sign(result)),
+    self=lambda F, g, self, result: F.where(
+        self == 0, 0.0, F.where(F.isnan(result), math.nan, g * F.sign(self) * F.sign(result))
+    ),
     other=lambda F, g: F.zeros_like(g), domain=(0.1, 2.0), numbers="second", complex=False)  # fmt: skip
 nextafter = pointwise(
     "nextafter",

@@ -16,9 +16,8 @@ from .random import (
     _check_chances,
     _normal,
     _uniform,
+    check_random_bounds,
     draw_for,
-    limits_of,
-    refuse_bounds,
 )
 
 
@@ -105,19 +104,24 @@ def random_(self, from_=None, to: Any = ..., *, generator=None, **kw):
     if to is ... and from_ is not None:
         low, to, name = 0, from_, "random_to_"
     kind = self._array.dtype
-    limits = limits_of(kind)
+    limits = _limits(kind)
     if to is ... or to is None:
         last = (
             limits[1] if limits and kind.kind != "f" else 2 ** (ml_dtypes.finfo(kind).nmant + 1) - 1
         )
         to = min(last, 2**63 - 2) + 1  # a greater one is beyond 64 bits
-    if low >= to:
-        raise RuntimeError(
-            f"random_ expects 'from' to be less than 'to', but got from={low} >= to={to}"
-        )
-    refuse_bounds(kind, low, to)
+    check_random_bounds(low, to, kind)
     values = draw_for(generator, self.device, lambda rng: rng.integers(low, to, self._array.shape))
     return _fill(self, values, name)
+
+
+def _limits(kind) -> tuple[int, int] | None:
+    """The least and the greatest integer of a dtype in which numbers beyond are none; None for wide floats."""
+    if kind.kind == "b":
+        return 0, 1
+    if kind.kind in "iu":
+        return int(np.iinfo(kind).min), int(np.iinfo(kind).max)
+    return (-65504, 65504) if kind == np.float16 else None
 
 
 def _sampler(name: str, draw, doc: str, check) -> None:

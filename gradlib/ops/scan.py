@@ -10,6 +10,7 @@ from ..core.formulas import formula_function
 from ..core.inplace import inplace
 from ..core.op import Op, declare
 from ..core.tensor import Tensor, wrap_dim
+from ._blocks import PIECE, row_blocks
 from .expose import PUBLIC, c_type, function, method, need_tensor, write_out, write_same
 from .reduce import result_dtype
 from .scatter import places
@@ -17,6 +18,8 @@ from .transcendental import logaddexp_kernel
 
 I8 = dtypes.int64.np
 SLICE, LARGE = 64, 512  # elements from which a slice and an array are long
+FEW = 32  # most single-precision numbers whose running sum is kept in single precision; products leave its range
+EXTREMA = ("maximum", "minimum")
 
 
 def backwards(ndim: int, dim: int) -> tuple:
@@ -39,17 +42,57 @@ def accumulate(xp, ufunc: str, x, dim: int):
     return out if wide is x else out.astype(d)
 
 
+_WIDER = {
+    **dict.fromkeys((dtypes.float32.np, dtypes.float16.np, dtypes.bfloat16.np), dtypes.float64.np),
+    dtypes.complex64.np: dtypes.complex128.np,
+}
+
+
 def _accumulate(xp, ufunc: str, x, dim: int):
-    """The ufunc's ``accumulate``; over long slices one call for each is quicker than NumPy's own."""
+    """The ufunc's ``accumulate``; over long slices one call for each is quicker than NumPy's own.
+
+    Of many single-precision numbers the running value is kept in double precision.
+    """
     step = getattr(xp, ufunc)
+    few = ufunc in EXTREMA or (x.shape[dim] <= FEW and ufunc == "add")
+    wider = None if few else _WIDER.get(x.dtype)
     if dim == x.ndim - 1 or xp.name != "numpy" or x.size < SLICE * x.shape[dim] or not x.size:
-        return step.accumulate(x, dim)
+        if wider is None:
+            return step.accumulate(x, dim)
+        return _accumulate_wider(xp, step, x, dim, wider)
     out = xp.empty(x.shape, x.dtype)
     into, slices = xp.moveaxis(out, dim, 0), xp.moveaxis(x, dim, 0)
-    total = into[0]
-    total[...] = slices[0]
+    total = xp.array(slices[0], wider)
+    into[0] = total
     for i in range(1, len(slices)):
-        total = step(total, slices[i], out=into[i])
+        if wider is None:
+            total = step(total, slices[i], out=into[i])
+        else:
+            into[i] = step(total, slices[i], out=total)
+    return out
+
+
+def _accumulate_wider(xp, step, x, dim: int, wider):
+    """``accumulate`` in the dtype `wider`, rounded to that of `x`; parts of long rows at a time stay in cache."""
+    n = x.shape[dim]
+    if x.size < 2 * PIECE or xp.name != "numpy":
+        return step.accumulate(x, dim, wider).astype(x.dtype)
+    out, head = xp.empty(x.shape, x.dtype), (slice(None),) * dim
+    width = max(1, PIECE * n // x.size)
+    if dim == x.ndim - 1 and width < FEW:  # many rows: whole ones at a time
+        rows, into = x.reshape(-1, n), out.reshape(-1, n)
+        for i, j in row_blocks(len(rows), n):
+            into[i:j] = step.accumulate(rows[i:j], 1, wider)
+        return out
+    last = None
+    for i in range(0, n, width):
+        part = x[(*head, slice(i, i + width))].astype(wider)
+        if last is not None:
+            first = (*head, slice(0, 1))
+            part[first] = step(last, part[first])
+        step.accumulate(part, dim, out=part)
+        last = part[(*head, slice(-1, None))].copy()
+        out[(*head, slice(i, i + width))] = part
     return out
 
 
@@ -57,7 +100,7 @@ def _cumsum_back(xp, self, *, dim):
     if not self.ndim:
         return self.copy()
     flip = backwards(self.ndim, dim)
-    return accumulate(xp, "add", self[flip], dim)[flip]
+    return xp.ascontiguousarray(accumulate(xp, "add", self[flip], dim)[flip])
 
 
 _SAMPLES = lambda t: [
@@ -97,11 +140,20 @@ def _steps(F, x, dim, combine):
     return states
 
 
+def _wider(x, dim: int):
+    """The dtype in which the gradient of a scan of raw numbers is computed, None for their own."""
+    few = hasattr(x, "_array") or (x.shape[dim] <= FEW and x.dtype.itemsize > 2)
+    return None if few else _WIDER.get(x.dtype)
+
+
 @formula_function()
 def cumprod_gradient(F, g, x, dim):
     """The gradient of cumprod, g and x of the same shape, x conjugated."""
     if not x.shape or not x.shape[dim]:
         return g
+    wider = _wider(x, dim)
+    if wider is not None:
+        return cumprod_gradient(F, g.astype(wider), x.astype(wider), dim).astype(x.dtype)
     for state, step in reversed(_steps(F, x, dim, lambda early, late: early * late)):
         n = state.shape[dim]
         first, late = _split(F, g, dim, step)
@@ -130,6 +182,9 @@ def logcumsumexp_gradient(F, g, x, dim):
     """The gradient of logcumsumexp: every factor is a share of a sum, so nothing overflows."""
     if not x.shape or not x.shape[dim]:
         return g
+    wider = _wider(x, dim)
+    if wider is not None:
+        return logcumsumexp_gradient(F, g.astype(wider), x.astype(wider), dim).astype(x.dtype)
     for state, step in reversed(_steps(F, x, dim, lambda early, late: F.logaddexp(early, late))):
         n = state.shape[dim]
         early, late = F.slice(state, dim, 0, n - step, 1), F.slice(state, dim, step, n, 1)
@@ -306,6 +361,18 @@ def logcumsumexp(input, dim=None, *, out=None, axis=None):
     return write_same(out, logcumsumexp_op.call(input, d), SCALAR)
 
 
+def _check_end(input: Tensor, part: Tensor, d: int) -> None:
+    """RuntimeError unless `part` can be put at an end of `input` along `d`."""
+    if part.ndim != input.ndim:
+        raise RuntimeError("diff expects prepend or append to be the same dimension as input")
+    for i, (n, m) in enumerate(zip(input.shape, part.shape)):
+        if i != d and n != m:
+            raise RuntimeError(
+                "diff expects the shape of tensor to prepend or append to match that of input except along the "
+                f"differencing dimension; input.size({i}) = {n}, but got tensor.size({i}) = {m}"
+            )
+
+
 @function("diff", method=True)
 def diff(input, n=1, dim=-1, prepend=None, append=None, *, out=None):
     """The n-th differences of neighbours along `dim`, after `prepend` and `append` are put at the ends."""
@@ -314,6 +381,9 @@ def diff(input, n=1, dim=-1, prepend=None, append=None, *, out=None):
     if n < 0:
         raise RuntimeError(f"order must be non-negative but got {n}")
     d = wrap_dim(dim, input.ndim)
+    for part in (prepend, append):
+        if part is not None:
+            _check_end(input, part, d)
     if n and (prepend is not None or append is not None):
         input = PUBLIC["cat"]([t for t in (prepend, input, append) if t is not None], d)
     for _ in range(min(n, input.shape[d])):
@@ -323,9 +393,9 @@ def diff(input, n=1, dim=-1, prepend=None, append=None, *, out=None):
 
 
 def _widths(y: Tensor, x, dx, dim: int):
-    """The widths of the intervals, shaped to multiply averages of neighbours along `dim`."""
+    """What sums of neighbours along `dim` are multiplied by: half of `dx`, or the widths of the intervals."""
     if x is None:
-        return dx
+        return dx / 2.0
     if x.ndim == 1:
         if x.shape[0] != y.shape[dim]:
             raise RuntimeError("There must be one `x` value for each sample point")
@@ -334,11 +404,14 @@ def _widths(y: Tensor, x, dx, dim: int):
 
 
 def _areas(name: str, y: Tensor, x, dx, dim: int):
+    if (x is None and not isinstance(dx, (int, float))) or isinstance(dx, bool):
+        raise RuntimeError(f"{name}: Currently, we only support dx as a real number.")
     if y.dtype is dtypes.bool_ or (x is not None and x.dtype is dtypes.bool_):
         which = "`y`" if x is None else "`x` or `y`"
         raise RuntimeError(f"{name}: received a bool input for {which}, but bool is not supported")
     n = y.shape[dim]
-    return (y.narrow(dim, 1, n - 1) + y.narrow(dim, 0, n - 1)) * _widths(y, x, dx, dim) / 2.0
+    areas = (y.narrow(dim, 1, n - 1) + y.narrow(dim, 0, n - 1)) * _widths(y, x, dx, dim)
+    return areas if x is None else areas / 2.0
 
 
 @function("trapezoid", "trapz")
@@ -346,7 +419,9 @@ def trapezoid(y, x=None, *, dx=1.0, dim=-1):
     """The integral along `dim` by the trapezoid rule, over the places `x` or with the spacing `dx`."""
     d = wrap_dim(dim, y.ndim)
     if not y.shape[d]:
-        return y.sum(d) * 1.0
+        return y.sum(d).to(y.dtype)
+    if x is None and y.dtype.category == dtypes.INTEGER:
+        y = y.long()  # whose sums of neighbours do not wrap around
     return _areas("trapezoid", y, x, dx, d).sum(d)
 
 

@@ -14,8 +14,9 @@ from ..core import errors
 from ..core.formulas import formula_function
 from ..core.op import declare
 from ..core.tensor import Tensor, wrap_dim
+from ._blocks import refused
 from .expose import function, method, write_same
-from .fill import is_number, plain_number
+from .plain_numbers import is_number, plain_number
 from .write import InPlace
 
 ndarray = np.ndarray
@@ -317,6 +318,30 @@ scatter_reduce_op = declare(
     "scatter_reduce", _scatter_reduce, promote="free", vjp=_scatter_reduce_vjp, samples=_reduce_samples,
 )  # fmt: skip
 
+
+def _scatter_with_into(xp, out, index, src, *, dim, reduce):
+    if reduce == "add":
+        _scatter_add_into(xp, out, index, src, dim=dim)
+    else:
+        _scatter_reduce_into(xp, out, index, src, dim=dim, reduce="prod", include_self=True)
+
+
+def _scatter_with(xp, self, index, src, *, dim, reduce):
+    out = xp.array(self, order="C")
+    _scatter_with_into(xp, out, index, src, dim=dim, reduce=reduce)
+    return out
+
+
+# ``scatter(reduce=)``: scatter_add and scatter_reduce are what is to be differentiated
+scatter_with_op = declare(
+    "scatter_with", _scatter_with, promote="free", node="NotImplemented", complex=True,
+    self=refused("aten::scatter"), src=refused("aten::scatter"),
+    samples=lambda t: [
+        (t(3, 4, requires_grad=False), sample_index(2, 3), t(2, 3, requires_grad=False), 0, kind)
+        for kind in ("add", "multiply")
+    ],
+)  # fmt: skip
+
 # -- public ------------------------------------------------------------------------------------------------------
 
 
@@ -366,6 +391,7 @@ class _Into:
     value = InPlace(scatter_value_op, _scatter_value_into)
     add = InPlace(scatter_add_op, _scatter_add_into)
     reduce = InPlace(scatter_reduce_op, _scatter_reduce_into)
+    combine = InPlace(scatter_with_op, _scatter_with_into)
 
 
 def _scatter_plan(x: Tensor, dim: int, index: Tensor, src, reduce):
@@ -378,10 +404,8 @@ def _scatter_plan(x: Tensor, dim: int, index: Tensor, src, reduce):
     dim, index = _check_scatter("scatter", x, dim, index, src)
     if reduce is None:
         return scatter_op, _Into.scatter, (index, src), (dim,)
-    if reduce == "add":
-        return scatter_add_op, _Into.add, (index, src), (dim,)
-    if reduce == "multiply":
-        return scatter_reduce_op, _Into.reduce, (index, src), (dim, "prod", True)
+    if reduce in ("add", "multiply"):
+        return scatter_with_op, _Into.combine, (index, src), (dim, reduce)
     raise RuntimeError("reduce argument must be either add or multiply.")
 
 
@@ -389,7 +413,8 @@ def _scatter_plan(x: Tensor, dim: int, index: Tensor, src, reduce):
 def scatter(input, dim, index, src=None, *, value=None, reduce=None, out=None):
     """A copy of `input` with `src` (a tensor or a number) written at the places of `dim` that `index` names.
 
-    reduce: "add" or "multiply" combines with what is there instead.
+    reduce: "add" or "multiply" combines with what is there instead; that has no derivative (``scatter_add`` and
+    ``scatter_reduce`` have one), and backward raises RuntimeError.
     """
     src = value if src is None else src
     op, _, others, attrs = _scatter_plan(input, dim, index, src, reduce)

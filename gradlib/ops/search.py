@@ -10,7 +10,7 @@ from ..core.dispatch import common_dtype
 from ..core.op import declare
 from ..core.tensor import Tensor
 from .expose import function, write_out, write_same
-from .fill import is_number
+from .plain_numbers import is_number
 from .sort import I8, refuse
 from .split import unbind
 
@@ -112,7 +112,7 @@ def searchsorted(
     return write_out(out, result)
 
 
-@function("bucketize", method=True)
+@function("bucketize")
 def bucketize(input, boundaries, *, out_int32=False, right=False, out=None):
     """The number of the interval between sorted `boundaries` that each value is in."""
     if boundaries._array.ndim != 1:
@@ -151,7 +151,7 @@ def isin(elements, test_elements, *, assume_unique=False, invert=False, out=None
 # -- non-zero elements -------------------------------------------------------------------------------------------
 
 nonzero_op = declare(
-    "nonzero", lambda xp, self: _nonzero(xp, self), nondifferentiable="indices",
+    "nonzero", lambda xp, self: _nonzero(xp, self), dynamic=True, nondifferentiable="indices",
     samples=lambda t: [(t(3, 4),), (t(),), (t(0, 2),)],
 )  # fmt: skip
 
@@ -192,8 +192,7 @@ def nonzero_static(input, *, size, fill_value=-1, out=None):
     """The first `size` rows of ``nonzero``, filled up with `fill_value`."""
     if size < 0:
         raise RuntimeError("nonzero_static: 'size' must be an non-negative integer")
-    found = nonzero_op.call(input)
-    rows = found._array[:size]
+    rows = _nonzero(backend_of(input._array), input._array)[:size]
     array = backend_of(rows).full((size, rows.shape[1]), fill_value, I8)
     array[: rows.shape[0]] = rows
     return write_out(out, Tensor._make(array))

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import operator
 
 import numpy as np
 
 from ..backends import backend_of
-from ..core import errors
+from ..core import batching, errors, memory
 from ..core.formulas import formula_function
-from ..core.geometry import extent, owner
+from ..core.memory import extent, owner
 from ..core.op import REGISTRY, declare
 from ..core.tensor import Tensor, wrap_dim
 from .dims import relabel
-from .expose import function, method, write_out, write_same
+from .expose import function, method, write_same
 from .shape import size_of
 
 ALL = slice(None)
@@ -137,6 +138,12 @@ def narrow_copy(input, dim, start, length, *, out=None):
         narrow_copy_op.call(input, dim, start, start + length),
         "Expected self.dtype() == output.dtype() to be true, but got false.",
     )
+
+
+@function("slice_inverse", method=True)
+def slice_inverse(input, src, dim=0, start=None, end=None, step=1):
+    """The tensor that `input` is a slice of, laid out in memory as `src` is: the opposite of slicing."""
+    return as_strided(input, src.shape, src.stride(), src.storage_offset())
 
 
 # -- diagonals ---------------------------------------------------------------------------------------------------
@@ -285,7 +292,7 @@ def _as_strided(xp, self, *, self_stride, size, stride, offset):
 
 
 as_strided_op = declare(
-    "as_strided", _as_strided, view=True, complex=True, self=_as_strided_backward,
+    "as_strided", _as_strided, view=True, by_place=True, complex=True, self=_as_strided_backward,
     samples=lambda t: [
         (t(3, 4), (4, 1), (2, 2), (1, 4), 1), (t(6), (1,), (3, 2), (1, 1), 0), (t(), (), (3,), (0,), 0), (t(4),
         (1,), (0, 2), (1, 1), 1),
@@ -306,6 +313,8 @@ def _strided_attrs(x: Tensor, size, stride, storage_offset) -> tuple:
         raise RuntimeError(
             f"as_strided: Negative strides are not supported at the moment, got strides: {errors.size(stride)}"
         )
+    if storage_offset is not None and storage_offset < 0:
+        raise RuntimeError(f"Tensor: invalid storage offset {storage_offset}")
     own = x.storage_offset()
     offset = (own if storage_offset is None else storage_offset) - own
     if x.is_cuda and 0 not in size and not _inside(x, size, stride, own + offset):
@@ -329,7 +338,7 @@ def _outside(x: Tensor, size, stride, offset: int) -> RuntimeError:
     return RuntimeError(
         f"setStorage: sizes {errors.size(size)}, strides {errors.size(stride)}, storage offset {start}, and itemsize "
         f"{item} requiring a storage size of {need * item} are out of bounds for storage of size "
-        f"{owner(x._array).nbytes}"
+        f"{memory.size_of(owner(x._array))}"
     )
 
 
@@ -346,12 +355,18 @@ def as_strided(input, size, stride, storage_offset=None):
         raise _outside(input, *attrs[1:]) from None
 
 
+def _undone(x: Tensor, attrs: tuple) -> tuple:
+    """The (op, attributes) that lead back from ``as_strided`` with `attrs` to `x`."""
+    _, _, stride, offset = attrs
+    return as_strided_op, (stride, tuple(x._array.shape), x.stride(), -offset)
+
+
 @method("as_strided_")
 def as_strided_(self, size, stride, storage_offset=None):
     """In-place version of ``as_strided``."""
     attrs = _strided_attrs(self, size, stride, storage_offset)
     try:
-        return relabel(as_strided_op, self, *attrs)
+        return relabel(as_strided_op, self, attrs, _undone(self, attrs))
     except (ValueError, TypeError):
         raise _outside(self, *attrs[1:]) from None
 
@@ -405,7 +420,7 @@ def select_scatter(input, src, dim, index, *, out=None):
     dim = wrap_dim(dim, input._array.ndim)
     n = input._array.shape[dim]
     result = REGISTRY["select_scatter"].call(input, src, dim, index + n if index < 0 else index)
-    return write_out(out, result)
+    return write_same(out, result)
 
 
 @function("slice_scatter", method=True)
@@ -426,28 +441,35 @@ def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1, *, out=None):
     result = REGISTRY["diagonal_scatter"].call(
         input, src, offset, wrap_dim(dim1, n), wrap_dim(dim2, n)
     )
-    return write_out(out, result)
+    return write_same(out, result)
 
 
 @function("as_strided_scatter", method=True)
 def as_strided_scatter(input, src, size, stride, storage_offset=None):
-    """A copy of `input` with `src` in place of ``input.as_strided(size, stride, storage_offset)``."""
+    """A copy of `input` with `src` in place of ``input.as_strided(size, stride, storage_offset)``.
+
+    What of `src` comes to lie between or outside of the elements of `input` is left out.
+    """
+    batching.refuse_places(input, "as_strided_scatter")
     size, stride = size_of((size,)), size_of((stride,))
-    src = _part(as_strided(input.detach(), size, stride, storage_offset), src)
     own = input.storage_offset()
     offset = (own if storage_offset is None else storage_offset) - own
-    end = offset + sum((n - 1) * s for n, s in zip(size, stride))
-    if input.is_contiguous() and offset >= 0 and end < input.numel():
-        op = REGISTRY["as_strided_scatter"]
-        return op.call(input, src, input.stride(), size, stride, offset)
-    # the elements of the view that are elements of `input`, too: others lie in the gaps of its memory
-    whole, part = _positions(input.shape, input.stride()), _positions(size, stride, offset)
-    place = {int(at): k for k, at in enumerate(whole)}
-    pairs = {place[int(at)]: k for k, at in enumerate(part) if int(at) in place}
-    xp = backend_of(input._array)
-    into, taken = (
-        Tensor._make(xp.asarray(np.fromiter(n, np.int64, len(pairs))))
-        for n in (pairs, pairs.values())
-    )
-    flat = input.reshape(-1).index_copy(0, into, src.reshape(-1).index_select(0, taken))
+    src = _part(as_strided(input.detach(), size, stride, storage_offset), src)
+    places = _memory_places(size, stride, offset)
+    if input.is_contiguous() and offset >= 0 and places.max(initial=0) < max(input.numel(), 1):
+        attrs = (input.stride(), size, stride, offset)
+        return REGISTRY["as_strided_scatter"].call(input, src, *attrs)
+    element = {
+        int(place): k for k, place in enumerate(_memory_places(input.shape, input.stride(), 0))
+    }
+    found = np.array([element.get(int(place), -1) for place in places], np.int64)
+    kept = np.flatnonzero(found >= 0)
+    at, of = (Tensor._make(backend_of(input._array).asarray(k)) for k in (found[kept], kept))
+    flat = input.reshape(-1).index_copy(0, at, src.reshape(-1).index_select(0, of))
     return flat.reshape(input.shape)
+
+
+def _memory_places(size, stride, offset: int) -> np.ndarray:
+    """Where in memory the elements of a strided tensor lie, in their order, from the first element of its base on."""
+    grids = np.indices(tuple(size)).reshape(len(size), math.prod(size))
+    return offset + np.asarray(stride, np.int64) @ grids

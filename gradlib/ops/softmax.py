@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 
+from ..backends.sums import row_products, row_sums
 from ..core.op import declare
 from ..core.tensor import Tensor, wrap_dim
 from ._blocks import floating, kind_name
@@ -31,7 +32,7 @@ def exp_rows(x, out, exact: float):
         shift = np.maximum.reduce(x, axis=None)
         np.subtract(x, shift, out=out)
         np.exp(out, out=out)
-        total = out.dot(_ones(x.shape[1], x.dtype))
+        total = row_sums(out)
         shared = np.minimum.reduce(total) > exact
     else:
         shared = False
@@ -39,20 +40,8 @@ def exp_rows(x, out, exact: float):
         shift = np.maximum.reduce(x, axis=1, keepdims=True)
         np.subtract(x, shift, out=out)
         np.exp(out, out=out)
-        total = out.dot(_ones(x.shape[1], x.dtype))
+        total = row_sums(out)
     return total[:, None], shift
-
-
-_kept: dict = {}
-
-
-def _ones(n: int, dtype):
-    found = _kept.get((n, dtype))
-    if found is None:
-        if len(_kept) > 64:
-            _kept.clear()
-        found = _kept[n, dtype] = np.ones(n, dtype)
-    return found
 
 
 def _softmax_block(x, out):
@@ -67,13 +56,13 @@ def _log_softmax_block(x, out):
 
 
 def _softmax_grad_block(g, y, out):
-    inner = np.vecdot(g, y)[:, None]
+    inner = row_products(g, y)[:, None]
     np.subtract(g, inner, out=out)
     out *= y
 
 
 def _log_softmax_grad_block(g, y, out):
-    total = g.dot(_ones(g.shape[1], g.dtype))[:, None]
+    total = row_sums(g)[:, None]
     np.exp(y, out=out)
     out *= total
     np.subtract(g, out, out=out)

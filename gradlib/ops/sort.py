@@ -268,12 +268,14 @@ def _int64():
 
 
 unique_op = declare(
-    "unique", _unique, public="_unique2",
-    n_out=3, nondifferentiable=(1, 2), node="Unique2Backward0", self=missing("_unique2"),
+    "unique", _unique, dynamic=True, n_out=3, nondifferentiable=(1, 2), node="Unique2Backward0",
+    self=missing("_unique2"),
+    public="_unique2",
     samples=_set_samples,
 )  # fmt: skip
 unique_consecutive_op = declare(
-    "unique_consecutive", _unique_consecutive, n_out=3, nondifferentiable=(1, 2), self=missing("unique_consecutive"),
+    "unique_consecutive", _unique_consecutive, dynamic=True, n_out=3, nondifferentiable=(1, 2),
+    self=missing("unique_consecutive"),
     samples=_set_samples,
 )  # fmt: skip
 

@@ -10,7 +10,7 @@ import math
 
 from ..core.inplace import inplace
 from ..core.op import declare
-from ._blocks import F4, floating, in_pieces
+from ._blocks import F4, check_kind, floating, in_pieces, raw
 from .expose import function, method, write_out
 from .pointwise import unary
 from .special_gamma import in_float64
@@ -236,7 +236,8 @@ def _log_ndtr(xp, x):
 
 erfinv = unary(
     "erfinv",
-    lambda F, g, result: g * (0.5 * ROOT_PI) * F.exp(result * result),
+    # of the argument, not the result: that may be written to, also by erfinv_ itself
+    lambda F, g, self: g * (0.5 * ROOT_PI) * F.exp(F.square(F.erfinv(self))),
     forward=floating(lambda xp, self: _erfinv(xp, self)),
     domain=(-0.9, 0.9),
     doc="The inverse of ``erf``.",
@@ -279,8 +280,11 @@ ndtr_op = declare(
 
 def _sinc_grad(F, g, self):
     z = self * math.pi
-    safe = F.where(self == 0, 1.0, z)
-    slope = math.pi * (F.cos(z) * z - F.sin(z)) / (safe * safe)
+    none = self == 0
+    slope = (F.cos(z) - F.sin(z) / F.where(none, 1.0, z)) / F.where(none, 1.0, self)
+    square = z * z  # near 0 the series, since cos(z) - sin(z) / z has few digits there
+    near = math.pi * z * (square * (1 / 30 - square * (1 / 840)) - 1 / 3)
+    slope = F.where(F.abs(z) < 0.02, near, slope)
     return g * F.where(self == 0, 0.0, slope).conjugate()
 
 
@@ -297,19 +301,34 @@ sinc = unary(
 )  # fmt: skip
 
 
+def _logit_bounds(array, eps):
+    """The bounds that `eps` stands for, rounded to the dtype of `array`; None for an `eps` that is none."""
+    if eps is None or eps < 0:
+        return None
+    kind = array.dtype.type
+    low = float(kind(eps))
+    return low, float(kind(1 - low))
+
+
 def _logit(xp, self, *, eps):
-    z = self if eps is None else xp.clip(self, eps, 1 - eps)
-    return xp.log(z / (1 - z))
+    check_kind(self, "logit_cpu")
+    bounds, z = _logit_bounds(self, eps), xp.wide(self)
+    if bounds:  # the lower one first, also where it is the greater one
+        z = xp.where(z < bounds[0], bounds[0], xp.where(z > bounds[1], bounds[1], z))
+    return xp.log(z / (1 - z)).astype(self.dtype, copy=False)
 
 
 def _logit_grad(F, g, self, eps):
-    inside = (self >= 0.0) & (self <= 1.0) if eps is None else (self >= eps) & (self <= 1 - eps)
-    return F.where(inside, g / (self * (1.0 - self)), math.nan if eps is None else 0.0)
+    bounds = _logit_bounds(raw(self), eps)
+    low, high = bounds or (0.0, 1.0)
+    outside = (self < low) | (self > high)
+    slope = g / (self * (1.0 - self) + 0.0)  # the sum makes 0 of -0
+    return F.where(outside, 0.0 if bounds else math.nan, slope)
 
 
 logit_op = declare(
-    "logit_of", floating(_logit), public="logit",
-    elementwise=True, promote="float", self=_logit_grad, node="LogitBackward0",
+    "logit_of", _logit, elementwise=True, promote="float", self=_logit_grad, node="LogitBackward0",
+    public="logit",
     domain=(0.15, 0.85),
     samples=lambda t: [(t(3, 4), None), (t(3, 4), 0.1), (t(), None), (t(0), 0.2)],
 )  # fmt: skip

@@ -10,6 +10,7 @@ import math
 
 from ..core import dtypes
 from ..core.dispatch import common_dtype
+from ..core.interop import values_of
 from ..core.op import declare
 from ..core.tensor import Tensor
 from ._blocks import floating
@@ -259,7 +260,7 @@ def polynomial(first, step):
         x = x + degree * 0  # broadcast
         orders = degree.nan_to_num().expand(x.shape)
         result = x * 0
-        for k in sorted(set(orders.reshape(-1).tolist())):
+        for k in sorted(set(values_of(orders.reshape(-1)))):
             result = result + evaluate(x, int(k)) * (orders == k)
         return write_out(out, result)
 

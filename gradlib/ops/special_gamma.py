@@ -275,13 +275,13 @@ def _xlog1py(xp, self, other):
 xlogy = pointwise(
     "xlogy", _xlogy, promote="float", domain=(0.2, 2.0), numbers="one", complex=False,
     doc="``input * log(other)``, and 0 where `input` is 0.",
-    self=lambda F, g, self, other: F.where((self == 0.0) & (other <= 0), 0.0, g * F.log(other)),
+    self=lambda F, g, self, other: F.where((self == 0.0) & (other <= 0), 0.0, F.xlogy(g, other)),
     other=lambda g, self, other: g * self / other,
 )  # fmt: skip
 xlog1py = declare(
     "special_xlog1py", _xlog1py, elementwise=True, promote="float", domain=(0.2, 2.0), numbers="one", complex=False,
     node="SpecialXlog1PyBackward0",
-    self=lambda F, g, self, other: F.where((self == 0.0) & (other <= -1), 0.0, g * F.log1p(other)),
+    self=lambda F, g, self, other: F.where((self == 0.0) & (other <= -1), 0.0, F.special_xlog1py(g, other)),
     other=lambda g, self, other: g * self / (other + 1),
 )  # fmt: skip
 entr = declare(
@@ -340,17 +340,71 @@ def _exponential_integral(xp, x):
     return total
 
 
+# For large a near x: powers of 1 / a (outer) and of eta (inner), see DLMF 8.12; from the series of mu in eta.
+_EXPANSION = (
+    (
+        -0.3333333333333333, 0.08333333333333333, -0.014814814814814815, 0.0011574074074074073, 0.0003527336860670194,
+        -0.0001787551440329218, 3.919263178522438e-05, -2.185448510679992e-06, -1.85406221071516e-06,
+        8.296711340953087e-07, -1.7665952736826078e-07, 6.707853543401498e-09, 1.0261809784240309e-08,
+        -4.382036018453353e-09, 9.14769958223679e-10, -2.5514193994946248e-11,
+    ),
+    (
+        -0.001851851851851852, -0.003472222222222222, 0.0026455026455026454, -0.0009902263374485596,
+        0.00020576131687242798, -4.018775720164609e-07, -1.8098550334489977e-05, 7.64916091608111e-06,
+        -1.6120900894563446e-06, 4.647127802807434e-09, 1.378633446915721e-07, -5.752545603517705e-08,
+    ),
+    (
+        0.004133597883597883, -0.0026813271604938273, 0.0007716049382716049, 2.0093878600823047e-06,
+        -0.0001073665322636516, 5.2923448829120125e-05, -1.2760635188618728e-05, 3.423578734096138e-08,
+        1.3721957309062934e-06,
+    ),
+    (
+        0.0006494341563786008, 0.00022947209362139917, -0.0004691894943952557, 0.00026772063206283885,
+        -7.561801671883977e-05, -2.396505113867297e-07,
+    ),
+    (
+        -0.0008618882909167117, 0.0007840392217200666, -0.0002990724803031902, -1.4638452578843418e-06,
+    ),
+)  # fmt: skip
+
+
+def _near_diagonal(xp, a, x, upper: bool):
+    """P or Q(a, x) for large a and x near it, by Temme's uniform expansion."""
+    from .special import erfc_kernel
+
+    mu = (x - a) / a
+    half = mu - xp.log1p(mu)
+    short = mu * mu * (0.5 - mu * (1 / 3 - mu * (0.25 - mu * (0.2 - mu * (1 / 6 - mu / 7)))))
+    half = xp.where(xp.absolute(mu) < 1e-3, short, half)  # where the difference has few digits
+    eta = xp.copysign(xp.sqrt(2 * half), mu)
+    total, scale = 0.0, 1.0
+    for row in _EXPANSION:
+        inner = 0.0
+        for c in reversed(row):
+            inner = inner * eta + c
+        total, scale = total + inner * scale, scale / a
+    rest = xp.exp(-0.5 * a * eta * eta) / xp.sqrt(2 * math.pi * a) * total
+    sign = 1 if upper else -1
+    return 0.5 * erfc_kernel(xp, xp.asarray(sign * eta * xp.sqrt(0.5 * a))) + sign * rest
+
+
 def _igamma(xp, a, x, upper: bool):
     a, x = xp.broadcast_arrays(xp.asarray(a), xp.asarray(x))
     inside = (a > 0) & (x > 0) & xp.isfinite(a) & xp.isfinite(x)
-    sa, sx = xp.where(inside, a, 1.0), xp.where(inside, x, 1.0)
+    sa, sx = xp.where(inside, xp.maximum(a, 1e-300), 1.0), xp.where(inside, x, 1.0)
+    # far from the diagonal the series converge quickly, close to it they do not when a is large
+    large = inside & (sa > 200) & (xp.absolute(sx - sa) < 0.3 * sa)
+    kept = xp.where(large, sa, 1000.0), xp.where(large, sx, 1000.0)
+    sa, sx = xp.where(large, 1.0, sa), xp.where(large, 1.0, sx)
     low = sx < sa + 1
     p = _terms_below(xp, sa, xp.where(low, sx, 0.5))
     q = _fraction_above(xp, sa, xp.where(low, sa + 2, sx))
     value = xp.where(low, 1 - p, q) if upper else xp.where(low, p, 1 - q)
+    if xp.may(large):
+        value = xp.where(large, _near_diagonal(xp, *kept, upper), value)
     tiny = inside & low & (a < 1e-10)
     if upper and xp.may(tiny):  # 1 - p is all cancellation
-        value = xp.where(tiny, sa * _exponential_integral(xp, xp.where(tiny, sx, 1.0)), value)
+        value = xp.where(tiny, a * _exponential_integral(xp, xp.where(tiny, sx, 1.0)), value)
     at_zero, at_infinity = (1.0, 0.0) if upper else (0.0, 1.0)
     value = xp.where(xp.isposinf(x), at_infinity, xp.where(x == 0, at_zero, value))
     value = xp.where(

@@ -112,7 +112,9 @@ def _split_method(self, split_size, dim=0):
 def split(tensor, split_size_or_sections=None, dim=0, *, split_size=None):
     """Pieces of `split_size` entries of `dim` (the last may be smaller), or of the given lengths."""
     sizes = split_size if split_size_or_sections is None else split_size_or_sections
-    if isinstance(sizes, (list, tuple)):
+    if isinstance(sizes, Tensor) and not sizes._array.ndim:
+        sizes = int(sizes.item())
+    if not hasattr(sizes, "__index__") or isinstance(sizes, Tensor):
         return split_with_sizes(tensor, sizes, dim)
     return _split(tensor, sizes, dim, "split")
 
@@ -144,6 +146,11 @@ def split_with_sizes(input, split_sizes, dim=0):
     if not shape:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
     dim = wrap_dim(dim, len(shape))
+    if not isinstance(split_sizes, (list, tuple)):
+        raise TypeError(
+            f"split_with_sizes(): argument 'split_sizes' (position 2) must be tuple of ints, not "
+            f"{type(split_sizes).__name__}"
+        )
     sizes = tuple([operator.index(n) for n in split_sizes])
     if any(n < 0 for n in sizes):
         raise RuntimeError(

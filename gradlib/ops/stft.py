@@ -11,6 +11,7 @@ from typing import NoReturn
 
 from ..core import dtypes
 from ..core.errors import size
+from ..core.interop import values_of
 from ..core.tensor import Tensor
 from .complex import view_as_real
 from .expose import PUBLIC, function
@@ -235,7 +236,7 @@ def _istft(input: Tensor, given: dict) -> Tensor:
     end = start + length if length is not None else total - start
     signal = _overlap_add(frames * window, hop, total)[:, start:end]
     envelope = _overlap_add(weights, hop, total)[:, start:end]
-    if not float(envelope.detach().abs().min()) > 1e-11:
+    if not values_of(envelope.detach().abs().min()) > 1e-11:
         first = f"CPU{input.dtype.tensor_type.removesuffix('Tensor')}Type{list(input.shape)}"
         _fail("istft", first, given, "window overlap add min: 1")
     signal = signal / envelope

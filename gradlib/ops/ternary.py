@@ -11,6 +11,7 @@ from ..core.op import declare
 from ..core.tensor import Tensor
 from ._blocks import kind_name
 from .expose import FOUND, function, legacy, method, need_tensor, write_out, write_same
+from .plain_numbers import check_factor
 
 # -- input + value * (tensor1 times or over tensor2) --------------------------------------------------------------
 
@@ -56,13 +57,10 @@ addcdiv_op = declare(
 
 
 def _factor(value: Any, *tensors) -> Any:
-    """`value` in the kind of number of the result; RuntimeError for a complex one of a real result."""
+    """`value` in the kind of number of the result; RuntimeError for one that does not fit."""
     common = common_dtype(tensors)
-    if isinstance(value, complex) and common.category < dtypes.COMPLEX:
-        kind = {"float32": "float", "float64": "double"}.get(common.name, common.name)
-        raise RuntimeError(f"value cannot be converted to type {kind} without overflow")
-    whole: Any = value
-    return int(whole) if common.category < dtypes.FLOATING else value
+    fitting = check_factor(value, common)
+    return fitting if common.category < dtypes.FLOATING else value
 
 
 def _three(name: str, *args) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ..core.op import Op
-from ._blocks import kind_name
+from ._blocks import is_half, kind_name
 from .pointwise import pointwise, unary
 
 
@@ -30,10 +30,31 @@ log10 = unary(
     domain=(0.1, 3.0),
     complex=True,
 )
-log1p = unary("log1p", lambda g, self: g / (self + 1).conjugate(), domain=(-0.5, 3.0), complex=True)
+
+
+def _log1p(xp, self):
+    if self.dtype.kind != "c":
+        return xp.log1p(self)
+    out = xp.asarray(xp.log1p(self))
+    x, y = self.real, self.imag
+    # near 0 the logarithm of |1 + self| is computed from |1 + self|^2 - 1, which keeps the digits of a small real part
+    near = xp.absolute(self) < 0.5
+    out.real = xp.where(near, 0.5 * xp.log1p(xp.where(near, x * (2 + x) + y * y, 0)), out.real)
+    return out
+
+
+log1p = unary(
+    "log1p",
+    lambda g, self: g / (self + 1).conjugate(),
+    forward=_log1p,
+    domain=(-0.5, 3.0),
+    complex=True,
+)
 
 
 def _sigmoid(xp, self):
+    if is_half(self):  # rounded once, at the end
+        return _sigmoid(xp, xp.wide(self)).astype(self.dtype)
     if self.ndim == 0:
         return 1 / (1 + xp.exp(-self))
     out = xp.negative(self)

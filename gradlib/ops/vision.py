@@ -102,7 +102,7 @@ col2im_op = declare(
 
 def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
     """Sliding blocks of `input` (N, C, H, W) or (C, H, W) as columns: (N, C * prod(kernel_size), number of blocks)."""
-    if input.dim() not in (3, 4):
+    if input.dim() not in (3, 4) or 0 in input.shape[input.dim() - 3 :]:
         raise RuntimeError(
             "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero "
             "dimensions for input, but got: "
@@ -130,7 +130,7 @@ def _pairs(*values) -> tuple:
 def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
     """Sums of columns (N, C * prod(kernel_size), blocks) put back to an image (N, C, *output_size)."""
     output_size, *how = _pairs(output_size, kernel_size, dilation, padding, stride)
-    if input.dim() not in (2, 3):
+    if input.dim() not in (2, 3) or 0 in input.shape[input.dim() - 2 :]:
         raise RuntimeError(
             "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and "
             "non-zero dimensions for input, but "
@@ -179,19 +179,20 @@ def _pixel_unshuffle(xp, self, *, downscale_factor):
 
 
 pixel_shuffle_op = declare(
-    "pixel_shuffle", _pixel_shuffle, jvp="linear", complex=True,
+    "pixel_shuffle", _pixel_shuffle, jvp="linear", complex=True, channels_last="self",
     self=lambda F, g, upscale_factor: F.pixel_unshuffle(g, upscale_factor),
     samples=lambda t: [(t(2, 8, 2, 3), 2), (t(9, 1, 2), 3)],
 )  # fmt: skip
 pixel_unshuffle_op = declare(
-    "pixel_unshuffle", _pixel_unshuffle, jvp="linear", complex=True,
+    "pixel_unshuffle", _pixel_unshuffle, jvp="linear", complex=True, channels_last="self",
     self=lambda F, g, downscale_factor: F.pixel_shuffle(g, downscale_factor),
     samples=lambda t: [(t(2, 2, 4, 6), 2), (t(1, 3, 6), 3)],
 )  # fmt: skip
 channel_shuffle_op = declare(
     "channel_shuffle", lambda xp, self, *, groups: self.reshape(
         self.shape[0], groups, self.shape[1] // groups, *self.shape[2:]).swapaxes(1, 2).copy().reshape(self.shape),
-    self=lambda F, g, groups: F.channel_shuffle(g, g.shape[1] // groups), jvp="linear", complex=True,
+    self=lambda F, g, groups: F.channel_shuffle(g, max(g.shape[1] // groups, 1)), jvp="linear", complex=True,
+    channels_last="self",
     samples=lambda t: [(t(2, 6, 2), 3), (t(1, 4, 2, 2), 2)],
 )  # fmt: skip
 

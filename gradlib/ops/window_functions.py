@@ -12,6 +12,7 @@ import math
 import operator
 
 from ..core import dtypes
+from ..core.errors import check_room
 from .create import finish, place
 from .expose import function
 
@@ -68,6 +69,8 @@ def _window(name: str, length, periodic, formula, options: dict):
         options.pop(key, None)
     if options:
         raise TypeError(f"{name}() got an unexpected keyword argument '{next(iter(options))}'")
+
+    check_room(xp, (n,), kind.itemsize)
 
     def values():
         made = xp.ones(1) if n == 1 else formula(xp, positions(xp, n, n if periodic else n - 1))

@@ -46,6 +46,8 @@ def quiet(tensor: Tensor, *sources) -> bool:
         return False  # dispatch makes the device of the tensor current
     if shared.active:
         bits = state.bits
+        if shared.batches:  # a source may be one entry of a batch, whose array has no values
+            return False
         if bits == NO_GRAD:
             return True
         if bits:

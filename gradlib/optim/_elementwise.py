@@ -41,6 +41,10 @@ class ElementwiseOptimizer(Optimizer):
     # --- what a subclass gives ------------------------------------------------------------
 
     needs_param = False  # whether `update` reads the parameter, beyond weight decay
+    on_device = (
+        "params and state_steps"  # what a capturable step needs on the device, as errors say it
+    )
+    foreach_records = False  # whether `foreach` and `differentiable` go together
     fused_rule: str | None = None  # the rule of gradlib.optim._fused that does the same on CUDA
 
     def slots(self, group: dict[str, Any]) -> tuple[str, ...]:
@@ -108,6 +112,7 @@ class ElementwiseOptimizer(Optimizer):
             if params[0]._array.__class__ is not np.ndarray and fused_step(self, group, params):
                 continue
             if group.get("differentiable") or group.get("capturable"):
+                self._check_flags(group, params)
                 self._step_on_tensors(group, params)
                 continue
             plan = plans.get(i)
@@ -130,6 +135,17 @@ class ElementwiseOptimizer(Optimizer):
                 bump_version(p)
         self._state_seen = list(self.state.values())
         return loss
+
+    def _check_flags(self, group: dict[str, Any], params: list[Tensor]) -> None:
+        """AssertionError for flags of a group that do not go together, or not with its parameters."""
+        if group.get("foreach") and group.get("differentiable") and not self.foreach_records:
+            raise AssertionError("_foreach ops don't support autograd")
+        if not group.get("capturable") or group.get("fused"):
+            return
+        if not all([p.is_cuda for p in params]):
+            raise AssertionError(
+                f"If capturable=True, {self.on_device} must be on supported devices: ['cuda']."
+            )
 
     def _check_capture(self) -> None:
         """RuntimeError for a step that a CUDA graph would repeat with the counters of this one."""
@@ -175,7 +191,7 @@ class ElementwiseOptimizer(Optimizer):
 
     def _step_on_tensors(self, group: dict[str, Any], params: list[Tensor]) -> None:
         differentiable = bool(group.get("differentiable"))
-        with gradlib.set_grad_enabled(differentiable and gradlib.is_grad_enabled()):
+        with gradlib.set_grad_enabled(differentiable):
             added, subtracted = self.tensor_decay(group)
             for p in params:
                 s = self.init_state(p, group)

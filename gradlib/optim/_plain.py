@@ -35,7 +35,8 @@ class PlainOptimizer(Optimizer):
                         raise RuntimeError(
                             f"{type(self).__name__} does not support complex parameters"
                         )
-                    grad = -p._grad if group.get("maximize") else p._grad
+                    up = "maximize" in self.defaults and group["maximize"]
+                    grad = -p._grad if up else p._grad
                     self.update_param(group, p, grad, self.state[p])
         return loss
 

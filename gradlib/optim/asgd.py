@@ -37,6 +37,8 @@ class ASGD(ElementwiseOptimizer):
 
     needs_param = True
 
+    on_device = "params, mus, etas, and state_steps"
+
     def __init__(
         self,
         params: Any,

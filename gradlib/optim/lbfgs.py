@@ -85,7 +85,7 @@ class LBFGS(Optimizer):
         for p in self._params:
             target = gradlib.view_as_real(p) if p.is_complex() else p
             n = target.numel()
-            target.add_(direction[start : start + n].view_as(target), alpha=t)
+            target.add_(direction[start : start + n].view_as(target), alpha=float(t))
             start += n
 
     def _put(self, values: list[Tensor]) -> None:
@@ -110,8 +110,12 @@ class LBFGS(Optimizer):
         return value, float(value), self._flat_grad()
 
     def _step(self, closure: Callable[[], Any]) -> Any:
+        if len(self.param_groups) != 1:
+            raise AssertionError(
+                f"Expected exactly one param_group, but got {len(self.param_groups)}"
+            )
         group = self.param_groups[0]
-        lr = float(group["lr"])
+        lr = group["lr"]
         state = self.state[self._params[0]]
         state.setdefault("func_evals", 0)
         state.setdefault("n_iter", 0)

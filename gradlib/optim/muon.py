@@ -58,6 +58,8 @@ class Muon(PlainOptimizer):
         adjust_lr_fn: "original" (or None): lr' = lr * sqrt(max(1, n / m)); "match_rms_adamw":
             lr' = 0.2 * lr * sqrt(max(n, m)).
 
+    There is no `maximize`.
+
     Raises:
         ValueError: a setting outside of its range, or a parameter that is no matrix.
 
@@ -120,6 +122,8 @@ class Muon(PlainOptimizer):
         self, group: dict[str, Any], p: Tensor, grad: Tensor, state: dict[str, Any]
     ) -> None:
         """See the class."""
+        if grad.dim() != 2:
+            raise ValueError("Param gradient must be a 2D matrix")
         if not state:
             state["momentum_buffer"] = gradlib.zeros_like(grad)
         buffer, momentum = state["momentum_buffer"], group["momentum"]

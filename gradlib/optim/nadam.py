@@ -35,6 +35,8 @@ class NAdam(ElementwiseOptimizer):
     Source: T. Dozat, Incorporating Nesterov momentum into Adam, ICLR workshop 2016.
     """
 
+    on_device = "params, mu_products and state_steps"
+
     def __init__(
         self,
         params: Any,

@@ -44,6 +44,7 @@ class SGD(ElementwiseOptimizer):
     """
 
     fused_rule = "sgd"
+    foreach_records = True
 
     def __init__(
         self,

@@ -54,8 +54,12 @@ class SparseAdam(PlainOptimizer):
             raise ValueError(f"Invalid epsilon value: {eps}")
         check_betas(betas)
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize})
-        params = [p for group in self.param_groups for p in group["params"]]
-        bad = [i for i, p in enumerate(params) if p.is_complex()]
+        bad = [
+            [i, k]
+            for i, group in enumerate(self.param_groups)
+            for k, p in enumerate(group["params"])
+            if p.is_complex()
+        ]
         if bad:
             raise ValueError(
                 f"Complex params at indices {bad}: SparseAdam does not support complex parameters"
@@ -72,7 +76,13 @@ class SparseAdam(PlainOptimizer):
         state["step"] += 1
         where: Any = ...
         if grad.dim():
-            where = grad.reshape(grad.shape[0], -1).ne(0).any(1).nonzero().squeeze(1)
+            where = (
+                (grad.unsqueeze(1) if grad.dim() == 1 else grad.flatten(1))
+                .ne(0)
+                .any(1)
+                .nonzero()
+                .squeeze(1)
+            )
             if not where.numel():
                 return
         self._update_rows(group, p, grad[where], where, state)

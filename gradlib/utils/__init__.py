@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-_MODULES = frozenset(("checkpoint", "data", "dlpack"))
+_MODULES = frozenset(("checkpoint", "data", "deterministic", "dlpack"))
 
 
 def __getattr__(name: str) -> Any:

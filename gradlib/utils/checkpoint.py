@@ -19,16 +19,30 @@ from ..autograd import backward
 from ..autograd.function import Function
 from ..autograd.grad_mode import enable_grad, no_grad
 from ..autograd.graph import saved_tensors_hooks
-from ..core.modes import AUTOCAST, set_bits, state
+from ..core.errors import modified
+from ..core.modes import FORWARD_AD, VMAP, Flag, state
 from ..core.tensor import Tensor
-from ..random import _devices, fork_rng, get_rng_state, set_rng_state
+from ._selective import (
+    SAC_IGNORED_OPS,
+    CheckpointPolicy,
+    SelectiveCheckpointContext,
+    create_selective_checkpoint_contexts,
+)
+from ._surroundings import DefaultDeviceType, Surroundings, get_device_states, set_device_states
+from ._watching import Logging
 
 __all__ = [
+    "SAC_IGNORED_OPS",
     "CheckpointError",
     "CheckpointFunction",
+    "CheckpointPolicy",
+    "DefaultDeviceType",
+    "GraphExecGroup",
+    "SelectiveCheckpointContext",
     "check_backward_validity",
     "checkpoint",
     "checkpoint_sequential",
+    "create_selective_checkpoint_contexts",
     "detach_variable",
     "get_device_states",
     "noop_context_fn",
@@ -57,6 +71,11 @@ MORE = (
 OTHER = (
     "torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than during the "
     "forward pass.\n{}.\n"
+)
+LOGS = (
+    " An error happened while unpacking tensors; dumping logs of latest computation\nbecause you passed `debug=True` "
+    "to `torch.utils.checkpoint.checkpoint()`.\n\nOps of the original forward:\n\n{}\n\nOps of the recomputation:\n\n"
+    "{}\n\n{}"
 )
 HINT = (
     "The function must do the same in both runs: look for anything that depends on state outside (counters, caches, "
@@ -97,60 +116,27 @@ def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
         _debug = previous
 
 
+class GraphExecGroup:
+    """Backward passes in the block run each checkpointed part at most once, however many passes there are.
+
+    The passes must not go through the same nodes.
+    """
+
+    _current: GraphExecGroup | None = None
+
+    def __enter__(self) -> GraphExecGroup:
+        if GraphExecGroup._current is not None:
+            raise RuntimeError("GraphExecGroup contexts cannot be nested")
+        GraphExecGroup._current = self
+        return self
+
+    def __exit__(self, *exc) -> None:
+        GraphExecGroup._current = None
+
+
 def noop_context_fn() -> tuple[Any, Any]:
     """Contexts for the two runs that do nothing."""
     return contextlib.nullcontext(), contextlib.nullcontext()
-
-
-# -- surroundings of the second run ----------------------------------------------------------------------------------
-
-
-def get_device_states(*args) -> tuple[list[Any], list[Tensor]]:
-    """Devices of the tensors among `args` other than the CPU, and the states of their random generators."""
-    devices: list[Any] = []
-    for a in args:
-        if isinstance(a, Tensor) and a.is_cuda and a.get_device() not in devices:
-            devices.append(a.get_device())
-    rng = _devices.get("cuda")
-    return devices, [rng.get_rng_state(d) for d in devices] if rng is not None else []
-
-
-def set_device_states(devices, states, *, device_type: str | None = None) -> None:
-    """Put back what :func:`get_device_states` gave."""
-    rng = _devices.get(device_type or "cuda")
-    for device, saved in zip(devices, states, strict=True):
-        assert rng is not None
-        rng.set_rng_state(saved, device)
-
-
-class _Surroundings:
-    """Random state and autocast of the first run, for the second."""
-
-    def __init__(self, preserve_rng: bool, args: Iterable[Any]):
-        self.preserve_rng = preserve_rng
-        if preserve_rng:
-            self.cpu = get_rng_state()
-            self.devices, self.states = get_device_states(*args)
-        self.autocast = state.bits & AUTOCAST
-        self.interposers = tuple(i for i in state.interposers if i.for_recomputation)
-
-    @contextlib.contextmanager
-    def again(self) -> Iterator[None]:
-        bits, interposers = state.bits, state.interposers
-        others = tuple(i for i in interposers if not i.for_recomputation)
-        state.interposers = (*self.interposers, *others)
-        set_bits(bits & ~AUTOCAST | self.autocast)
-        try:
-            with fork_rng(
-                devices=self.devices if self.preserve_rng else None, enabled=self.preserve_rng
-            ):
-                if self.preserve_rng:
-                    set_rng_state(self.cpu)
-                    set_device_states(self.devices, self.states)
-                yield
-        finally:
-            state.interposers = interposers
-            set_bits(state.bits & ~AUTOCAST | bits & AUTOCAST)
 
 
 # -- public functions ------------------------------------------------------------------------------------------------
@@ -173,7 +159,7 @@ def checkpoint(
         preserve_rng_state: (keyword, True) give the second run the random state of the first.
         context_fn: gives two context managers, for the first and for the second run (not reentrant only).
         determinism_check: "default" compares shapes, dtypes and devices of both runs; "none" does not.
-        debug: errors list what was saved in both runs.
+        debug: errors list the ops of both runs with their lines, and what was saved.
         early_stop: stop the second run when the last saved tensor is there.
 
     Raises CheckpointError in backward if the second run saves something else than the first.
@@ -194,15 +180,26 @@ def checkpoint(
         raise ValueError(
             f"determinism_check should be one of ['default', 'none'], but got {determinism_check}"
         )
+    if state.bits & VMAP and any(map(_is_batched, (*args, *kwargs.values()))):
+        return function(*args, **kwargs)  # the batch will be gone when the part should run again
     stop = early_stop if _early_stop is None else _early_stop
-    first, second = context_fn()
-    frame = _Frame(function, args, kwargs, _Surroundings(preserve, args), second, stop)
-    frame.check, frame.debug = determinism_check == "default", debug if _debug is None else _debug
+    debug = debug if _debug is None else _debug
+    if debug and context_fn is not noop_context_fn:
+        raise ValueError("debug=True is incompatible with non-default context_fn")
+    first, second = (Logging(), Logging()) if debug else context_fn()
+    frame = _Frame(function, args, kwargs, Surroundings(preserve, args), second, stop)
+    frame.check, frame.logs = determinism_check == "default", (first, second) if debug else None
     if frame.inputs is None:  # nothing is recorded here
-        with first:
-            return function(*args, **kwargs)
+        return function(*args, **kwargs)
     with saved_tensors_hooks(frame.pack, _unpack), first:
         return function(*args, **kwargs)
+
+
+def _is_batched(value: Any) -> bool:
+    """Whether `value` is a tensor that is another one for each entry of a running vmap."""
+    from ..core.batching import levels_of
+
+    return isinstance(value, Tensor) and bool(levels_of(value))
 
 
 def checkpoint_sequential(
@@ -231,6 +228,8 @@ def checkpoint_sequential(
         return run
 
     size = len(functions) // segments
+    if not size:
+        raise ValueError("range() arg 3 must not be zero")  # more segments than functions
     for k in range(segments - 1):
         some = functions[k * size : (k + 1) * size]
         input = checkpoint(
@@ -254,7 +253,7 @@ class _KeepInputs(Function):
 class _Holder:
     """Stands for one saved tensor; has its value once the part was run again."""
 
-    __slots__ = ("__weakref__", "frame", "value")
+    __slots__ = ("__weakref__", "frame", "value", "version")
 
     def __init__(self, frame: _Frame):
         self.frame = frame
@@ -264,7 +263,7 @@ class _Holder:
 class _Frame:
     """One call of :func:`checkpoint`. Its holders keep it alive; it knows them only weakly."""
 
-    debug = False
+    logs: tuple[Logging, Logging] | None = None
     check = True
 
     def __init__(self, function, args, kwargs, surroundings, context, early_stop: bool):
@@ -275,14 +274,17 @@ class _Frame:
         self.holders: list[weakref.ref] = []
         self.facts: list[tuple] = []  # shape, dtype and device of what they stand for
         self.count = 0  # tensors saved by the second run
-        self.filled_in = lambda: (
-            None
-        )  # weak reference to the backward pass that the holders' values belong to
+        self.different: dict[
+            int, tuple
+        ] = {}  # position -> the facts of the second run, where they are others
+        # weak reference to the backward pass that the holders' values belong to
+        self.filled_in: Callable[[], Any] = lambda: None
         flat = [*args, *kwargs.values()]
         self.names = list(kwargs)
         self.others = [None if isinstance(a, Tensor) else a for a in flat]
         self.places = [i for i, a in enumerate(flat) if isinstance(a, Tensor)]
-        kept = _KeepInputs.apply(empty(0, requires_grad=True), *(flat[i] for i in self.places))
+        with Flag(FORWARD_AD, False):  # the tensors have their tangents with them
+            kept = _KeepInputs.apply(empty(0, requires_grad=True), *(flat[i] for i in self.places))
         self.inputs = kept.grad_fn
 
     def pack(self, tensor: Tensor) -> _Holder:
@@ -297,7 +299,7 @@ class _Frame:
             flat[i] = tensor
         n = len(flat) - len(self.names)
         kwargs = dict(zip(self.names, flat[n:], strict=True))
-        self.count = 0
+        self.count, self.different = 0, {}
         hooks = saved_tensors_hooks(self.refill, _identity)
         try:
             with self.surroundings.again(), self.context, hooks, enable_grad():
@@ -306,6 +308,8 @@ class _Frame:
             pass
         if self.count != len(self.holders):
             raise CheckpointError(COUNT.format(len(self.holders), self.count) + HINT)
+        if self.different and self.check:
+            raise CheckpointError(OTHER.format(self.differences()) + HINT)
 
     def refill(self, tensor: Tensor) -> Tensor:
         """The pack hook of the second run."""
@@ -315,19 +319,25 @@ class _Frame:
             if not self.early_stop:
                 raise CheckpointError(MORE + HINT)
             return tensor  # the function caught what was to stop it
-        if self.check and _facts(tensor) != self.facts[i]:
-            raise CheckpointError(OTHER.format(self.difference(i, tensor)) + HINT)
         holder = self.holders[i]()
         if holder is not None:
             holder.value = tensor.detach()
+            holder.version = holder.value._version
+            if _facts(tensor) != self.facts[i]:
+                self.different[i] = _facts(tensor)
         if self.early_stop and self.count == len(self.holders):
             raise _StopRecomputation
         return tensor.detach()
 
-    def difference(self, i: int, tensor: Tensor) -> str:
-        text = f"tensor at position {i}:\nsaved metadata: {self.facts[i]}\nrecomputed metadata: {_facts(tensor)}"
-        if self.debug:
-            text += "\nall tensors saved in forward:\n" + "\n".join(map(str, self.facts))
+    def differences(self) -> str:
+        text = "".join(
+            f"tensor at position {i}:\nsaved metadata: {_described(self.facts[i])}\n"
+            f"recomputed metadata: {_described(facts)}\n"
+            for i, facts in self.different.items()
+        )
+        if self.logs is not None:
+            saved = "\n".join(str(_described(facts)) for facts in self.facts)
+            text += f"all tensors saved in forward:\n{saved}\n"
         return text
 
     def forget(self) -> None:
@@ -338,7 +348,11 @@ class _Frame:
 
 
 def _facts(tensor: Tensor) -> tuple:
-    return tuple(tensor.shape), tensor.dtype, tensor.device
+    return tensor.shape, tensor.dtype, tensor.device
+
+
+def _described(facts: tuple) -> dict:
+    return dict(zip(("shape", "dtype", "device"), facts, strict=True))
 
 
 def _identity(value):
@@ -347,16 +361,30 @@ def _identity(value):
 
 def _unpack(holder: _Holder) -> Any:
     """The unpack hook: run the part again, once for each backward pass."""
-    frame, task = holder.frame, state.current_task
+    frame, task = holder.frame, GraphExecGroup._current or state.current_task
     if task is None or frame.filled_in() is not task or holder.value is None:
-        frame.run_again()
+        try:
+            frame.run_again()
+        except CheckpointError as exc:
+            if frame.logs is None:
+                raise
+            first, second = (log.text() for log in frame.logs)
+            raise CheckpointError(LOGS.format(first, second, exc)) from exc
         if task is None:  # asked for outside of backward: nothing tells how long to keep it
-            value = holder.value
+            value = _unchanged(holder)
             frame.forget()
             return value
         weak = weakref.ref(frame)
         frame.filled_in = weakref.ref(task, lambda _: (f := weak()) is not None and f.forget())
-    return holder.value
+    return _unchanged(holder)
+
+
+def _unchanged(holder: _Holder) -> Any:
+    """The value, if the part did not write to it after it was saved."""
+    value = holder.value
+    if value is not None and value._version != holder.version:
+        raise modified(None, "tensor of a checkpointed part", value, holder.version)
+    return value
 
 
 # -- with reentrance -------------------------------------------------------------------------------------------------
@@ -388,7 +416,7 @@ class CheckpointFunction(Function):
     def forward(ctx, run_function, preserve_rng_state, *args):
         check_backward_validity(args)
         ctx.run_function = run_function
-        ctx.surroundings = _Surroundings(preserve_rng_state, args)
+        ctx.surroundings = Surroundings(preserve_rng_state, args)
         ctx.others = [None if isinstance(a, Tensor) else a for a in args]
         ctx.places = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
         ctx.save_for_backward(*(args[i] for i in ctx.places))

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+import enum
 
-from .. import from_dlpack
-from ..core.tensor import Tensor
+from .. import from_dlpack, to_dlpack
 
-__all__ = ["from_dlpack", "to_dlpack"]
+__all__ = ["DLDeviceType", "from_dlpack", "to_dlpack"]
 
 
-def to_dlpack(tensor: Tensor) -> Any:
-    """A capsule for another library's `from_dlpack`, which takes the tensor itself, too.
-
-    Example:
-        >>> import numpy
-        >>> type(to_dlpack(gradlib.ones(2))).__name__
-        'PyCapsule'
-    """
-    return tensor.__dlpack__()
+DLDeviceType = enum.IntEnum(
+    "DLDeviceType",
+    {
+        "kDLCPU": 1, "kDLCUDA": 2, "kDLCUDAHost": 3, "kDLOpenCL": 4, "kDLVulkan": 7, "kDLMetal": 8, "kDLVPI": 9,
+        "kDLROCM": 10, "kDLROCMHost": 11, "kDLExtDev": 12, "kDLCUDAManaged": 13, "kDLOneAPI": 14, "kDLWebGPU": 15,
+        "kDLHexagon": 16, "kDLMAIA": 17,
+    },
+)  # fmt: skip
+"""The numbers that the protocol has for devices."""

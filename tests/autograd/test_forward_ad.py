@@ -282,17 +282,30 @@ def test_custom_function_errors(one):  # rows: FN-13
             make(lambda ctx, x: (x * 2, x.long()), lambda ctx, t: (t, t)).apply(dual)
 
 
-def test_custom_function_in_place(one):
-    J = make(lambda ctx, x: (ctx.mark_dirty(x), x.mul_(2))[1], lambda ctx, t: t * 2)
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        (lambda ctx, t: t.mul_(2), None),
+        (lambda ctx, t: t * 2, "not modifying the forward mode gradients inplace"),
+        (lambda ctx, t: t.mul_(2)[:], "not returning the forward mode gradients as-is"),
+    ],
+)
+def test_custom_function_in_place(one, rule, text):
+    J = make(lambda ctx, x: (ctx.mark_dirty(x), x.mul_(2))[1], rule)
     with fw.dual_level():
         target = fw.make_dual(one, one.clone()).clone()
-        assert J.apply(target) is target
-        assert tangent(target).tolist() == [2.0] * 3
+        if text is None:
+            assert J.apply(target) is target
+            assert tangent(target).tolist() == [2.0] * 3
+        else:
+            with pytest.raises(RuntimeError, match=text):
+                J.apply(target)
 
 
-def test_returned_input_has_its_own_tangent(one):
-    J = make(lambda ctx, x: x, lambda ctx, t: t * 2)
+def test_returned_input_has_a_view_of_its_tangent(one):
     with fw.dual_level():
         dual = fw.make_dual(one, one)
-        assert tangent(J.apply(dual)).tolist() == [2.0] * 3
-        assert tangent(dual).tolist() == [1.0] * 3
+        same = make(lambda ctx, x: x, lambda ctx, t: t.view_as(t)).apply(dual)
+        assert tangent(same)._base is tangent(dual)
+        with pytest.raises(RuntimeError, match="the jvp is not returning a view"):
+            make(lambda ctx, x: x, lambda ctx, t: t * 2).apply(dual)

@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "ops"))  # samples.py
 from samples import flat, replaced, samples_of
 
 SIZE = 3
-NAMES = sorted(n for n in REGISTRY if not n.startswith("draw_") and n not in batched.DYNAMIC)
+NAMES = sorted(n for n in REGISTRY if not n.startswith("draw_") and not REGISTRY[n].dynamic)
 
 
 def tensors_of(out) -> list:

@@ -217,3 +217,15 @@ def test_data_parallel_in_two_threads():
         np.testing.assert_allclose(a, p.grad.tolist(), rtol=1e-12)
     with gradlib.no_grad():
         assert not parallel(x).requires_grad
+
+
+@pytest.mark.parametrize("kind", ["householder", "matrix_exp", "cayley"])
+@pytest.mark.parametrize("shape", [(4, 3), (3, 4), (3, 3)])
+def test_an_orthogonal_weight_stays_when_it_is_parametrised(kind, shape):
+    layer = nn.Linear(shape[1], shape[0]).double()
+    q = gradlib.linalg.qr(gradlib.randn(max(shape), min(shape)).double())[0]
+    with gradlib.no_grad():
+        layer.weight.copy_(q if shape[0] >= shape[1] else q.T)
+    before = layer.weight.detach().clone()
+    nn.utils.parametrizations.orthogonal(layer, orthogonal_map=kind)
+    gradlib.testing.assert_close(layer.weight.detach(), before)

@@ -69,6 +69,7 @@ def _drawn(op: Op, t: Maker) -> list[tuple]:
 HOST_TABLES = {
     "take_along",
     "add_along",
+    "pad_circular",
     "pad_lines",
 }  # ops that take the places of a geometry as NumPy arrays
 

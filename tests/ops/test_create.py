@@ -241,3 +241,26 @@ def test_bounds_of_random():
     high = gl.zeros(2000, dtype=gl.uint8).random_(200, None)
     assert high.min() >= 200 and high.max() > 240
     assert gl.randint(5, (3,), out=gl.empty(0)).dtype is gl.float32
+
+
+def test_new_memory_is_filled_where_everything_is_deterministic():
+    import gradlib.utils.deterministic as deterministic
+
+    assert deterministic.fill_uninitialized_memory is True
+    gl.use_deterministic_algorithms(True)
+    try:
+        for made in (
+            gl.empty(3),
+            gl.empty_like(gl.ones(3, dtype=gl.float16)),
+            gl.ones(2).new_empty(3, dtype=gl.complex64).real,
+            gl.empty_strided((2, 2), (1, 2)),
+            gl.ones(2).resize_(5)[2:],
+        ):
+            assert made.isnan().all()
+        assert gl.empty(2, dtype=gl.int8).tolist() == [127, 127]
+        assert gl.empty(2, dtype=gl.bool).tolist() == [True, True]
+        deterministic.fill_uninitialized_memory = False
+        gl.empty(2)
+    finally:
+        gl.use_deterministic_algorithms(False)
+        deterministic.fill_uninitialized_memory = True

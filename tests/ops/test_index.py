@@ -259,3 +259,109 @@ def test_counting_and_searching():
     assert gl.searchsorted(edges, 3.0, right=True).item() == 2
     assert gl.tensor([[0, 1], [1, 0]]).nonzero().tolist() == [[0, 1], [1, 0]]
     assert [i.tolist() for i in gl.tensor([0, 5]).nonzero(as_tuple=True)] == [[1]]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint16", "uint32"])
+def test_0_dim_index_tensors_of_any_integer_type(dtype):
+    x, i = gl.arange(6.0).reshape(2, 3), gl.tensor(1).to(getattr(gl, dtype))
+    assert x[i].tolist() == [3.0, 4.0, 5.0] and x[:, i].tolist() == [1.0, 4.0]
+    x[i] = 7.0
+    assert x.tolist() == [[0.0, 1.0, 2.0], [7.0, 7.0, 7.0]]
+
+
+def test_sequences_and_arrays_as_indices_are_cut_off_to_integers():
+    x = gl.arange(6.0).reshape(2, 3)
+    for key in ([1.7, 0], np.array([1.5, 0.0]), np.array([1, 0], np.int8), [1, False]):
+        assert x[key].tolist() == [[3.0, 4.0, 5.0], [0.0, 1.0, 2.0]]
+    with pytest.warns(UserWarning, match="uint8"):  # a mask
+        assert x[np.array([0, 1], np.uint8)].tolist() == [[3.0, 4.0, 5.0]]
+    assert x[[]].shape == (0, 3) and x[np.zeros(0)].shape == (0, 3)
+    with pytest.raises(IndexError, match=r"valid indices \(got numpy.bool\)"):
+        x[np.bool_(True)]
+    with pytest.raises(TypeError, match="invalid data type 'str'"):
+        x[["a"]]
+    with pytest.raises(TypeError, match="does not support deleting items"):
+        del x[0]
+
+
+def test_assignment_converts_where_it_copies_or_fills():
+    x = gl.zeros(2, 3)
+    x[True] = gl.ones(3, dtype=gl.float64) * 2.5
+    assert x.tolist() == [[2.5] * 3] * 2
+    x[False] = gl.ones(3, dtype=gl.complex64)
+    assert x.tolist() == [[2.5] * 3] * 2
+    x[gl.tensor([True, False])] = gl.tensor(1, dtype=gl.int64)  # one value under one mask
+    assert x.tolist() == [[1.0] * 3, [2.5] * 3]
+    with pytest.raises(
+        RuntimeError, match="got Float for the destination and Double for the source"
+    ):
+        x[gl.tensor([0])] = gl.ones(3, dtype=gl.float64)
+    with pytest.raises(IndexError, match="could not be broadcast together"):  # comes first
+        x[gl.tensor([True, True]), gl.tensor([0, 1, 0])] = gl.ones(2, dtype=gl.float64)
+    with pytest.raises(RuntimeError, match="shape mismatch: value tensor of shape"):
+        x[gl.tensor([0])] = gl.ones(2, dtype=gl.float64)
+
+
+def test_masks_of_uint8_select_but_do_not_fill():
+    x, mask = gl.arange(3.0), gl.tensor([1, 0, 1], dtype=gl.uint8)
+    with pytest.warns(UserWarning, match="uint8 is now deprecated"):
+        assert x[mask].tolist() == [0.0, 2.0]
+    with (
+        pytest.warns(UserWarning, match="uint8"),
+        pytest.raises(RuntimeError, match="only supports boolean masks"),
+    ):
+        x[mask] = 2.0
+    with pytest.warns(UserWarning, match="uint8"):
+        x[mask] = gl.tensor([5.0, 6.0])
+    assert x.tolist() == [5.0, 1.0, 6.0]
+
+
+def test_writes_through_indices_of_an_expanded_tensor_warn():
+    x = gl.arange(4.0)
+    wide = x.expand(2, 4)
+    for write in (
+        lambda: wide.index_put_((gl.tensor([1]),), gl.ones(1, 4)),
+        lambda: wide.masked_fill_(gl.tensor([[True], [False]]), 1.0),
+        lambda: wide.index_fill_(0, gl.tensor([1]), 1.0),
+    ):
+        x.copy_(gl.arange(4.0))
+        with pytest.warns(UserWarning, match="on expanded tensors is deprecated"):
+            write()
+        assert x.tolist() == [1.0] * 4
+    for write in (lambda: wide.add_(1), lambda: wide.__setitem__(slice(None), 5.0)):
+        with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+            write()
+    y = gl.arange(4.0, requires_grad=True) * 1
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+        y.expand(2, 4)[gl.tensor([1])] = gl.ones(1, 4)  # has no gradient of its own
+
+
+def test_gathering_keeps_the_order_of_strides():
+    x = gl.arange(24).reshape(2, 3, 4).permute(2, 0, 1)
+    assert x[[0, 1]].stride() == (6, 3, 1)
+    assert x[:, [1, 0, 1]].stride() == (1, 4, 12)
+    assert gl.ones(2, 3, 4)[:, [1]].stride() == (4, 4, 1)
+    if gl.get_default_device().type == "cpu":  # CuPy takes other strides for a length of one
+        assert gl.ones_like(gl.ones(2, 3, 1, 3).movedim(0, -1)[range(2), -2:]).stride() == (
+            6,
+            3,
+            1,
+            3,
+        )
+
+
+def test_numpy_arrays_are_operands_but_no_arguments():
+    x = gl.ones(3, device="cpu")
+    for refused in (
+        lambda: x.sub_(np.ones(3)),
+        lambda: gl.add(x, np.ones(3)),
+        lambda: gl.sin(np.ones(3)),
+        lambda: gl.outer(x, np.ones(3)),
+    ):
+        with pytest.raises(TypeError, match=r"must be Tensor, not numpy\.ndarray"):
+            refused()
+    assert (x * np.ones(3)).dtype is gl.float64 and (x - np.array(2.0)).dtype is gl.float64
+    y = x
+    y *= np.full(3, 2.0)  # another tensor, in the dtype that NumPy gives the product
+    assert y is not x and y.dtype is gl.float64 and x.tolist() == [1.0] * 3
+    assert x._version == 0

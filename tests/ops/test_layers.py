@@ -165,7 +165,7 @@ def test_pooling_errors():
         F.max_pool2d(gl.ones(1, 1, 4, 4), 2, padding=2)
     with pytest.raises(RuntimeError, match="Output size is too small"):
         F.max_pool2d(gl.ones(1, 1, 2, 2), 3)
-    with pytest.raises(RuntimeError, match="max_pool2d: Expected 3D or 4D"):
+    with pytest.raises(RuntimeError, match=r"non-empty 3D or 4D .batch mode. tensor expected"):
         F.max_pool2d(gl.ones(2, 2), 2)
 
 
@@ -401,3 +401,19 @@ def test_layer_norm_with_a_bias_and_no_weight_twice():
         gl.tensor([0.1, 0.2, -0.4], dtype=gl.float64, requires_grad=True),
     )
     assert gl.autograd.gradgradcheck(lambda x, b: F.layer_norm(x, (3,), None, b, 0.5), (x, bias))
+
+
+@pytest.mark.parametrize(("mode", "last"), [("sum", 12.0), ("mean", 6.0), ("max", 10.0)])
+def test_bags_end_at_the_last_offset(mode, last):
+    w = gl.tensor([[1.0], [2.0], [10.0], [100.0]], requires_grad=True)
+    out = F.embedding_bag(
+        gl.tensor([0, 1, 2, 3]), w, gl.tensor([0, 1, 3]), mode=mode, include_last_offset=True
+    )
+    assert out.tolist() == [[1.0], [last]]
+    out.sum().backward()
+    assert w.grad[3].item() == 0
+
+
+def test_decreasing_offsets_are_refused():
+    with pytest.raises(RuntimeError, match="offsets must not decrease"):
+        F.embedding_bag(gl.tensor([0, 1, 2]), gl.ones(3, 1), gl.tensor([0, 2, 1]))

@@ -207,3 +207,27 @@ def test_subclass_with_its_own_step():
     opt.step()
     assert a.item() == 0.5
     assert seen == [1]
+
+
+def test_a_capturable_step_wants_cuda():
+    p = gradlib.ones(2, requires_grad=True)
+    p.grad = gradlib.ones(2)
+    with pytest.raises(AssertionError, match="If capturable=True, params and state_steps must be"):
+        gradlib.optim.Adam([p], capturable=True).step()
+
+
+def test_foreach_and_differentiable_do_not_go_together():
+    p = gradlib.ones(2, requires_grad=True)
+    p.grad = gradlib.ones(2)
+    with pytest.raises(AssertionError, match="_foreach ops don't support autograd"):
+        gradlib.optim.Adam([p], foreach=True, differentiable=True).step()
+
+
+def test_muon_and_lbfgs_check_added_groups_when_they_step():
+    p, q = gradlib.eye(2, requires_grad=True), gradlib.ones(2, requires_grad=True)
+    for name, error in (("Muon", ValueError), ("LBFGS", AssertionError)):
+        optimizer = getattr(gradlib.optim, name)([p])
+        optimizer.add_param_group({"params": [q]})
+        (p.sum() + q.sum()).backward()
+        with pytest.raises(error):
+            optimizer.step(lambda: (p * p).sum())

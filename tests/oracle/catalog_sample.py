@@ -47,14 +47,14 @@ def as_array(tensor: torch.Tensor) -> np.ndarray:
 
 def _same_layout(value: torch.Tensor, memo: dict) -> np.ndarray:
     """The elements of `value` in a copy of its whole memory, which other tensors may share."""
-    base = as_array(value.clone())
+    base = as_array(value.clone()).copy(order="K")
     if not base.size or value.is_conj() or value.is_neg():
         return base
     storage = value.untyped_storage()
     key = (storage.data_ptr(), value.dtype)
     if key not in memo:
         memory = value.detach().as_strided((len(storage) // value.itemsize,), (1,), 0)
-        memo[key] = as_array(memory.clone())
+        memo[key] = as_array(memory.clone()).copy()
     strides = tuple(n * base.itemsize for n in value.stride())
     start = value.storage_offset() * base.itemsize
     return np.ndarray(base.shape, base.dtype, memo[key], start, strides)
@@ -66,7 +66,7 @@ def convert(value: Any, memo: dict[Any, Any]) -> Any:
         if id(value) not in memo:
             if value.layout is not torch.strided or value.device.type != "cpu" or value.ndim > 60:
                 raise Outside
-            held = gradlib.from_numpy(_same_layout(value, memo))
+            held = gradlib.Tensor._make(_same_layout(value, memo))
             memo[id(value)] = held.requires_grad_() if value.requires_grad else held
         return memo[id(value)]
     if isinstance(value, torch.dtype):

@@ -1,7 +1,6 @@
 """Short programs that once went otherwise than on PyTorch, in found/: both libraries must do the same."""
 
 import pytest
-
 from found_programs import compare, programs
 
 PROGRAMS = programs()

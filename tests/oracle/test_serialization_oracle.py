@@ -114,7 +114,7 @@ def test_parameters_for_pytorch():
 
 def test_views_of_different_dtype_for_pytorch():
     base = gradlib.zeros(4)
-    as_int = gradlib.from_numpy(base.numpy().view(np.int32))
+    as_int = base.view(gradlib.int32)
     first, second = to_torch([base, as_int])
     first.fill_(1.0)
     assert second.tolist() == [0x3F800000] * 4
@@ -149,3 +149,32 @@ def test_safetensors_in_both_directions(tmp_path, name):
     assert back["a"].dtype == theirs["a"].dtype
     assert back["a"].tolist() == theirs["a"].tolist()
     assert back["b"].shape == (0,)
+
+
+def test_the_format_before_pytorch_1_6_in_both_directions():
+    base = gradlib.arange(6.0).reshape(2, 3)
+    file = io.BytesIO()
+    state = OrderedDict(a=base, row=base[1], half=gradlib.ones(2, dtype=gradlib.bfloat16), n=3)
+    gradlib.save(state, file, _use_new_zipfile_serialization=False)
+    for library in (torch, gradlib):
+        file.seek(0)
+        out = library.load(file, weights_only=True)
+        out["a"].fill_(1.0)
+        assert out["row"].tolist() == [1.0, 1.0, 1.0]
+        assert str(out["half"].dtype) == "torch.bfloat16" and out["n"] == 3
+
+
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
+@pytest.mark.parametrize("options", [{}, {"_use_new_zipfile_serialization": False}])
+def test_storages_in_both_directions(options):
+    theirs = torch.ones(3)
+    tensor, storage = from_torch([theirs, theirs.storage()], **options)
+    storage[1] = 5.0
+    assert type(storage) is gradlib.TypedStorage and tensor.tolist() == [1.0, 5.0, 1.0]
+    ours = gradlib.ones(3)
+    file = io.BytesIO()
+    gradlib.save([ours, ours.storage()], file, **options)
+    file.seek(0)
+    tensor, storage = torch.load(file)
+    storage[1] = 5.0
+    assert tensor.tolist() == [1.0, 5.0, 1.0]

@@ -84,3 +84,18 @@ def test_ops_can_be_captured(name, lazy_cuda):
                     return
                 graph.launch()
                 np.testing.assert_equal([t.tolist() for t in results], wanted)
+
+
+def test_storages_of_the_device(cuda):
+    x = gl.arange(4.0, device="cuda")
+    y, storage = x[1:], x.untyped_storage()
+    assert storage is y.untyped_storage() and storage.device == x.device and storage.nbytes() == 16
+    storage.resize_(64)
+    x.fill_(3)
+    assert y.tolist() == [3.0] * 3 and storage is x.untyped_storage()
+    x.resize_(32)
+    x.fill_(2)
+    assert y.tolist() == [2.0] * 3 and x.untyped_storage().nbytes() == 128
+    z = gl.empty(0, device="cuda").set_(x.untyped_storage(), 1, (2,))
+    z.fill_(5)
+    assert y.tolist() == [5.0, 5.0, 2.0]

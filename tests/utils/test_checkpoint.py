@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import warnings
 import weakref
@@ -194,8 +195,47 @@ def test_a_second_run_that_differs():
         CheckpointError, match="have different metadata than during the forward pass"
     ):
         run(lambda a: a.exp().sin(), lambda a: gl.cat([a, a]).exp().sin())
-    with pytest.raises(CheckpointError, match="all tensors saved in forward"):
+    with pytest.raises(CheckpointError, match="all tensors saved in forward") as e:
         run(lambda a: a.exp().sin(), lambda a: gl.cat([a, a]).exp().sin(), debug=True)
+    first, second = str(e.value).split("Ops of the recomputation")
+    assert "1 of 2: aten.exp.default(float32[3]) -> float32[3]" in first
+    assert "1 of 3: aten.cat.default(float32[3], float32[3]) -> float32[6]" in second
+    assert first.count(f"{__file__}:") == 2
+
+
+def test_debug_is_a_context_of_its_own():
+    contexts = lambda: (contextlib.nullcontext(), contextlib.nullcontext())
+    a = gl.ones(3, requires_grad=True)
+    with pytest.raises(ValueError, match="debug=True is incompatible with non-default context_fn"):
+        checkpoint(gl.exp, a, use_reentrant=False, debug=True, context_fn=contexts)
+    with module.set_checkpoint_debug_enabled(True):
+        y = checkpoint(lambda a: (a * 3).mul_(2).sin(), a, use_reentrant=False)
+    y.sum().backward()
+    b = gl.ones(3, requires_grad=True)
+    (b * 3).mul(2).sin().sum().backward()
+    np.testing.assert_array_equal(a.grad, b.grad)
+
+
+def write_to_saved_result(a):
+    return a.exp().mul_(2).sin()
+
+
+def write_to_saved_argument(a):
+    y = a * 1
+    z = y.sin()
+    y.mul_(2)
+    return z * y
+
+
+@BOTH
+@pytest.mark.parametrize("part", [write_to_saved_result, write_to_saved_argument])
+def test_saved_tensors_that_the_part_itself_writes_to(reentrant, part):
+    a = gl.ones(3, requires_grad=True)
+    y = checkpoint(part, a, use_reentrant=reentrant)
+    with pytest.raises(
+        RuntimeError, match=r"modified by an inplace operation(.|\n)*changed by mul_ at"
+    ):
+        y.sum().backward()
 
 
 def test_context_fn():
@@ -244,3 +284,24 @@ def test_saved_attributes_can_be_read_outside_of_backward():
         warnings.simplefilter("error")
         y.sum().backward()
     np.testing.assert_allclose(a.grad, 2 * np.exp([2.0, 2.0]), rtol=1e-6)
+
+
+def test_inside_vmap():
+    part = lambda x: (x * x).exp().sin()
+    run = lambda x: checkpoint(part, x, use_reentrant=False)
+    x = gl.rand(4, 3, requires_grad=True)
+    np.testing.assert_array_equal(gl.vmap(run)(x.detach()), part(x.detach()))
+    slope = gl.func.grad(lambda x: run(x).sum())
+    np.testing.assert_allclose(gl.vmap(slope)(x.detach()), slope(x.detach()))
+    (g,) = gl.autograd.grad(gl.vmap(run)(x).sum(), x)
+    np.testing.assert_allclose(g, gl.autograd.grad(part(x).sum(), x)[0])
+
+
+def test_vectorized_jacobian_of_nested_parts():
+    inner = lambda x: (x * x).exp()
+    middle = lambda x: checkpoint(inner, x.sin(), use_reentrant=False) * x
+    outer = lambda x: checkpoint(middle, x, use_reentrant=False).cos()
+    plain = lambda x: (inner(x.sin()) * x).cos()
+    x = gl.rand(3, dtype=gl.float64)
+    found, want = (gl.autograd.functional.jacobian(f, x, vectorize=True) for f in (outer, plain))
+    np.testing.assert_allclose(found, want, rtol=1e-12)

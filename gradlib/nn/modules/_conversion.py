@@ -125,8 +125,8 @@ class Conversion(Traversal):
         return self._apply(convert)
 
     def share_memory(self) -> Any:
-        """Accepted for compatibility; tensors are not moved to shared memory. Returns self."""
-        return self
+        """Move parameters and buffers into memory that processes forked later share; returns self."""
+        return self._apply(lambda t: t.share_memory_())
 
     def train(self, mode: bool = True) -> Any:
         """Set training mode here and in all submodules; returns self.

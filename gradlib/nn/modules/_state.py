@@ -230,6 +230,8 @@ class StateDict(ModuleFields):
                 f"Tensor-like object from checkpoint but received {type(value)}"
             )
         lazy = is_lazy(tensor)
+        if lazy and is_lazy(value):
+            return None  # both wait for their shape
         if not lazy and tensor.dim() == 0 and value.dim() == 1 and len(value) == 1:
             value = value[0]  # scalars were once saved with shape [1]
         if not lazy and value.shape != tensor.shape:

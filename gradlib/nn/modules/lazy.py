@@ -36,11 +36,20 @@ class LazyModuleMixin:
 
     cls_to_become: type | None = None
 
-    def _wait_for_input(self: Any) -> None:
-        self._register_load_state_dict_pre_hook(self._size_from_state_dict)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._load_hook = self._register_load_state_dict_pre_hook(self._size_from_state_dict)
         self._infer_hook = self.register_forward_pre_hook(
-            type(self)._infer_parameters, with_kwargs=True
+            LazyModuleMixin._infer_parameters, with_kwargs=True
         )
+
+    def _save_to_state_dict(self: Any, destination: Any, prefix: str, keep_vars: bool) -> None:
+        """What waits for its shape is saved as it is."""
+        start = len(destination)
+        super()._save_to_state_dict(destination, prefix, True)  # type: ignore[misc]
+        for key, value in list(destination.items())[start:]:
+            if not keep_vars and isinstance(value, Tensor) and not is_lazy(value):
+                destination[key] = value.detach()
 
     def has_uninitialized_params(self: Any) -> bool:
         """Whether a parameter or buffer still waits for its shape."""
@@ -51,8 +60,9 @@ class LazyModuleMixin:
         self.initialize_parameters(*args, **kwargs)
         if self.has_uninitialized_params():
             raise RuntimeError(f"module {self._get_name()} has not been fully initialized")
-        self._infer_hook.remove()
-        del self._infer_hook
+        for hook in ("_infer_hook", "_load_hook"):
+            getattr(self, hook).remove()
+            delattr(self, hook)
         if self.cls_to_become is not None:
             self.__class__ = self.cls_to_become
 
@@ -90,7 +100,6 @@ class LazyLinear(LazyModuleMixin, linear.Linear):
         self.out_features = out_features
         if bias:
             self.bias = UninitializedParameter(device=device, dtype=dtype)
-        self._wait_for_input()
 
     def reset_parameters(self) -> None:
         """Draw weight and bias anew, once they exist."""
@@ -106,6 +115,8 @@ class LazyLinear(LazyModuleMixin, linear.Linear):
                 if self.bias is not None:
                     self.bias.materialize((self.out_features,))
                 self.reset_parameters()
+        if self.in_features == 0:  # loaded before the first call
+            self.in_features = self.weight.shape[-1]
 
 
 class _LazyConv(LazyModuleMixin):
@@ -118,7 +129,6 @@ class _LazyConv(LazyModuleMixin):
         self.out_channels = out_channels
         if bias:
             self.bias = UninitializedParameter(device=device, dtype=dtype)
-        self._wait_for_input()
 
     def reset_parameters(self: Any) -> None:
         """Draw weight and bias anew, once they exist."""
@@ -263,7 +273,6 @@ class _LazyNorm(LazyModuleMixin):
             module.running_mean = UninitializedBuffer(**place)
             module.running_var = UninitializedBuffer(**place)
             module.num_batches_tracked = gradlib.tensor(0, dtype=gradlib.long, device=device)
-        self._wait_for_input()
 
     def reset_parameters(self: Any) -> None:
         """Reset parameters and statistics, once they exist."""

@@ -206,11 +206,25 @@ class RNNBase(Module):
             states = tuple(s.index_select(1, unsorted_indices) for s in states)
         return PackedSequence(output, batch_sizes, sorted_indices, unsorted_indices), states
 
+    def _autocast(self, x: Tensor, states: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """A sequence and its states in autocast's dtype for products, where the whole layer runs in it.
+
+        On the CPU that is the plain LSTM; of the others only the products do, and float32 states stay float32.
+        """
+        from gradlib.amp.autocast_mode import lowered
+
+        if x.is_cuda or (self.mode == "LSTM" and not self.proj_size):
+            return lowered(x), tuple(lowered(s) for s in states)
+        return x, states
+
     def _layers(
         self, x: Tensor, sizes: list[int], states: tuple[Tensor, ...]
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """x: [T, N, *], or [sum of sizes, *] when packed -> the same form, last states."""
-        x, states = _cast(x, states)
+        if not sizes:
+            raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
+        if modes.state.bits & modes.AUTOCAST:
+            x, states = self._autocast(x, states)
         directions = 2 if self.bidirectional else 1
         first = [s.unbind(0) for s in states]
         last: list[list[Tensor]] = [[] for _ in states]
@@ -313,15 +327,6 @@ class RNN(RNNBase):
         """input: [T, N, *], [N, T, *], [T, *] or packed; hx: [layers, N, hidden] or None."""
         output, states = self._run(input, None if hx is None else (hx,))
         return output, states[0]
-
-
-def _cast(x: Tensor, states: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """A sequence and its states in autocast's dtype for products, where autocast is on."""
-    if not modes.state.bits & modes.AUTOCAST:
-        return x, states
-    from gradlib.amp.autocast_mode import lowered
-
-    return lowered(x), tuple(lowered(s) for s in states)
 
 
 class LSTM(RNNBase):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradlib.nn.utils import parametrizations, parametrize, rnn, stateless
+from gradlib.nn.utils import parametrizations, parametrize, prune, rnn, stateless
 from gradlib.nn.utils.clip_grad import (
     clip_grad_norm,
     clip_grad_norm_,
@@ -40,6 +40,7 @@ __all__ = [
     "parameters_to_vector",
     "parametrizations",
     "parametrize",
+    "prune",
     "remove_spectral_norm",
     "remove_weight_norm",
     "rnn",

@@ -43,7 +43,7 @@ class _Orthogonal(Module):
             A = X.tril(diagonal=-1)
             tau = 2.0 / (1.0 + (A * A).sum(dim=-2))
             Q = gradlib.linalg.householder_product(A, tau)
-            Q = Q * X.diagonal(dim1=-2, dim2=-1).unsqueeze(-2)
+            Q = Q * X.diagonal(dim1=-2, dim2=-1).int().unsqueeze(-2)
         else:
             A = X.tril()
             if n != k:
@@ -89,9 +89,7 @@ class _Orthogonal(Module):
             Q = _near_orthogonal(gradlib.cat([Q, full], dim=-1))
         self.base = Q
         start = gradlib.zeros_like(Q)[..., :k].clone()
-        start.diagonal(dim1=-2, dim2=-1).fill_(1.0)
-        if self.kind != "householder":
-            start = gradlib.zeros_like(start)
+        start.diagonal(dim1=-2, dim2=-1).fill_(-1.0)  # the reflections of -1 give the identity
         return start.mT if wide else start
 
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import gradlib
 from gradlib.core.tensor import Tensor
+from gradlib.ops.plain_numbers import plain_number
 
 __all__ = [
     "PackedSequence",
@@ -59,6 +60,8 @@ class PackedSequence(_PackedFields):
             )
         sizes: Any = batch_sizes
         if sizes is None:
+            if not isinstance(data, (list, tuple)) or len(data) != 2:
+                raise AssertionError("Expected data to be a list or tuple of length 2")
             data, sizes = data  # a pair, as old pickles have it
         return super().__new__(cls, data, sizes, sorted_indices, unsorted_indices)
 
@@ -157,7 +160,7 @@ def pack_padded_sequence(
         sorted_indices = order.to(input.device)
         input = input.index_select(0 if batch_first else 1, sorted_indices)
     length = sizes.tolist()
-    if not length:
+    if not length or not input.numel():
         raise RuntimeError("Cannot pack empty tensors.")
     if length[-1] <= 0:
         raise RuntimeError(
@@ -259,10 +262,12 @@ def pad_sequence(
     if not rows:
         raise RuntimeError("received an empty list of sequences")
     longest = max(row.size(0) for row in rows)
-    padded = []
+    padded, first = [], rows[0]
+    padding_value = plain_number(float(padding_value), first.dtype)
     for row in rows:
+        row = row.to(first.dtype)
         if row.size(0) < longest:
-            rest = row.new_full((longest - row.size(0), *row.shape[1:]), padding_value)
+            rest = first.new_full((longest - row.size(0), *row.shape[1:]), padding_value)
             row = gradlib.cat([row, rest] if padding_side == "right" else [rest, row])
         padded.append(row)
     return gradlib.stack(padded, 0 if batch_first else 1)
@@ -277,10 +282,13 @@ def unpad_sequence(
         padded_sequences: [T, N, ...], or [N, T, ...] with batch_first.
         lengths: N integers.
         batch_first: the form of `padded_sequences`.
+
+    Raises ValueError for another number of lengths.
     """
     if not batch_first:
         padded_sequences = padded_sequences.transpose(0, 1)
-    return [row[:n] for row, n in zip(padded_sequences.unbind(0), lengths.tolist())]
+    rows = zip(padded_sequences.unbind(0), lengths.tolist(), strict=True)
+    return [row[:n] for row, n in rows]
 
 
 def pack_sequence(sequences: list[Tensor], enforce_sorted: bool = True) -> PackedSequence:

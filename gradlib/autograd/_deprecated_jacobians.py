@@ -1,0 +1,90 @@
+"""Jacobians as tensors: functions of :mod:`.gradcheck` that PyTorch deprecates."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ..core.tensor import Tensor
+from ._jacobians import (
+    Options,
+    analytical_jacobians,
+    as_gradient,
+    as_tuple,
+    differentiable_outputs,
+    numerical_jacobians,
+)
+
+DEPRECATED = "`{}` is not part of the public API. It is deprecated and will be removed."
+COMPLEX = "Expected output to be non-complex. {} no longer supports functions that return complex outputs."
+GRAD_OUT = "Expected grad_out to be 1.0. {} no longer supports values of grad_out != 1.0."
+
+
+def get_numerical_jacobian(
+    fn: Callable, inputs: Any, target: Any = None, eps: float = 1e-3, grad_out: float = 1.0
+) -> tuple[Tensor, ...]:
+    """By finite differences, of the first output of ``fn(inputs)``: one matrix for each tensor that requires grad.
+
+    target: the tensors to move in place of those of `inputs`. Matrices have a row for each element of the input.
+    """
+    _deprecated("get_numerical_jacobian")
+    if grad_out != 1.0:
+        raise ValueError(GRAD_OUT.format("get_numerical_jacobian"))
+    outputs = as_tuple(fn(inputs))
+    run = lambda: as_tuple(fn(inputs))
+    moved = _tensors(inputs if target is None else target, True)
+    return tuple(_numerical(run, t, outputs, eps)[0] for t in moved)
+
+
+def get_numerical_jacobian_wrt_specific_input(
+    fn: Callable, input_idx: int, inputs: Any, outputs: Any, eps: float,
+    input: Tensor | None = None, is_forward_ad: bool = False,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """By finite differences, with respect to ``inputs[input_idx]`` (or `input`): one matrix for each of `outputs`."""
+    tensor = inputs[input_idx] if input is None else input
+    if not tensor.requires_grad:
+        raise AssertionError("Expected input to have requires_grad=True")
+    return _numerical(lambda: differentiable_outputs(fn(*inputs)), tensor, outputs, eps)
+
+
+def get_analytical_jacobian(
+    inputs: Any, output: Tensor, nondet_tol: float = 0.0, grad_out: float = 1.0
+) -> tuple[tuple[Tensor, ...], bool, bool, bool]:
+    """By backward from a real `output`: matrices; whether two runs agree; whether sizes, and dtypes, are right."""
+    _deprecated("get_analytical_jacobian")
+    if grad_out != 1.0:
+        raise ValueError(GRAD_OUT.format("get_analytical_jacobian"))
+    if output.is_complex():
+        raise ValueError(COMPLEX.format("get_analytical_jacobian"))
+    wanted = list(_tensors(inputs, True))
+    exact = Options(nondet_tol=np.inf)
+    first, second = (analytical_jacobians(output, wanted, 1, exact) for _ in range(2))
+    reentrant = all(
+        not a.size or bool(np.abs(a - b).max() <= nondet_tol)
+        for a, b in zip(first, second, strict=True)
+    )
+    return tuple(map(Tensor._make, first)), reentrant, True, True
+
+
+def _numerical(run: Callable, tensor: Tensor, outputs: Any, eps: float) -> tuple[Tensor, ...]:
+    if any(out.is_complex() for out in as_tuple(outputs)):
+        raise ValueError(COMPLEX.format("get_numerical_jacobian"))
+    found = numerical_jacobians(run, tensor, as_tuple(outputs), Options(eps=eps))
+    return tuple(Tensor._make(as_gradient(jacobian)) for jacobian in found)
+
+
+def _tensors(value: Any, only_requiring_grad: bool) -> Iterator[Tensor]:
+    """The tensors in nested containers."""
+    if isinstance(value, Tensor):
+        if value.requires_grad or not only_requiring_grad:
+            yield value
+    elif isinstance(value, Iterable) and not isinstance(value, str):
+        for entry in value:
+            yield from _tensors(entry, only_requiring_grad)
+
+
+def _deprecated(name: str) -> None:
+    warnings.warn(DEPRECATED.format(name), FutureWarning, stacklevel=3)

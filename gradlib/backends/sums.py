@@ -1,0 +1,143 @@
+"""Sums of float32 and float64 NumPy arrays, long ones included: the rounding error does not grow with the length.
+
+What is added one after the other (by BLAS, or by NumPy along any axis but the fastest) is a run of at most `RUN`
+numbers; the sums of runs are added in turn. The relative error of a sum of n positive numbers then stays within about
+``(sqrt(RUN) + log2(n)) * eps`` of the sum, in practice within 3e-7 for 10^7 float32 numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+RUN, STRIDED_RUN = 1024, 256  # by BLAS, which keeps several sums at once; by NumPy
+LARGE = 4096  # elements from which an array is worth another look at its layout
+LONG = 1 << 15  # longer rows are summed in runs, one row at a time
+F8 = np.dtype(np.float64)
+
+_kept: dict = {}
+ADD: Any = np.add.reduce
+
+
+def ones(n: int, dtype):
+    """A vector of ones, kept for the next time."""
+    found = _kept.get((n, dtype))
+    if found is None:
+        if len(_kept) > 256:
+            _kept.clear()
+        found = _kept[n, dtype] = np.ones(n, dtype)
+    return found
+
+
+def row_sums(x):
+    """The sum of each row of a 2-D array."""
+    n = x.shape[1]
+    if n <= LONG:
+        return x.dot(ones(n, x.dtype))
+    whole, run = n - n % RUN, ones(RUN, x.dtype)
+    parts = [ADD(row[:whole].reshape(-1, RUN).dot(run)) for row in x]
+    out = np.array(parts, x.dtype)
+    if whole < n:
+        out += x[:, whole:].dot(ones(n - whole, x.dtype))
+    return out
+
+
+def row_products(a, b):
+    """The sum of the products of each row of `a` with that of `b`."""
+    n = a.shape[-1]
+    if n <= LONG:
+        return np.vecdot(a, b)
+    a, b = np.broadcast_arrays(a, b)
+    whole, out = n - n % RUN, np.empty(a.shape[:-1], a.dtype)
+    for place in np.ndindex(out.shape):
+        p, q = a[place], b[place]
+        total = ADD(np.vecdot(p[:whole].reshape(-1, RUN), q[:whole].reshape(-1, RUN)), dtype=F8)
+        out[place] = total + np.vecdot(p[whole:], q[whole:])
+    return out
+
+
+def column_sums(x):
+    """The sum of each column of a contiguous 2-D array."""
+    n, m = x.shape
+    while n > RUN:
+        whole = n - n % RUN
+        parts = np.matmul(ones(RUN, x.dtype), x[:whole].reshape(-1, RUN, m))
+        if whole < n:
+            last = ones(n - whole, x.dtype).dot(x[whole:])
+            parts = np.concatenate((parts, last[None]))
+        x, n = parts, len(parts)
+    return ones(n, x.dtype).dot(x)
+
+
+def add_up(array, dim: tuple, keepdim: bool = False):
+    """``add.reduce`` over `dim` (() for all dimensions).
+
+    Trailing dimensions of large contiguous arrays, and leading ones, are summed by BLAS, which is also the quickest.
+    """
+    if array.size < LARGE:
+        return ADD(array, dim or None, None, None, keepdim)
+    if not array.flags.c_contiguous or array.dtype.kind != "f":
+        if array.flags.f_contiguous and array.dtype.kind == "f":
+            return add_up(array.T, tuple([array.ndim - 1 - d for d in dim]), keepdim).T
+        return _add_strided(array, dim, keepdim)
+    shape, ndim = array.shape, array.ndim
+    first = ndim
+    while first and (not dim or first - 1 in dim):
+        first -= 1
+    inner = math.prod(shape[first:])
+    row = inner if inner <= RUN else math.gcd(inner, RUN)
+    if inner == 1 and len(dim) == max(dim) + 1:
+        k = len(dim)
+        out = column_sums(array.reshape(math.prod(shape[:k]), -1)).reshape(shape[k:])
+        return out.reshape((1,) * k + out.shape) if keepdim else out
+    if inner == 1 or row < 32 < inner:
+        return _add_strided(array, dim, keepdim)
+    parts = array.reshape(-1, row).dot(ones(row, array.dtype))
+    parts = parts.reshape((*shape[:first], inner // row))
+    left = tuple([d for d in dim if d < first])
+    if inner != row or left:
+        parts = _add_strided(parts, (*left, first), False)
+    out = parts.reshape([n for d, n in enumerate(shape) if dim and d not in dim])
+    if keepdim:
+        return out.reshape([1 if not dim or d in dim else n for d, n in enumerate(shape)])
+    return out
+
+
+def _add_strided(array, dim: tuple, keepdim: bool):
+    """The same for an array of any strides: the longest dimensions are shortened first."""
+    if array.size < LARGE:
+        return ADD(array, dim or None, None, None, keepdim)
+    dims = dim or tuple(range(array.ndim))
+    while True:
+        fastest = min(
+            (abs(s), -d) for d, (n, s) in enumerate(zip(array.shape, array.strides)) if n > 1
+        )
+        slow = [d for d in dims if d != -fastest[1]]
+        if math.prod([array.shape[d] for d in slow]) <= STRIDED_RUN:
+            break
+        array = _shorter(array, max(slow, key=array.shape.__getitem__))
+        if array.size < LARGE:
+            break
+    return ADD(array, dims, None, None, keepdim)
+
+
+def _shorter(array, d: int):
+    """`array` with the sums of runs along `d` in their places."""
+    shape = array.shape
+    n, lead, rest = shape[d], shape[:d], shape[d + 1 :]
+    width = math.prod(rest)
+    blas = array.dtype.kind == "f" and array.flags.c_contiguous and width * n >= LARGE
+    run = min(n, RUN if blas else STRIDED_RUN)
+    runs = n // run
+    whole = runs * run
+    if blas and whole == n:
+        blocks = array.reshape(math.prod(lead) * runs, run, width)
+        return np.matmul(ones(run, array.dtype), blocks).reshape(*lead, runs, *rest)
+    head = (*(slice(None),) * d, slice(0, whole))
+    parts = ADD(array[head].reshape(*lead, runs, run, *rest), d + 1)
+    if whole == n:
+        return parts
+    tail = ADD(array[(*(slice(None),) * d, slice(whole, n))], d, None, None, True)
+    return np.concatenate((parts, tail), d)

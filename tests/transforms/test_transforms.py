@@ -1,0 +1,84 @@
+"""Every public callable under every transform: a part of the combinations, another one each time.
+
+The seed is printed with a failure; GRADLIB_TRANSFORMS_SEED repeats it. ``python -m tests.transforms --all`` tries all.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+
+import pytest
+
+from tests.transforms.cases import cases
+from tests.transforms.listed import entries, listed
+from tests.transforms.space import groups, namespace
+from tests.transforms.trying import CHECKS, failures, outcome
+
+# workers of one run share the seed
+SEED = os.environ.get("GRADLIB_TRANSFORMS_SEED") or os.environ.get(
+    "PYTEST_XDIST_TESTRUNUID", str(time.time_ns())
+)
+PART = 4  # one of so many combinations is tried
+KEYS = sorted(cases())
+CHUNK = 25
+# A callable that gets an entry in exceptions.txt is a loss: raise this number only for a new public name.
+LISTED = 142
+
+
+@pytest.mark.parametrize("chunk", range(0, len(KEYS), CHUNK), ids=lambda k: f"{KEYS[k]} and on")
+def test_transforms(chunk):
+    draw = random.Random(f"{SEED} {chunk}")
+    chosen = [
+        (case, check)
+        for key in KEYS[chunk : chunk + CHUNK]
+        for case in cases()[key]
+        for check in CHECKS
+        if draw.randrange(PART) == 0
+    ]
+    found = [f"{check} | {case!r} | {text}" for case, check, text in failures(chosen)]
+    assert not found, f"GRADLIB_TRANSFORMS_SEED={SEED}\n" + "\n".join(found)
+
+
+def test_every_public_callable_is_sampled_or_listed():
+    left_out = {e.key for e in entries() if not e.checks}
+    missing = [
+        keys[0]
+        for keys in groups(namespace()).values()
+        if not any(k in cases() or k in left_out for k in keys)
+    ]
+    assert not missing, "neither sampled nor listed: " + " ".join(missing)
+
+
+def test_the_list_holds_what_exists_and_has_reasons():
+    public = namespace()
+    for entry in entries():
+        key, _, number = entry.key.partition("#")
+        assert len(entry.reason) > 10, entry
+        if not entry.checks:
+            assert entry.key in public, f"{entry.key} does not exist"
+            assert entry.key not in cases(), f"{entry.key} is sampled"
+        else:
+            assert key in cases(), f"{key} is not sampled"
+            assert set(entry.checks) <= set(CHECKS), entry
+            assert not number or int(number) < len(cases()[key]), entry
+
+
+def test_the_list_does_not_grow():
+    assert len([e for e in entries() if e.checks]) <= LISTED
+
+
+@pytest.mark.parametrize("part", range(PART))
+def test_no_listed_entry_would_pass(part):
+    stale = []
+    for entry in [e for e in entries() if e.checks][part::PART]:
+        key, _, number = entry.key.partition("#")
+        own = cases()[key][int(number) :][:1] if number else cases()[key]
+        if all(outcome(case, check) in (None, "-") for case in own for check in entry.checks):
+            stale.append(f"{entry.key} ({' '.join(entry.checks)})")
+    assert not stale, "remove from exceptions.txt what passes: " + ", ".join(stale)
+
+
+def test_a_listed_case_is_left_out_and_no_other():
+    assert not listed("gradlib.mul", 0, "grad")
