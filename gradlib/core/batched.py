@@ -212,7 +212,7 @@ class BatchLevel(Level):
         return logical
 
     def result(self, value: Any, dim: int) -> Tensor:
-        """What the caller of vmap gets for a result of the function; equal entries do not share memory."""
+        """What the caller of vmap gets for a result of the function: entries never share memory."""
         out = self.full(value).contiguous() if not self.part(value)[1] else self.full(value)
         out = out.movedim(0, dim) if dim else out
         if not state.bits & FORWARD_AD:

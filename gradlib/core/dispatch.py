@@ -319,7 +319,8 @@ def compute_raw(op, args: tuple, attrs: tuple) -> tuple[Any, tuple]:
         n = len(raw) - len(op.hidden)
         raw, hidden = (raw[0] if n == 1 else raw[:n]), raw[n:]
     if op.wide_numbers and raw.dtype not in dtypes.HALVES:
-        half = next((a.dtype for a in arrays if getattr(a, "dtype", None) in dtypes.HALVES), None)
+        kinds = [getattr(a, "dtype", None) for a in arrays]
+        half = next((kind for kind in kinds if kind in dtypes.HALVES), None)
         raw = raw if half is None else raw.astype(half)
     if (
         op.row_major or op.elementwise or (op.batch == "elementwise" and len(arrays) > 1)

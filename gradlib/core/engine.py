@@ -239,7 +239,7 @@ def run(
         while order:
             node = order.pop()
             grad = inbox.pop(node, None)
-            if grad is None and not node.runs_undefined:
+            if grad is None and not node.runs_undefined and not _listened(node):
                 pass  # no gradient came this way
             elif plain and node.extra is None and node not in partial:
                 if traced:
@@ -263,6 +263,12 @@ def run(
 
                 report(node)
         raise
+
+
+def _listened(node: Node) -> bool:
+    """Whether hooks wait for the gradient of `node`: they are called although there is none."""
+    extra = node.extra
+    return extra is not None and bool(extra.tensor_hooks or extra.prehooks or extra.posthooks)
 
 
 def run_traced(node: Node, grad, inbox, recorder) -> None:
@@ -304,7 +310,9 @@ def step(task: GraphTask, node: Node, grad) -> None:
             return
     previous, state.current_node = state.current_node, node
     try:
-        if state.bits & PROFILE:
+        if not node.runs_undefined and all([g is None for g in grads]):
+            outs: tuple = (None,) * len(node.edges())
+        elif state.bits & PROFILE:
             outs = recording.run_node(node, tuple(grads), node.gradients, tuple(grads), traced)
         else:
             outs = node.gradients(tuple(grads), traced)
@@ -336,7 +344,7 @@ def before(task: GraphTask, node: Node, grads: list) -> tuple[list, bool]:
     captured = False
     for position, nr in enumerate(numbers):
         hooks = extra.tensor_hooks.get(nr) if extra is not None else None
-        if hooks and (grads[position] is not None or node.n_out != 1):
+        if hooks:
             grads[position] = run_tensor_hooks(hooks, grads[position], task.traced)
         for k in wanted.get((node, nr), ()):
             task.captured[k] = wrap(grads[position], task.traced)

@@ -11,6 +11,8 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
+import numpy as np
+
 from . import errors
 from .modes import NO_GRAD, SAVED_HOOKS, set_bits, state
 from .storage import Storage, version_of
@@ -157,7 +159,10 @@ class Part:
         whole = self.whole()
         if whole is None:  # the graph beyond the view is gone
             return
-        base = Tensor._make(out._array.__class__(self.shape, self.dtype))
+        kind = out._array.__class__  # inside vmap, shapes are all that counts, too
+        base = Tensor._make(
+            (np.empty if hasattr(out._array, "physical") else kind)(self.shape, self.dtype)
+        )
         base._rg, base._fn, base._nr = True, whole, 0
         part = views.replay(base, self.steps)
         out._rg = True
@@ -239,7 +244,7 @@ def unpack_tensor(node, name: str) -> Any:
         raise errors.modified(node, name, value, version, storage, 0 if type(nr) is Part else nr)
     out = Tensor._make(value)
     out._ver = storage
-    if nr.__class__ is Part:
+    if isinstance(nr, Part):
         nr.give_history(out)
         return restore_tangent(node, 0, out)
     out._rg, out._fn, out._nr = True, node, nr
