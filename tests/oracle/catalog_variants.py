@@ -54,6 +54,8 @@ _BIAS = (
 _INTO = "out= strided", "PyTorch's kernel writes as if `out` were contiguous"
 _NO_KERNEL = "not implemented for|searchsorted_out_cpu", "PyTorch has other kernels for it"
 DIFFERENCES = {
+    "nn.functional.embedding_bag": (
+        "Expected tensor for argument #1", "bags of numbers of any dtype are added"),
     "nn.functional.ctc_loss": ("int() argument", "complex targets are no classes"),
     "nn.functional.linear_cross_entropy": ("acc_dtype must be", "the dtype is refused by another check"),
     "nn.functional.binary_cross_entropy_with_logits": (
