@@ -536,4 +536,9 @@ def kernel_error(exc: Exception, op, args: tuple, attrs: tuple) -> Exception:
         first = next((a for a in args if isinstance(a, Tensor)), None)
         kind = first.dtype.tensor_type.removesuffix("Tensor") if first is not None else "?"
         return NotImplementedError(f"\"{op.name}\" not implemented for '{kind}'")
+    if isinstance(exc, ufunc_errors._UFuncOutputCastingError):
+        have, want = (
+            dtypes.BY_NP[d].tensor_type.removesuffix("Tensor") for d in (exc.from_, exc.to)
+        )
+        return RuntimeError(f"result type {have} can't be cast to the desired output type {want}")
     return exc

@@ -172,7 +172,9 @@ class Op:
         self.on_device: Callable | None = None
         self.on_device_number_first: Callable | None = None
         self.operators: list = []  # the functions behind Python's operators
-        self.exact_out = False  # a tensor given as out= must have the dtype of the result
+        self.exact_out = (
+            ""  # else: what to say if a tensor given as out= has not the dtype of the result
+        )
         self.bool_out = ""  # it must be a bool tensor: the name to say so under
         from .codegen import prepare
 

@@ -193,8 +193,18 @@ def _product_shape(op: Op, shape_of, input, a, b) -> tuple:
         raise
 
 
+def _check_truth(op: Op, a: Tensor, beta) -> None:
+    """RuntimeError for truth values times a number, which is what an empty product leaves."""
+    if op is addmv_op or op is addr_op or not beta or beta is True or a._array.shape[-1]:
+        return
+    kind = "Float" if isinstance(beta, float) else "Long"
+    raise RuntimeError(f"result type {kind} can't be cast to the desired output type Bool")
+
+
 def _add(op: Op, shape_of, input, a, b, beta, alpha, out):
     shape = _product_shape(op, shape_of, input, a, b)
+    if input.dtype is dtypes.bool_:
+        _check_truth(op, a, beta)
     if beta.__class__ is not int or alpha.__class__ is not int or beta != 1 or alpha != 1:
         beta, alpha = _factors(op, input, beta, alpha)
     if input._array.shape != shape:
@@ -253,6 +263,8 @@ def _add_legacy(fn, out, *args):
 
 def _add_inplace(op: Op, shape_of, self, a, b, beta, alpha):
     shape = _product_shape(op, shape_of, self, a, b)
+    if self.dtype is dtypes.bool_:
+        _check_truth(op, a, beta)
     beta, alpha = _factors(op, self, beta, alpha)
     if self._array.shape != shape:
         raise RuntimeError(

@@ -84,8 +84,19 @@ def pinned_copy(array):
     return pinned.copy(array)
 
 
-def place(dtype, dev, like: Tensor | None = None):
-    """(backend, NumPy dtype, device) for a factory's arguments."""
+def place(dtype, dev, like: Tensor | None = None, out: Tensor | None = None):
+    """(backend, NumPy dtype, device) for a factory's arguments.
+
+    like, out: the tensor whose dtype and device count where none are given. RuntimeError for another dtype than that
+    of `out`.
+    """
+    if out is not None:
+        like = out
+        if dtype is not None and dtypes.of(dtype) is not out.dtype:
+            given, have = (
+                d.tensor_type.removesuffix("Tensor") for d in (dtypes.of(dtype), out.dtype)
+            )
+            raise RuntimeError(f"dtype {given} does not match dtype of out parameter ({have})")
     target = (
         like.device
         if dev is None and like is not None
@@ -128,9 +139,7 @@ def _filled(kind: str):
     ):
         order = kw.pop("memory_format", None) if kind == "empty" else None
         shape = _given(size, kw, kind)
-        xp, d, _ = place(dtype, device, out)
-        if out is not None:
-            same_dtype(out, d)
+        xp, d, _ = place(dtype, device, out=out)
         try:
             array = getattr(xp, kind)(shape, d) if order is None else empty_in(xp, shape, d, order)
         except (MemoryError, ValueError) as exc:
@@ -194,14 +203,6 @@ def _filled(kind: str):
     PUBLIC[kind], PUBLIC[kind + "_like"] = factory, like
     setattr(Tensor, "new_" + kind, new)
     return factory, like
-
-
-def same_dtype(out: Tensor, d: np.dtype) -> None:
-    if out._array.dtype != d:
-        given, have = (
-            dtypes.from_np(k).tensor_type.removesuffix("Tensor") for k in (d, out._array.dtype)
-        )
-        raise RuntimeError(f"dtype {given} does not match dtype of out parameter ({have})")
 
 
 def _like(kind: str, input: Tensor, dtype, device, requires_grad: bool, memory_format) -> Tensor:
@@ -274,9 +275,7 @@ def full(
     value = _fill_number("full", fill_value)
     if dtype is None and out is None:
         dtype = dtypes.of_scalar(value)
-    xp, d, _ = place(dtype, device, out)
-    if out is not None:
-        same_dtype(out, d)
+    xp, d, _ = place(dtype, device, out=out)
     shape = sizes((size,), "full")
     value = (single_number if math.prod(shape) == 1 else plain_number)(value, dtypes.from_np(d))
     try:

@@ -13,7 +13,7 @@ from ..core.inplace import inplace
 from ..core.op import declare
 from ..core.tensor import Tensor
 from ._blocks import missing
-from .expose import function, legacy, method, need_tensor, write_out
+from .expose import FOUND, function, legacy, method, need_tensor, write_out
 from .plain_numbers import plain_number
 from .pointwise import pointwise, unary
 
@@ -75,7 +75,7 @@ div_op = declare(
     # divided twice, since a square may leave the range of the type
     other=lambda g, self, other: -g * (self / other / other).conjugate(), complex=True)  # fmt: skip
 neg = unary(
-    "neg", lambda g: -g, "negative", forward="negative", promote="same", complex=True, exact_out=True,
+    "neg", lambda g: -g, "negative", forward="negative", promote="same", complex=True, exact_out=FOUND,
     check=_refuse_bool_negative)  # fmt: skip
 reciprocal = unary(
     "reciprocal",

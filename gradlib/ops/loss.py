@@ -11,7 +11,7 @@ from ..core.modes import AUTOCAST, is_grad_enabled, state
 from ..core.op import Op, declare
 from ..core.tensor import Tensor
 from ._blocks import floating, mixed_kinds
-from .expose import PUBLIC, function
+from .expose import PUBLIC, function, refuse_cast
 from .reduce import sum_floats, sum_of_squares
 
 NONE, MEAN, SUM = range(3)
@@ -260,6 +260,7 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     input, target = _pair(input, target, "huber_loss")
+    refuse_cast(target, input)
     target = target.to(input.dtype)
     if weight is None:
         return huber_op.call(input, target, number, delta)
@@ -400,6 +401,7 @@ def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="m
             raise RuntimeError(
                 f"output with shape {list(own)} doesn't match the broadcast shape {list(input.shape)}"
             )
+    refuse_cast(target, input)
     return soft_margin_op.call(input, target.to(input.dtype), number)
 
 

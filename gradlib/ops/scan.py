@@ -279,6 +279,9 @@ def _required(name: str, dim, axis) -> int:
     return operator.index(axis if dim is None else dim)
 
 
+SCALAR = "expected scalar_type {Want} but found {Got}"
+
+
 def _running(name: str, ufunc: str, result_type) -> None:
     find = declare(
         name + "_index",
@@ -300,7 +303,7 @@ def _running(name: str, ufunc: str, result_type) -> None:
         if input.ndim and input.numel():
             refuse_complex(input, name)
         indices = find.call(input, d)
-        return write_same(out, result_type(take.call(input, indices, d), indices))
+        return write_same(out, result_type(take.call(input, indices, d), indices), SCALAR)
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = (
@@ -355,7 +358,7 @@ def logcumsumexp(input, dim=None, *, out=None, axis=None):
     if not isinstance(input, Tensor):
         raise need_tensor("logcumsumexp", input)
     d = wrap_dim(_required("logcumsumexp", dim, axis), input.ndim)
-    return write_same(out, logcumsumexp_op.call(input, d))
+    return write_same(out, logcumsumexp_op.call(input, d), SCALAR)
 
 
 def _check_end(input: Tensor, part: Tensor, d: int) -> None:
@@ -386,7 +389,7 @@ def diff(input, n=1, dim=-1, prepend=None, append=None, *, out=None):
     for _ in range(min(n, input.shape[d])):
         late, early = input.narrow(d, 1, input.shape[d] - 1), input.narrow(d, 0, input.shape[d] - 1)
         input = late.logical_xor(early) if input.dtype is dtypes.bool_ else late - early
-    return write_out(out, input if n else input.clone())
+    return write_out(out, input) if n else write_same(out, input.clone(), SCALAR)
 
 
 def _widths(y: Tensor, x, dx, dim: int):
@@ -403,10 +406,9 @@ def _widths(y: Tensor, x, dx, dim: int):
 def _areas(name: str, y: Tensor, x, dx, dim: int):
     if (x is None and not isinstance(dx, (int, float))) or isinstance(dx, bool):
         raise RuntimeError(f"{name}: Currently, we only support dx as a real number.")
-    if y.dtype is dtypes.bool_:
-        raise RuntimeError(
-            "trapezoid: received a bool input for `y`, but bool is not supported; convert it to an integer dtype"
-        )
+    if y.dtype is dtypes.bool_ or (x is not None and x.dtype is dtypes.bool_):
+        which = "`y`" if x is None else "`x` or `y`"
+        raise RuntimeError(f"{name}: received a bool input for {which}, but bool is not supported")
     n = y.shape[dim]
     areas = (y.narrow(dim, 1, n - 1) + y.narrow(dim, 0, n - 1)) * _widths(y, x, dx, dim)
     return areas if x is None else areas / 2.0
@@ -473,6 +475,8 @@ def gradient(input, *, spacing=1, dim=None, edge_order=1):
     spacing: one distance for all, or for each dimension a distance or a tensor of coordinates.
     edge_order: 1 or 2, the order of accuracy at the ends.
     """
+    if input.dtype is dtypes.uint8:  # whose differences wrap around
+        raise RuntimeError("torch.gradient does not support uint8 input.")
     if edge_order not in (1, 2):
         raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
     dims = range(input.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim
