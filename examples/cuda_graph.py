@@ -25,13 +25,13 @@ def parse_options():
     return parser.parse_args()
 
 
-def make_step(width, device):
+def make_step(width, device, capturable=True):
     """A training step, and its first batch."""
     torch.manual_seed(0)
     model = nn.Sequential(
         nn.Linear(width, width), nn.GELU(), nn.Dropout(0.1), nn.Linear(width, 10)
     ).to(device)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, capturable=True)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, capturable=capturable)
     scaler = torch.amp.GradScaler(device.type)
 
     def step(x, y):
@@ -70,6 +70,8 @@ def main():
         print("CUDA graphs need a CUDA device; running the step on the CPU")
         findings = torch.cuda.dry_run(step, x, y)
         print("\n".join(map(str, findings)) or "the step could be captured")
+        # outside a dry run an optimizer can be capturable with a CUDA device only
+        step, x, y = make_step(options.width, device, capturable=False)
         run("plain", step, x, y, options.steps, device)
         return
     run("plain", step, x, y, options.steps, device)

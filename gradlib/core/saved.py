@@ -228,8 +228,9 @@ def unpack_tensor(node, name: str) -> Any:
     # In this order: another thread may free the graph in between, and its `release` marks the version first.
     value, version = getattr(node, "s_" + name), getattr(node, "v_" + name)
     if version == DIRECT:
-        # a number that took part as an array; others share it
-        return Tensor._make(value.copy()) if hasattr(value, "strides") else value
+        if isinstance(value, np.generic) or not hasattr(value, "strides"):
+            return value  # NumPy's numbers have strides too, but no place in a device's memory
+        return Tensor._make(value.copy())  # a number that took part as an array; others share it
     if version == FREED:
         freed(node)
     if version == PACKED:

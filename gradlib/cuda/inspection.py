@@ -178,10 +178,16 @@ def watch() -> Iterator[Inspector]:
                 setattr(Tensor, name, method)
 
 
+def inspected() -> bool:
+    """Whether this thread is inside a dry run."""
+    return any(isinstance(r, Inspector) for r in recording.recorders())
+
+
 def dry_run(step: Callable, *args: Any, **kwargs: Any) -> list[Finding]:
     """Call ``step(*args, **kwargs)`` once and say what in it a CUDA graph could not record.
 
-    It works on the CPU too, where every value that is read counts as one that a device would be asked for.
+    It works on the CPU too, where every value that is read counts as one that a device would be asked for, and where
+    optimizers with ``capturable=True`` may step meanwhile.
 
     Example:
         >>> for finding in gradlib.cuda.dry_run(train_step, x, y):

@@ -55,14 +55,14 @@ def _cofactor(xp, self):
             )
     except SingularError:
         pass
-    if xp.surely(~xp.isfinite(self)):
-        return xp.full(self.shape, math.nan, self.dtype)
-    U, S, Vh = singular_values(xp, self, True)
+    finite = xp.isfinite(self).all((-2, -1))[..., None, None]
+    U, S, Vh = singular_values(xp, xp.where(finite, self, xp.zeros_like(self)), True)
     others = xp.stack(
         [xp.prod(xp.concatenate([S[..., :i], S[..., i + 1 :]], -1), -1) for i in range(n)], -1
     )
     phase = (xp.linalg.det(U) * xp.linalg.det(Vh))[..., None, None]
-    return (phase * xp.matmul(U.conj() * others[..., None, :], Vh.conj())).astype(self.dtype)
+    result = (phase * xp.matmul(U.conj() * others[..., None, :], Vh.conj())).astype(self.dtype)
+    return xp.where(finite, result, xp.full_like(result, math.nan))
 
 
 def _cofactor_self(F, g, self):

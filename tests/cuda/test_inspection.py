@@ -27,6 +27,16 @@ def test_dry_run_on_the_cpu():
     assert torch.Tensor.item is plain  # nothing is left behind
 
 
+def test_capturable_optimizers_step_in_a_dry_run_on_the_cpu():
+    w = torch.ones(3, requires_grad=True, device="cpu")
+    w.grad = torch.ones_like(w)
+    optimizer = torch.optim.Adam([w], lr=0.5, capturable=True)
+    assert torch.cuda.dry_run(optimizer.step) == []
+    assert w.tolist() == pytest.approx([0.5] * 3, abs=1e-4)
+    with pytest.raises(AssertionError, match="If capturable=True"):
+        optimizer.step()
+
+
 def refused_in_capture(cuda, name, stream) -> bool:
     """Whether a capture refuses an op on a sample that its arguments do not rule out."""
     op = REGISTRY[name]

@@ -35,7 +35,7 @@ LAYERS = {
 @pytest.mark.parametrize("name", LAYERS)
 def test_the_layer_keeps_channels_last_and_its_numbers(name):
     layer = LAYERS[name]
-    plain = gradlib.randn(2, 4, 6, 4, generator=gradlib.Generator().manual_seed(0))
+    plain = gradlib.randn(2, 4, 6, 4)
     image = plain.to(memory_format=gradlib.channels_last).requires_grad_()
     plain.requires_grad_()
     out, same = layer(image), layer(plain)

@@ -278,3 +278,12 @@ def test_lobpcg_finds_the_outermost_pairs_of_a_generalised_problem(largest):
     close(values, limit)
     with pytest.raises(ValueError, match="smaller than 3 x the number of requested"):
         torch.lobpcg(A, k=4)
+
+
+def test_the_derivative_of_a_determinant_is_each_matrix_own():
+    nan = float("nan")
+    values = [[[1.0, 2.0], [3.0, 4.0]], [[nan, 1.0], [1.0, 2.0]], [[1.0, 2.0], [2.0, 4.0]]]
+    x = torch.tensor(values, requires_grad=True)
+    L.det(x).sum().backward()
+    wanted = [[[4.0, -3.0], [-2.0, 1.0]], [[nan] * 2] * 2, [[4.0, -2.0], [-2.0, 1.0]]]
+    torch.testing.assert_close(x.grad, torch.tensor(wanted), equal_nan=True)

@@ -210,8 +210,8 @@ def test_subclass_with_its_own_step():
 
 
 def test_a_capturable_step_wants_cuda():
-    p = gradlib.ones(2, requires_grad=True)
-    p.grad = gradlib.ones(2)
+    p = gradlib.ones(2, requires_grad=True, device="cpu")
+    p.grad = gradlib.ones(2, device="cpu")
     with pytest.raises(AssertionError, match="If capturable=True, params and state_steps must be"):
         gradlib.optim.Adam([p], capturable=True).step()
 

@@ -107,8 +107,8 @@ class BasePruningMethod(ABC):
         """`t` multiplied by the mask that the method computes for it; no module is needed.
 
         Example:
-            >>> nn.utils.prune.L1Unstructured(amount=2).prune(gradlib.tensor([3.0, -1.0, 0.5]))
-            tensor([3., -0., 0.])
+            >>> nn.utils.prune.L1Unstructured(amount=2).prune(gradlib.tensor([3.0, -1.0, 0.5])).tolist()
+            [3.0, -0.0, 0.0]
         """
         scores = t if importance_scores is None else importance_scores
         _check_scores(scores, t, lambda: "tensor t")
