@@ -290,7 +290,7 @@ def _bce_slope(F, x, y):
 
 def _bce_logits(xp, self, target):
     """(1 - y) * x + max(-x, 0) + log(1 + exp(-|x|)): infinite x makes an infinite loss, not nan."""
-    out = xp.log1p(xp.exp(-xp.absolute(self)))
+    out = xp.log1p(xp.exp(xp.copysign(self, -1)))
     out = out - xp.minimum(self, 0)
     rest = 1 - target
     rest *= self
@@ -348,10 +348,11 @@ def _bce_with_logits(input, target, weight, pos_weight, number):
         raise ValueError(
             f"Target size ({target.size()}) must be the same as input size ({input.size()})"
         )
-    if not input.is_floating_point():
-        kind = input.dtype.tensor_type.removesuffix("Tensor")
+    here, there = input.dtype, target.dtype
+    if here.category != dtypes.FLOATING:
+        kind = here.tensor_type.removesuffix("Tensor")
         raise NotImplementedError(f"\"log_sigmoid_cpu\" not implemented for '{kind}'")
-    if not target.is_floating_point():
+    if there.category != dtypes.FLOATING:
         kinds = [t.dtype.tensor_type.removesuffix("Tensor") for t in (input, target)]
         raise RuntimeError(
             "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` "
@@ -359,7 +360,7 @@ def _bce_with_logits(input, target, weight, pos_weight, number):
             if kinds[1] == "Bool"
             else "result type {} can't be cast to the desired output type {}".format(*kinds)
         )
-    mixed = input.dtype is not target.dtype and not state.bits & AUTOCAST
+    mixed = here is not there and not state.bits & AUTOCAST
     if weight is None and pos_weight is None:
         loss = bce_logits_op.call(input, target, number)
         return loss.to(target.dtype) if mixed else loss

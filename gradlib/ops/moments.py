@@ -58,10 +58,12 @@ def _in_float64(self, dim, keepdim):
     """(sum of the squares around the mean, mean) of a NumPy array; the mean has its dimensions kept."""
     shape = self.shape
     if self.size <= PIECE:
-        wide, axis = self.astype(F8), dim or None
-        mean = ADD(wide, axis, None, None, True)
+        axis = dim or None
+        if self.dtype.kind == "V":
+            self = self.astype(F8)
+        mean = ADD(self, axis, F8, None, True)
         mean /= count(shape, dim) or math.nan
-        wide -= mean
+        wide = np.asarray(self - mean)
         wide *= wide
         return ADD(wide, axis, None, None, keepdim), mean
     dims = dim or tuple(range(self.ndim))

@@ -89,8 +89,11 @@ def arange(
     if dtype is None and out is None and start.__class__ is end.__class__ is step.__class__ is int:
         _check_range(start, end, step)
         xp, d, _ = place(dtypes.int64, device)
-        errors.check_room(xp, (-((start - end) // step),), d.itemsize)
-        return finish(xp.arange(start, end, step, d), requires_grad)
+        try:
+            return finish(xp.arange(start, end, step, d), requires_grad)
+        except (MemoryError, ValueError, OverflowError) as exc:
+            n = -((start - end) // step)
+            raise (errors.allocation(exc, (n,), d.itemsize) or exc) from None
     if dtype is out is device is None and _PLAIN.issuperset(
         (start.__class__, end.__class__, step.__class__)
     ):

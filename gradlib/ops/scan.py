@@ -54,7 +54,7 @@ def _accumulate(xp, ufunc: str, x, dim: int):
     Of many single-precision numbers the running value is kept in double precision.
     """
     step = getattr(xp, ufunc)
-    few = ufunc in EXTREMA or (x.shape[dim] <= FEW and ufunc == "add")
+    few = ufunc in EXTREMA or (x.shape[dim] <= FEW and ufunc != "multiply")
     wider = None if few else _WIDER.get(x.dtype)
     if dim == x.ndim - 1 or xp.name != "numpy" or x.size < SLICE * x.shape[dim] or not x.size:
         if wider is None:
