@@ -271,7 +271,9 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
 
 def _outside(xp, x) -> bool:
     """Whether an element is known not to lie in [0, 1]; looking at those of a device would mean waiting."""
-    return xp.name == "numpy" and x.size > 0 and not (x.min() >= 0 and x.max() <= 1)
+    if xp.name != "numpy" or not x.size:
+        return False
+    return not (xp.minimum.reduce(x, None) >= 0 and xp.maximum.reduce(x, None) <= 1)
 
 
 def _bce(xp, self, target):

@@ -313,8 +313,11 @@ def eye(
     xp, d, _ = place(dtype, device, out)
     if out is not None:
         same_dtype(out, d)
-    errors.check_room(xp, (n, m), d.itemsize)
-    return finish(xp.eye(n, m, dtype=d), requires_grad, out)
+    try:
+        array = xp.eye(n, m, dtype=d)
+    except (MemoryError, ValueError) as exc:
+        raise (errors.allocation(exc, (n, m), d.itemsize) or exc) from None
+    return finish(array, requires_grad, out)
 
 
 def _triangle_indices(name: str, row, col, offset, dtype, device):
