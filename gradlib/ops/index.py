@@ -44,14 +44,13 @@ def _key(indices: tuple) -> tuple:
 
 def _index(xp, self, *, indices):
     dense = self.flags.c_contiguous
-    if (
-        dense
-        and len(indices) == 1
-        and indices[0].dtype.kind != "b"
-        and indices[0].flags.c_contiguous
-    ):
-        return self.take(indices[0], 0)
-    if dense and all([i is None or i.flags.c_contiguous for i in indices]):
+    if len(indices) == 1:
+        dense = dense and indices[0].flags.c_contiguous
+        if dense and indices[0].dtype.kind != "b":
+            return self.take(indices[0], 0)
+    elif dense:
+        dense = all([i is None or i.flags.c_contiguous for i in indices])
+    if dense:
         out = self[_key(indices)]
         if 1 in out.shape:  # for whose dimension NumPy takes any stride
             return out.reshape(-1).reshape(out.shape)

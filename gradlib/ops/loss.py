@@ -292,7 +292,7 @@ def _bce_slope(F, x, y):
 
 def _bce_logits(xp, self, target):
     """(1 - y) * x + max(-x, 0) + log(1 + exp(-|x|)): infinite x makes an infinite loss, not nan."""
-    out = xp.log1p(xp.exp(xp.copysign(self, -1)))
+    out = xp.log1p(xp.exp(-xp.absolute(self)))
     out = out - xp.minimum(self, 0)
     rest = 1 - target
     rest *= self

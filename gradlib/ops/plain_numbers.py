@@ -20,7 +20,7 @@ _LIMITS: dict[dtypes.dtype, tuple[float, float]] = {
     for d in dtypes.ALL
 }
 
-_SMALL = 1 << 15  # no integer up to here leaves the range of a floating type
+SMALL = 1 << 15  # no integer up to here leaves the range of a floating type
 
 
 def plain_number(value, dtype: dtypes.dtype) -> Any:
@@ -34,7 +34,7 @@ def plain_number(value, dtype: dtypes.dtype) -> Any:
         if dtype.category == dtypes.FLOATING and low <= value <= high:
             return value
     elif value.__class__ is int:
-        if dtype.category == dtypes.FLOATING and -_SMALL <= value <= _SMALL:
+        if dtype.category == dtypes.FLOATING and -SMALL <= value <= SMALL:
             return float(value)
         return _plain_integer(value, dtype)
     elif isinstance(value, Tensor):
