@@ -330,7 +330,9 @@ def run(level: BatchLevel, op, args: tuple, attrs: tuple) -> Any:
     """The raw results (Logical) of an op on logical arguments: what its forward is for others."""
     given = tuple(a.value if hasattr(a, "value") else a for a in args)
     parts = [level.part(a) for a in given]
-    differs = any([level.part(a)[1] for a in (*given, *_arrays(op, attrs))])
+    differs = any([has_batch for _, has_batch in parts])
+    if op.arrays and not differs:
+        differs = any([level.part(a)[1] for a in _arrays(op, attrs)])
     rule = _rule_of(op) if differs else None
     if differs and rule is None and (op.view or op.arrays or op.dynamic):
         raise Unbatchable  # the loop has the message for shapes that depend on values

@@ -28,7 +28,8 @@ ndarray = np.ndarray
 def general(op, args: tuple, attrs: tuple) -> Any:
     """Run and record `op` on its tensor arguments (Tensors, numbers, None, or one list) and attributes."""
     bits = state.bits
-    attrs = plain(attrs)
+    if attrs:
+        attrs = plain(attrs)
     if bits & PROFILE:  # written out here: `recording` is on the way of every op
         recorder, result = state.recorder, None
         seq = -1 if bits & (NO_GRAD | INFERENCE) else peek_seq()
@@ -51,10 +52,9 @@ def general(op, args: tuple, attrs: tuple) -> Any:
             state.interposers = before
     if op.variadic:
         args = tuple(args[0])
-    if shared.batches and batched.level_of(args) is not None:
-        other = batched.replacement(op)
-        if other is not None:  # before tangents are taken: what it calls computes its own
-            return other(*args, *attrs)
+    other = batched.replacement(op) if shared.batches else None
+    if other is not None and batched.level_of(args) is not None:
+        return other(*args, *attrs)  # before tangents are taken: what it calls computes its own
     if bits & FORWARD_AD:
         from .tangents import any_tangent, run_with_tangents
 

@@ -50,7 +50,7 @@ class GraphTask:
         self.inbox: Any = {}  # Node -> what has arrived there; a StreamInbox between CUDA streams
         self.wanted: dict[tuple[Node, int], list[int]] = {}  # edge -> positions in `captured`
         self.captured: list[Any] = []
-        self.callbacks: list[Callable[[], None]] = []  # to call when the pass is over
+        self.callbacks: list[Callable[[], None]] | None = None  # to call when the pass is over
         self.number = next_task()
         self.roots: list[Node] = []
         self.needed: set[Node] | None = (
@@ -120,8 +120,9 @@ def run_backward(
         state.depth -= 1
         modes.set_bits(bits)
         state.current_task, state.needed = outer
-    for callback in task.callbacks:  # one may queue more
-        callback()
+    if task.callbacks is not None:
+        for callback in task.callbacks:  # one may queue more
+            callback()
     return task.captured
 
 
@@ -129,6 +130,8 @@ def queue_callback(callback: Callable[[], None]) -> None:
     """Call `callback` when the backward pass that runs in this thread is over; RuntimeError if none does."""
     if state.current_task is None:
         raise RuntimeError("Final callbacks can only be installed during backward pass.")
+    if state.current_task.callbacks is None:
+        state.current_task.callbacks = []
     state.current_task.callbacks.append(callback)
 
 

@@ -148,6 +148,7 @@ class Op:
         self.dynamic, self.overlapping = dynamic, overlapping
         self.channels_last = tuple([self.tensors.index(t) for t in channels_last.split()])
         self.channels_last_3d = channels_last_3d
+        self.bare = self.forward  # the kernel alone, whose results the generated code lays out
         self.forward = self.laid_out(self.forward)
         self.public = public or name
         self.known_as = known_as

@@ -8,6 +8,7 @@ from typing import Any
 from . import batched, modes, saved, views
 from .dtypes import DIFFERENTIABLE
 from .formulas import traced_ops
+from .memory import extent
 from .modes import FORWARD_AD, shared, state
 from .op import parameters
 from .strided import Layout
@@ -129,9 +130,17 @@ def forward_base(view: Any) -> tuple[Any, tuple]:
 
 def _laid_out(base: Any, whole: Tensor, steps: tuple) -> Tensor:
     """The tangent of `base` with the strides of `base`, if one of the steps names places in memory."""
-    if whole._array.strides == base._array.strides or not any([op.by_place for op, _ in steps]):
+    if not any([op.by_place for op, _ in steps]):
         return whole
-    moved = Layout.of(base._array).copy(whole)
+    array = base._array
+    around = (
+        extent(array)[1] - array.nbytes
+    )  # what lies beside the elements of the base can be reached, too
+    if whole._array.strides == array.strides and not around:
+        return whole
+    if around and extent(whole._array)[1] == extent(array)[1]:
+        return whole  # laid out before
+    moved = (Layout.in_memory(array) if around else Layout.of(array)).copy(whole)
     own_tangent(base, moved)
     return moved
 

@@ -380,11 +380,10 @@ def jvp(
 
 def _by_duals(run: Callable, values: list, vectors: list) -> tuple:
     """jvp in forward mode."""
-    with (
-        modes.Flag(INFERENCE, False),
-        forward_ad.dual_level(),
-        forward_ad._set_fwd_grad_enabled(True),
-    ):
+    if state.bits & INFERENCE or not state.forward_enabled:
+        with modes.Flag(INFERENCE, False), forward_ad._set_fwd_grad_enabled(True):
+            return _by_duals(run, values, vectors)
+    with forward_ad.dual_level():
         duals = [
             batching.inherit(v, forward_ad.make_dual(v, t))
             for v, t in zip(values, vectors, strict=True)

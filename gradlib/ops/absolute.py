@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..core import dtypes
 from ..core.dispatch import common_dtype
 from ..core.formulas import formula_function
@@ -154,6 +156,9 @@ def _clamp_number(xp, self, *, min, max):
         min, max = (b if b is None else xp.number(b, self.dtype) for b in (min, max))
     elif self.dtype.kind == "b":
         raise NotImplementedError("\"clamp_scalar_cpu\" not implemented for 'Bool'")
+    if self.__class__ is np.ndarray:  # without the detour of np.clip
+        out = self.clip(min, max)
+        return out if out.dtype is self.dtype else out.astype(self.dtype, copy=False)
     return xp.clip(self, min, max).astype(self.dtype, copy=False)
 
 

@@ -11,7 +11,7 @@ from ..core.op import Op, declare
 from ..core.tensor import Tensor, wrap_dim
 from .expose import function, legacy, method, write_out
 from .matmul import c_name, check_batches, product, same_types, write_product
-from .plain_numbers import check_factor, plain_number
+from .plain_numbers import SMALL, check_factor, plain_number
 
 # -- beta * input + alpha * (a product) --------------------------------------------------------------------------
 
@@ -92,11 +92,18 @@ baddbmm_op = declare(
 )  # fmt: skip
 
 
+_PLAIN = frozenset((int, float))
+
+
 def _factors(op: Op, input: Tensor, beta, alpha):
     """The factors, which must fit in the dtype; of integer tensors addr refuses fractions, the others cut them off."""
+    kind = input.dtype
+    plain = beta.__class__ in _PLAIN and alpha.__class__ in _PLAIN
+    if plain and kind.category == dtypes.FLOATING and abs(beta) <= SMALL and abs(alpha) <= SMALL:
+        return beta, alpha
     check = plain_number if op is addmv_op or op is addr_op else check_factor
-    fitting = check(beta, input.dtype), check(alpha, input.dtype)
-    if input.dtype.category >= dtypes.FLOATING:
+    fitting = check(beta, kind), check(alpha, kind)
+    if kind.category >= dtypes.FLOATING:
         return beta, alpha
     if op is addr_op and (isinstance(beta, float) or isinstance(alpha, float)):
         which = "beta" if isinstance(beta, float) else "alpha"

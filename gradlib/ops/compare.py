@@ -211,6 +211,8 @@ def is_complex(F, x):
 
 def _beside(value, other):
     """A number as what it is beside a tensor of floats: a 0-dim tensor of its dtype."""
+    if value.__class__ is Tensor:
+        return value
     array: Any = getattr(other, "_array", None)
     plain = value.__class__ is float or value.__class__ is int
     if plain and array.__class__ is np.ndarray and array.dtype in dtypes.NP_FLOATING:

@@ -44,17 +44,22 @@ def sizes(size: tuple, name: str = "empty") -> tuple:
             f"{name}(): argument 'size' failed to unpack the object at pos {at + 1} with error "
             f'"type must be tuple of ints,but got {type(size[at]).__name__}"'
         ) from None
-    for i, n in enumerate(shape):
-        if not -(2**63) <= n < 2**63:
-            raise TypeError(
-                f"{name}(): argument 'size' failed to unpack the object at pos {i + 1} with error "
-                '"Overflow when unpacking long long"'
-            )
-        if n < 0:
-            raise RuntimeError(
-                f"Trying to create tensor with negative dimension {n}: {list(shape)}"
-            )
+    for n in shape:
+        if not 0 <= n < _END:
+            raise _no_length(shape, n, name)
     return shape
+
+
+_END = 2**63
+
+
+def _no_length(shape: tuple, n: int, name: str) -> Exception:
+    if -_END <= n < _END:
+        return RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(shape)}")
+    return TypeError(
+        f"{name}(): argument 'size' failed to unpack the object at pos {shape.index(n) + 1} with error "
+        '"Overflow when unpacking long long"'
+    )
 
 
 def finish(array, requires_grad: bool = False, out: Tensor | None = None) -> Any:

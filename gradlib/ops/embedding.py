@@ -54,7 +54,7 @@ def _embedding_grad(xp, grad, indices, *, rows):
         hot[flat, xp.arange(flat.size)] = 1
         out = xp.dot(hot, values)
         # an infinite or nan row times the zeros of the matrix makes others nan
-        added = xp.name != "numpy" or bool(np.isfinite(add_up(out, ())))
+        added = xp.name != "numpy" or math.isfinite(add_up(out, ()))
     else:
         out, added = values, False
     if not added:

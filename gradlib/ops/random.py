@@ -114,8 +114,11 @@ def _factory(name: str, draw, doc: str, label: str):
         xp, d, target = place(dtype, device, out=out)
         _check_drawn(d, label)
         shape = sizes(size)
-        errors.check_room(xp, shape, d.itemsize)
-        values = draw_for(generator, target, lambda rng: draw(rng, shape, d))
+        try:
+            values = draw_for(generator, target, lambda rng: draw(rng, shape, d))
+        except Exception:
+            errors.check_room(xp, shape, d.itemsize)
+            raise
         values = _at(values, target)
         return finish(pinned_copy(values) if pin_memory else values, requires_grad, out)
 

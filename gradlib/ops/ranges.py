@@ -89,8 +89,11 @@ def arange(
     if dtype is None and out is None and start.__class__ is end.__class__ is step.__class__ is int:
         _check_range(start, end, step)
         xp, d, _ = place(dtypes.int64, device)
-        errors.check_room(xp, (-((start - end) // step),), d.itemsize)
-        return finish(xp.arange(start, end, step, d), requires_grad)
+        try:
+            return finish(xp.arange(start, end, step, d), requires_grad)
+        except (MemoryError, ValueError, OverflowError) as exc:
+            n = -((start - end) // step)
+            raise (errors.allocation(exc, (n,), d.itemsize) or exc) from None
     if dtype is out is device is None and _PLAIN.issuperset(
         (start.__class__, end.__class__, step.__class__)
     ):
@@ -304,8 +307,11 @@ def eye(
         if length < 0:
             raise RuntimeError(f"{which} must be greater or equal to 0, got {length}")
     xp, d, _ = place(dtype, device, out=out)
-    errors.check_room(xp, (n, m), d.itemsize)
-    return finish(xp.eye(n, m, dtype=d), requires_grad, out)
+    try:
+        array = xp.eye(n, m, dtype=d)
+    except (MemoryError, ValueError) as exc:
+        raise (errors.allocation(exc, (n, m), d.itemsize) or exc) from None
+    return finish(array, requires_grad, out)
 
 
 def _triangle_indices(name: str, row, col, offset, dtype, device):

@@ -54,7 +54,7 @@ def _accumulate(xp, ufunc: str, x, dim: int):
     Of many single-precision numbers the running value is kept in double precision.
     """
     step = getattr(xp, ufunc)
-    few = ufunc in EXTREMA or (x.shape[dim] <= FEW and ufunc == "add")
+    few = ufunc in EXTREMA or (x.shape[dim] <= FEW and ufunc != "multiply")
     wider = None if few else _WIDER.get(x.dtype)
     if dim == x.ndim - 1 or xp.name != "numpy" or x.size < SLICE * x.shape[dim] or not x.size:
         if wider is None:
@@ -62,14 +62,25 @@ def _accumulate(xp, ufunc: str, x, dim: int):
         return _accumulate_wider(xp, step, x, dim, wider)
     out = xp.empty(x.shape, x.dtype)
     into, slices = xp.moveaxis(out, dim, 0), xp.moveaxis(x, dim, 0)
-    total = xp.array(slices[0], wider)
-    into[0] = total
-    for i in range(1, len(slices)):
-        if wider is None:
-            total = step(total, slices[i], out=into[i])
-        else:
-            into[i] = step(total, slices[i], out=total)
+    if wider is None:
+        into[0] = slices[0]
+        _run(step, into, slices)
+        return out
+    last, width = None, max(1, PIECE * len(slices) // x.size)
+    for i in range(0, len(slices), width):
+        part = slices[i : i + width].astype(wider)
+        if last is not None:
+            step(last, part[0], out=part[0])
+        _run(step, part, part)
+        into[i : i + width], last = part, part[-1]
     return out
+
+
+def _run(step, into, slices) -> None:
+    """Each of `into` made from the one before it and its slice."""
+    total = into[0]
+    for result, one in zip(into[1:], slices[1:], strict=True):
+        total = step(total, one, out=result)
 
 
 def _accumulate_wider(xp, step, x, dim: int, wider):

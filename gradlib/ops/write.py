@@ -42,7 +42,9 @@ def quiet(tensor: Tensor, *sources) -> bool:
     array = tensor._array
     if tensor._ver is INFERENCE or 0 in array.strides:
         return False
-    if shared.batches:  # `tensor` or a source may be one entry of a batch, whose array has no values
+    if (
+        shared.batches
+    ):  # `tensor` or a source may be one entry of a batch, whose array has no values
         return False
     if array.__class__ is not ndarray and shared.cuda is not None and shared.cuda.elsewhere(array):
         return False  # dispatch makes the device of the tensor current
