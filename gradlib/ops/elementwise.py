@@ -113,12 +113,9 @@ def times_alpha(input, other, alpha):
         )
     if common is dtypes.bool_:
         return other if alpha else other ^ other
-    if (
-        alpha.__class__ is not int
-        or common.category < dtypes.FLOATING
-        or not -SMALL <= alpha <= SMALL
-    ):
-        alpha = plain_number(alpha, common)
+    if isinstance(alpha, int) and common.category >= dtypes.FLOATING and -SMALL <= alpha <= SMALL:
+        return (other.to(common) if isinstance(other, Tensor) else other) * alpha
+    alpha = plain_number(alpha, common)
     return (other.to(common) if isinstance(other, Tensor) else other) * alpha
 
 
