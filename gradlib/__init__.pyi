@@ -982,7 +982,7 @@ def randn(*size: Any, generator: Generator | None = None, out: Any = None, dtype
     """A tensor of the given size filled with standard normal numbers."""
 def randn_like(input: Tensor, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | _b.str | _b.int | None = None, requires_grad: _b.bool = False, memory_format: _memory_format | None = None, generator: Generator | None = None) -> Tensor:
     """A tensor with the size, dtype and device of `input` filled with standard normal numbers; it does not require grad."""
-def randperm(n: Any, *, generator: Generator | None = None, out: Any = None, dtype: _dtype | None = ..., layout: _layout | None = None, device: _device | _b.str | _b.int | None = None, requires_grad: _b.bool = False, pin_memory: _b.bool = False) -> Tensor:
+def randperm(n: Any, *, generator: Generator | None = None, out: Any = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | _b.str | _b.int | None = None, requires_grad: _b.bool = False, pin_memory: _b.bool = False) -> Tensor:
     """A random permutation of 0..n-1."""
 def range(start: Any = 0, end: Tensor | _b.complex | None = None, step: Any = 1, *, out: Any = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | _b.str | _b.int | None = None, requires_grad: _b.bool = False) -> Tensor:
     """start, start + step, ... up to `end` inclusive, in the default dtype."""

@@ -12,7 +12,7 @@ from gradlib._checkpoint import names
 from gradlib._checkpoint.storages import address, span, strides_of
 from gradlib.core import dtypes
 from gradlib.core.device import copied
-from gradlib.core.memory import flat_bytes, owner, view_of
+from gradlib.core.memory import dense_bytes, flat_bytes, owner, view_of
 from gradlib.core.tensor import Tensor, to_host
 
 
@@ -67,7 +67,11 @@ def reduce_tensor(t: Tensor, protocol: int) -> tuple[Any, ...]:
     warn_of_hooks(t)
     array = t._array
     strides, offset = t.stride(), 0
-    memory = _whole_owner(array) if isinstance(array, np.ndarray) else None
+    memory: Any = _whole_owner(array) if isinstance(array, np.ndarray) else None
+    if memory is None and isinstance(
+        array, np.ndarray
+    ):  # dense, but in another order of dimensions
+        memory = dense_bytes(owner(array))
     if memory is not None:
         offset = (address(array) - address(memory)) // array.itemsize
     else:

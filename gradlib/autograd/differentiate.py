@@ -313,9 +313,10 @@ def _roots(outputs: tuple, grads: Sequence, create_graph: bool) -> tuple[list, l
                 raise RuntimeError("grad can be implicitly created only for scalar outputs")
             checked.append(g)
             continue
-        if not out._rg:
+        found = edge(out)
+        if found[0] is None:  # or it requires grad as a view does that was made without
             raise RuntimeError(NO_GRAD_FN.format(i))
-        edges.append(edge(out))
+        edges.append(found)
         checked.append(_gradient(out, g, i, create_graph))
     return edges, checked
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from numpy import ndarray
+
 from ..core import errors, modes, tangents
 from ..core.modes import FORWARD_AD, INFERENCE, VMAP, state
 from ..core.tensor import Tensor
@@ -125,13 +127,19 @@ def _laid_out_as(tensor: Tensor, tangent: Tensor) -> Tensor:
     So views of the dual have tangents that are views of its tangent, and an in-place change of the dual writes into a
     tangent that is a part of something else only if the dual is such a part, too.
     """
-    if state.bits & VMAP or _layout(tensor) == _layout(tangent):
+    if state.bits & VMAP or _plain(tensor, tangent) or _layout(tensor) == _layout(tangent):
         return tangent
     size, strides = tensor.shape, tensor.stride()
     if any(s == 0 and n > 1 for n, s in zip(size, strides, strict=True)):
         raise RuntimeError(errors.OVERLAP)
     made = tangent.new_empty_strided(size, strides)
     return made.copy_(tangent)
+
+
+def _plain(*given: Tensor) -> bool:
+    """Whether all are row-major arrays with memory of their own: the usual case, which is known at once."""
+    arrays = [t._array for t in given]
+    return all([a.__class__ is ndarray and a.base is None and a.flags.c_contiguous for a in arrays])
 
 
 def _layout(tensor: Tensor) -> tuple:

@@ -20,7 +20,6 @@ from ..core.modes import (
     set_flag,
     state,
 )
-from ..core.storage import INFERENCE as UNTRACKED
 from ..core.tensor import Tensor
 
 __all__ = [
@@ -249,24 +248,6 @@ class set_multithreading_enabled(_ModeDecorator):
         made = object.__new__(set_multithreading_enabled)
         made.mode, made.prev = self.mode, state.multithreading
         return made
-
-
-class _unsafe_preserve_version_counter:
-    """Hide in-place changes made in the block from the correctness check. Right only if the values are restored."""
-
-    def __init__(self, tensors):
-        self.tensors = (tensors,) if hasattr(tensors, "_array") else tuple(tensors)
-        self.versions = [t._version for t in self.tensors]
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
-        for tensor, version in zip(self.tensors, self.versions, strict=True):
-            if type(tensor._ver) is int:
-                tensor._ver = version
-            elif tensor._ver is not UNTRACKED:
-                tensor._ver.version = version
 
 
 class _unsafe_preserve_version_counter(_ModeDecorator):

@@ -68,6 +68,8 @@ class NumpyBackend:
 
         Raises ValueError if the view would leave the memory of the array's owner.
         """
+        if isinstance(array, np.generic):  # whose memory is read-only
+            array = np.asarray(array)
         if array.flags.c_contiguous and not offset_bytes and array.size:
             try:
                 return _NDARRAY(shape, array.dtype, array, 0, strides)

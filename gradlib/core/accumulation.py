@@ -106,6 +106,12 @@ def is_dense(array) -> bool:
 
 def keep_gradient(tensor: Tensor, grad: Tensor | None, create_graph: bool) -> None:
     """retain_grad: add into the .grad of a non-leaf."""
+    if (
+        grad is not None
+        and hasattr(grad._array, "physical")
+        and not hasattr(tensor._array, "physical")
+    ):
+        return  # one entry of batched gradients: there is no one gradient to keep
     have = tensor._grad
     if have is None:
         tensor._grad = grad if create_graph or grad is None else Tensor._make(copied(grad._array))

@@ -212,7 +212,7 @@ class BatchLevel(Level):
         return logical
 
     def result(self, value: Any, dim: int) -> Tensor:
-        """What the caller of vmap gets for a result of the function; equal entries do not share memory."""
+        """What the caller of vmap gets for a result of the function: entries never share memory."""
         out = self.full(value).contiguous() if not self.part(value)[1] else self.full(value)
         out = out.movedim(0, dim) if dim else out
         if not state.bits & FORWARD_AD:
@@ -330,7 +330,9 @@ def run(level: BatchLevel, op, args: tuple, attrs: tuple) -> Any:
     """The raw results (Logical) of an op on logical arguments: what its forward is for others."""
     given = tuple(a.value if hasattr(a, "value") else a for a in args)
     parts = [level.part(a) for a in given]
-    differs = any([level.part(a)[1] for a in (*given, *_arrays(op, attrs))])
+    differs = any([has_batch for _, has_batch in parts])
+    if op.arrays and not differs:
+        differs = any([level.part(a)[1] for a in _arrays(op, attrs)])
     rule = _rule_of(op) if differs else None
     if differs and rule is None and (op.view or op.arrays or op.dynamic):
         raise Unbatchable  # the loop has the message for shapes that depend on values

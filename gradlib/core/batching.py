@@ -378,7 +378,7 @@ class Level(Interposer):
         if dim is None or not isinstance(tensor, Tensor):
             return [tensor] * self.size
         # not unbind, whose results refuse to be written to
-        entries = self.outside(lambda: [tensor.select(dim, k) for k in range(self.size)])
+        entries = self.outside(lambda: [tensor.movedim(dim, 0)[k] for k in range(self.size)])
         for e in entries:
             add_levels(e, self.mark | levels_of(tensor))
         return list(entries)

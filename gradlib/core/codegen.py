@@ -16,7 +16,7 @@ import numpy as np
 
 from . import dtypes, formulas
 from .codegen_node import compile_code, node_class
-from .layout import in_order
+from .layout import follow, in_order
 from .modes import shared, state
 from .node import edge, next_seq, unrecorded_edge
 from .source import LIBRARY, learn, user_frame
@@ -159,8 +159,14 @@ def names_for(op, made_class: type) -> dict:
         "halves": dtypes.HALVES, "f4": dtypes.float32.np, "f8": dtypes.float64.np, "i8": dtypes.int64.np,
         "complexes": dtypes.COMPLEXES, "save_outputs": save_outputs,
         "attach_outputs": dispatch.attach_outputs,
-        "kernel": getattr(xp, op.ufunc) if op.ufunc else op.forward,
+        "kernel": getattr(xp, op.ufunc) if op.ufunc else op.bare if _lays_out(op) else op.forward,
+        "follow": follow,
     }  # fmt: skip
+
+
+def _lays_out(op) -> bool:
+    """Whether the generated code, not the kernel, keeps channels last."""
+    return bool(op.channels_last) and op.n_out == 1
 
 
 class _Writer:
@@ -261,10 +267,19 @@ class _Writer:
         if op.n_out != 1 and op.hidden:
             target = "*rs_" + "".join(f", h_{h}" for h in op.hidden)
         call = f"kernel({arrays})" if op.ufunc else f"kernel(xp, {arrays}{attrs})"
-        return [
+        lines = [
             f"try: {target} = {call}",
             f"except Exception as exc_: return failed(exc_, op, ({self.args}), ({self.attrs}))",
         ]
+        if not self.device and _lays_out(op):
+            for i in op.channels_last:
+                source = f"a_{op.tensors[i]}"
+                kept = f"follow(xp, r_, {source}, 1, {op.channels_last_3d})"
+                lines += [
+                    f"s_ = {source}.strides",
+                    f"if len(s_) > 3 and s_[1] <= s_[-1]: r_ = {kept}",
+                ]
+        return lines
 
     def finish(self) -> list[str]:
         """Wrap, record, make views."""

@@ -28,7 +28,8 @@ ndarray = np.ndarray
 def general(op, args: tuple, attrs: tuple) -> Any:
     """Run and record `op` on its tensor arguments (Tensors, numbers, None, or one list) and attributes."""
     bits = state.bits
-    attrs = plain(attrs)
+    if attrs:
+        attrs = plain(attrs)
     if bits & PROFILE:  # written out here: `recording` is on the way of every op
         recorder, result = state.recorder, None
         seq = -1 if bits & (NO_GRAD | INFERENCE) else peek_seq()
@@ -51,10 +52,9 @@ def general(op, args: tuple, attrs: tuple) -> Any:
             state.interposers = before
     if op.variadic:
         args = tuple(args[0])
-    if shared.batches and batched.level_of(args) is not None:
-        other = batched.replacement(op)
-        if other is not None:  # before tangents are taken: what it calls computes its own
-            return other(*args, *attrs)
+    other = batched.replacement(op) if shared.batches else None
+    if other is not None and batched.level_of(args) is not None:
+        return other(*args, *attrs)  # before tangents are taken: what it calls computes its own
     if bits & FORWARD_AD:
         from .tangents import any_tangent, run_with_tangents
 
@@ -319,7 +319,8 @@ def compute_raw(op, args: tuple, attrs: tuple) -> tuple[Any, tuple]:
         n = len(raw) - len(op.hidden)
         raw, hidden = (raw[0] if n == 1 else raw[:n]), raw[n:]
     if op.wide_numbers and raw.dtype not in dtypes.HALVES:
-        half = next((a.dtype for a in arrays if getattr(a, "dtype", None) in dtypes.HALVES), None)
+        kinds = [getattr(a, "dtype", None) for a in arrays]
+        half = next((kind for kind in kinds if kind in dtypes.HALVES), None)
         raw = raw if half is None else raw.astype(half)
     if (
         op.row_major
@@ -537,4 +538,9 @@ def kernel_error(exc: Exception, op, args: tuple, attrs: tuple) -> Exception:
         first = next((a for a in args if isinstance(a, Tensor)), None)
         kind = first.dtype.tensor_type.removesuffix("Tensor") if first is not None else "?"
         return NotImplementedError(f"\"{op.name}\" not implemented for '{kind}'")
+    if isinstance(exc, ufunc_errors._UFuncOutputCastingError):
+        have, want = (
+            dtypes.BY_NP[d].tensor_type.removesuffix("Tensor") for d in (exc.from_, exc.to)
+        )
+        return RuntimeError(f"result type {have} can't be cast to the desired output type {want}")
     return exc

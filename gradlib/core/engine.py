@@ -50,7 +50,7 @@ class GraphTask:
         self.inbox: Any = {}  # Node -> what has arrived there; a StreamInbox between CUDA streams
         self.wanted: dict[tuple[Node, int], list[int]] = {}  # edge -> positions in `captured`
         self.captured: list[Any] = []
-        self.callbacks: list[Callable[[], None]] = []  # to call when the pass is over
+        self.callbacks: list[Callable[[], None]] | None = None  # to call when the pass is over
         self.number = next_task()
         self.roots: list[Node] = []
         self.needed: set[Node] | None = (
@@ -120,8 +120,9 @@ def run_backward(
         state.depth -= 1
         modes.set_bits(bits)
         state.current_task, state.needed = outer
-    for callback in task.callbacks:  # one may queue more
-        callback()
+    if task.callbacks is not None:
+        for callback in task.callbacks:  # one may queue more
+            callback()
     return task.captured
 
 
@@ -129,6 +130,8 @@ def queue_callback(callback: Callable[[], None]) -> None:
     """Call `callback` when the backward pass that runs in this thread is over; RuntimeError if none does."""
     if state.current_task is None:
         raise RuntimeError("Final callbacks can only be installed during backward pass.")
+    if state.current_task.callbacks is None:
+        state.current_task.callbacks = []
     state.current_task.callbacks.append(callback)
 
 
@@ -239,7 +242,7 @@ def run(
         while order:
             node = order.pop()
             grad = inbox.pop(node, None)
-            if grad is None and not node.runs_undefined:
+            if grad is None and not node.runs_undefined and not _listened(node):
                 pass  # no gradient came this way
             elif plain and node.extra is None and node not in partial:
                 if traced:
@@ -263,6 +266,12 @@ def run(
 
                 report(node)
         raise
+
+
+def _listened(node: Node) -> bool:
+    """Whether hooks wait for the gradient of `node`: they are called although there is none."""
+    extra = node.extra
+    return extra is not None and bool(extra.tensor_hooks or extra.prehooks or extra.posthooks)
 
 
 def run_traced(node: Node, grad, inbox, recorder) -> None:
@@ -304,7 +313,9 @@ def step(task: GraphTask, node: Node, grad) -> None:
             return
     previous, state.current_node = state.current_node, node
     try:
-        if state.bits & PROFILE:
+        if not node.runs_undefined and all([g is None for g in grads]):
+            outs: tuple = (None,) * len(node.edges())
+        elif state.bits & PROFILE:
             outs = recording.run_node(node, tuple(grads), node.gradients, tuple(grads), traced)
         else:
             outs = node.gradients(tuple(grads), traced)
@@ -336,7 +347,7 @@ def before(task: GraphTask, node: Node, grads: list) -> tuple[list, bool]:
     captured = False
     for position, nr in enumerate(numbers):
         hooks = extra.tensor_hooks.get(nr) if extra is not None else None
-        if hooks and (grads[position] is not None or node.n_out != 1):
+        if hooks:
             grads[position] = run_tensor_hooks(hooks, grads[position], task.traced)
         for k in wanted.get((node, nr), ()):
             task.captured[k] = wrap(grads[position], task.traced)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -155,7 +155,7 @@ def allocation(exc: Exception, shape=None, itemsize: int = 0) -> RuntimeError | 
             return RuntimeError("Storage size calculation overflowed")
     else:
         return None
-    count = math.prod(shape) * itemsize
+    count = prod(shape) * itemsize
     if count >= 2**63:
         return RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")
     return RuntimeError(
@@ -169,7 +169,7 @@ LARGE = 1 << 30
 
 def check_room(xp, shape, itemsize: int) -> None:
     """RuntimeError for a result that the memory of `xp` cannot hold, before time is spent on the way to it."""
-    size = math.prod(shape) * itemsize
+    size = prod(shape) * itemsize
     if size < LARGE or (xp.name != "numpy" and size < 2**63):
         return
     try:

@@ -38,7 +38,7 @@ class CopySlices(VariadicNode):
     """History of a base one of whose views was written to in place."""
 
     __slots__ = ("base_layout", "fn", "replay")
-    node_name = "CopySlices"
+    node_name = "torch::autograd::CopySlices"
 
     def gradients(self, grads, traced):
         """Run the writing op's node on its part of the gradient, and put the result back into that part."""
@@ -292,7 +292,11 @@ def _compute(op, tensor: Tensor, args: tuple, attrs: tuple, kwargs: dict) -> tup
         raise RuntimeError(
             f"output with shape {errors.size(array.shape)} doesn't match the broadcast shape {errors.size(raw.shape)}"
         )
-    array[...] = raw
+    if raw is not array:  # which a kernel of its own has written to
+        if op.overlapping != "fill" and repeats_itself(array):
+            # the old value of one element would hide the new one of another
+            raise RuntimeError(errors.OVERLAP)
+        array[...] = raw
     return hidden
 
 

@@ -110,23 +110,35 @@ def keeping(
     What it returns beyond its `n_out` results, for gradients, is left alone. volumes: with five dimensions, too.
     """
 
-    def lay_out(xp: Any, out: Any, wanted: memory_format) -> Any:
-        if out.__class__ is tuple:
-            kept = n_out or len(out)
-            return (*[lay_out(xp, o, wanted) for o in out[:kept]], *out[kept:])
-        return out if suggested(out) is wanted else copy_in(xp, out, wanted)
-
     def kept(xp: Any, *args: Any, **attrs: Any) -> Any:
         out = kernel(xp, *args, **attrs)
         for i in places:
             strides = args[i].strides
             if len(strides) > 3 and strides[1] <= strides[-1] and out is not NotImplemented:
-                wanted = suggested(args[i])  # seldom: row-major arrays do not get here
-                if wanted is not None and (volumes or wanted is channels_last):
-                    return lay_out(xp, out, wanted)
+                out = follow(
+                    xp, out, args[i], n_out, volumes
+                )  # seldom: row-major arrays do not get here
         return out
 
     return kept
+
+
+def follow(xp: Any, out: Any, source: Any, n_out: int | None, volumes: bool) -> Any:
+    """What a kernel returned, with its `n_out` results channels last if the array `source` is so.
+
+    volumes: with five dimensions, too.
+    """
+    wanted = suggested(source)
+    if wanted is None or not (volumes or wanted is channels_last):
+        return out
+    if out.__class__ is not tuple:
+        return _lay_out(xp, out, wanted)
+    kept = n_out or len(out)
+    return (*[_lay_out(xp, o, wanted) for o in out[:kept]], *out[kept:])
+
+
+def _lay_out(xp: Any, out: Any, wanted: memory_format) -> Any:
+    return out if suggested(out) is wanted else copy_in(xp, out, wanted)
 
 
 def copy_in(xp: Any, array: Any, wanted: memory_format | str | None) -> Any:

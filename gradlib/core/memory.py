@@ -255,7 +255,10 @@ def _users(root) -> list:
     wanted, found = key(root), []
     for candidate in gc.get_objects():
         if issubclass(type(candidate), Tensor):
-            array = getattr(candidate, "_array", None)
+            try:
+                array = getattr(candidate, "_array", None)
+            except ValueError:  # a parameter that waits for its shape
+                continue
             plain = ndarray if isinstance(root, ndarray) else type(root)  # no entries of a batch
             if array.__class__ is plain and key(array) == wanted:
                 found.append(candidate)

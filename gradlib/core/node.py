@@ -282,7 +282,7 @@ def leaf_edge(leaf: Tensor) -> tuple[Node, int]:
     return node, 0
 
 
-def unrecorded_edge(tensor: Tensor) -> tuple[Node, int]:
+def unrecorded_edge(tensor: Tensor) -> tuple[Node | None, int]:
     """The edge of a tensor that requires grad but has no `_fn` of its own: a view's, or that of a leaf."""
     view = tensor._view
     if view is not None:

@@ -148,6 +148,7 @@ class Op:
         self.dynamic, self.overlapping = dynamic, overlapping
         self.channels_last = tuple([self.tensors.index(t) for t in channels_last.split()])
         self.channels_last_3d = channels_last_3d
+        self.bare = self.forward  # the kernel alone, whose results the generated code lays out
         self.forward = self.laid_out(self.forward)
         self.public = public or name
         self.known_as = known_as
@@ -172,7 +173,9 @@ class Op:
         self.on_device: Callable | None = None
         self.on_device_number_first: Callable | None = None
         self.operators: list = []  # the functions behind Python's operators
-        self.exact_out = False  # a tensor given as out= must have the dtype of the result
+        self.exact_out = (
+            ""  # else: what to say if a tensor given as out= has not the dtype of the result
+        )
         self.bool_out = ""  # it must be a bool tensor: the name to say so under
         from .codegen import prepare
 

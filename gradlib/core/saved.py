@@ -159,7 +159,10 @@ class Part:
         whole = self.whole()
         if whole is None:  # the graph beyond the view is gone
             return
-        base = Tensor._make(out._array.__class__(self.shape, self.dtype))
+        kind = out._array.__class__  # inside vmap, shapes are all that counts, too
+        base = Tensor._make(
+            (np.empty if hasattr(out._array, "physical") else kind)(self.shape, self.dtype)
+        )
         base._rg, base._fn, base._nr = True, whole, 0
         part = views.replay(base, self.steps)
         out._rg = True

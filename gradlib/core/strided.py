@@ -38,6 +38,11 @@ class Layout(NamedTuple):
             return ROW_MAJOR
         if is_dense(array) or not array.size:
             return Layout(tuple(sorted(range(array.ndim), key=lambda i: -array.strides[i])))
+        return Layout.in_memory(array)
+
+    @staticmethod
+    def in_memory(array: Any) -> Layout:
+        """With all the memory that `array` is a part of."""
         item, (low, size) = array.itemsize, extent(array)
         steps = tuple([s // item for s in array.strides])
         return Layout(None, size // item, (address(array) - low) // item, steps)

@@ -8,6 +8,7 @@ from typing import Any
 from . import batched, modes, saved, views
 from .dtypes import DIFFERENTIABLE
 from .formulas import traced_ops
+from .memory import extent
 from .modes import FORWARD_AD, shared, state
 from .op import parameters
 from .strided import Layout
@@ -129,9 +130,17 @@ def forward_base(view: Any) -> tuple[Any, tuple]:
 
 def _laid_out(base: Any, whole: Tensor, steps: tuple) -> Tensor:
     """The tangent of `base` with the strides of `base`, if one of the steps names places in memory."""
-    if whole._array.strides == base._array.strides or not any([op.by_place for op, _ in steps]):
+    if not any([op.by_place for op, _ in steps]):
         return whole
-    moved = Layout.of(base._array).copy(whole)
+    array = base._array
+    around = (
+        extent(array)[1] - array.nbytes
+    )  # what lies beside the elements of the base can be reached, too
+    if whole._array.strides == array.strides and not around:
+        return whole
+    if around and extent(whole._array)[1] == extent(array)[1]:
+        return whole  # laid out before
+    moved = (Layout.in_memory(array) if around else Layout.of(array)).copy(whole)
     own_tangent(base, moved)
     return moved
 
@@ -345,10 +354,7 @@ def _derived(op, args, attrs, tangents, outs) -> list:
     live = [i for i, t in enumerate(tangents) if t is not None]
     with modes.Flag(modes.NO_GRAD, False), modes.Flag(modes.SAVED_HOOKS, False):
         # one alias for each argument, so that a tensor that is two arguments counts as two
-        fresh = [
-            a if i not in live else traced_ops.alias(a) if a._rg else apart(a).requires_grad_()
-            for i, a in enumerate(args)
-        ]
+        fresh = [_fresh_argument(a, i in live, recording) for i, a in enumerate(args)]
         again = op.call(fresh, *attrs) if op.variadic else op.call(*fresh, *attrs)
         again = again if isinstance(again, tuple) else (again,)
         diff = [o for o in again if o._rg]
@@ -365,6 +371,18 @@ def _derived(op, args, attrs, tangents, outs) -> list:
     found = {id(o): zeros_like(o) if p is None else p for o, p in zip(diff, pushed, strict=True)}
     result = [found.get(id(o)) for o in again]
     return result if recording else [t if t is None else batched.apart(t) for t in result]
+
+
+def _fresh_argument(value: Any, live: bool, recording: bool) -> Any:
+    """An argument to differentiate with respect to, if it is `live`; without recording nothing leads beyond it."""
+    if not isinstance(value, Tensor):
+        return value
+    if recording:
+        if not live:
+            return value
+        return traced_ops.alias(value) if value._rg else batched.apart(value).requires_grad_()
+    fresh = batched.apart(value) if live or value._rg else value
+    return fresh.requires_grad_() if live else fresh
 
 
 def zeros_like(tensor: Tensor) -> Tensor:

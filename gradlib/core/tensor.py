@@ -292,6 +292,8 @@ class Tensor(Interop, Geometry, Hooks, Declared):
                 "requires_grad_(): argument 'requires_grad' (position 1) must be bool, not "
                 f"{type(requires_grad).__name__}"
             )
+        if requires_grad and self._array.dtype not in dtypes.DIFFERENTIABLE:
+            raise RuntimeError("only Tensors of floating point dtype can require gradients")
         self.requires_grad = requires_grad
         return self
 

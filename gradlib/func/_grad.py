@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..autograd import differentiate, forward_ad
-from ..core import batched, batching, modes, views
+from ..core import batched, batching, errors, modes, views
 from ..core.modes import FORWARD_AD, INFERENCE, NO_GRAD, state
 from ..core.node import AccumulateGrad, edge
 from ..core.pytree import flatten, tree_map, unflatten
@@ -356,6 +356,10 @@ def jvp(
                     f"{JVP}: Expected {which} to only contain Tensors, got {type(leaf)}"
                 )
 
+    for value, vector in zip(values, vectors, strict=True):
+        if value._array.shape != vector._array.shape:
+            raise RuntimeError(errors.tangent_size(value._array.shape, vector._array.shape))
+
     def run(leaves: list) -> tuple[list, Any, Any]:
         out, aux = _result(func(*unflatten(leaves, spec)), has_aux, JVP)
         outs, out_spec = flatten(out)
@@ -376,11 +380,10 @@ def jvp(
 
 def _by_duals(run: Callable, values: list, vectors: list) -> tuple:
     """jvp in forward mode."""
-    with (
-        modes.Flag(INFERENCE, False),
-        forward_ad.dual_level(),
-        forward_ad._set_fwd_grad_enabled(True),
-    ):
+    if state.bits & INFERENCE or not state.forward_enabled:
+        with modes.Flag(INFERENCE, False), forward_ad._set_fwd_grad_enabled(True):
+            return _by_duals(run, values, vectors)
+    with forward_ad.dual_level():
         duals = [
             batching.inherit(v, forward_ad.make_dual(v, t))
             for v, t in zip(values, vectors, strict=True)

@@ -8,8 +8,9 @@ from typing import Any
 
 from ..core.batched import BatchLevel, Unbatchable
 from ..core.batching import Level
-from ..core.pytree import TreeSpec, flatten, spread, unflatten
+from ..core.pytree import TreeSpec, flatten, spread, tree_map, unflatten
 from ..core.tensor import Tensor, wrap_dim
+from ..ops.cast import clone
 from ..ops.join import cat, stack
 
 BAD_OUT_DIMS = (
@@ -65,7 +66,9 @@ def vmap(
             return _empty(func, dims, leaves, spec, out_dims, randomness, kwargs)
         if chunk_size is None or chunk_size >= size:
             try:
-                return _at_once(size, randomness, func, dims, leaves, spec, out_dims, kwargs)
+                out = _at_once(size, randomness, func, dims, leaves, spec, out_dims, kwargs)
+                # what is put together of pieces is a copy, also where there is one piece
+                return out if chunk_size is None else tree_map(clone, out)
             except Unbatchable:
                 pass  # then entry by entry
         level = Level(size, randomness)

@@ -42,7 +42,7 @@ from gradlib.ops.dropout import (
     feature_alpha_dropout,
 )
 from gradlib.ops.embedding import embedding, embedding_bag, one_hot
-from gradlib.ops.expose import PUBLIC, write_out
+from gradlib.ops.expose import PUBLIC, write_same
 from gradlib.ops.grid import affine_grid, grid_sample
 from gradlib.ops.grouped_mm import grouped_mm
 from gradlib.ops.interpolate import (
@@ -162,7 +162,7 @@ def linear(input, weight, bias=None, *, out=None):
         ) from None
     if len(w) != 2:
         result = input.matmul(weight if len(w) == 1 else weight.t())
-        return write_out(out, result if bias is None else result + bias)
+        return write_same(out, result if bias is None else result + bias)
     if not x or x[-1] != w[1]:
         rows = 1
         for n in x[:-1]:
@@ -171,9 +171,9 @@ def linear(input, weight, bias=None, *, out=None):
             f"mat1 and mat2 shapes cannot be multiplied ({rows}x{x[-1] if x else 1} and {w[1]}x{w[0]})"
         )
     if bias is not None and bias._array.shape != w[:1]:  # a bias that is broadcast
-        return write_out(out, linear_op.call(input, weight, None) + bias)
+        return write_same(out, linear_op.call(input, weight, None) + bias)
     result = linear_op.call(input, weight, bias)
-    return result if out is None else write_out(out, result)
+    return result if out is None else write_same(out, result)
 
 
 sigmoid, tanh = PUBLIC["sigmoid"], PUBLIC["tanh"]

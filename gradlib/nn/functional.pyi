@@ -270,6 +270,6 @@ def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None)
     """``interpolate`` in mode "bilinear" with aligned corners."""
 def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
     """``interpolate`` in mode "nearest"."""
-def write_out(out: Any, result: Any) -> Any:
-    """Copy `result` into the tensor(s) given as ``out=``, resized if need be; returns them."""
+def write_same(out: Any, result: Any, text: Any = 'Expected out tensor to have dtype {want}, but got {got} instead') -> Any:
+    """`write_out` of an op whose ``out=`` tensors must have the dtypes of its results."""
 def __getattr__(name: _b.str) -> Any: ...

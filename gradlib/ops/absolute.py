@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..core import dtypes
 from ..core.dispatch import common_dtype
 from ..core.formulas import formula_function
@@ -9,7 +11,7 @@ from ..core.inplace import inplace
 from ..core.layout import in_order
 from ..core.op import declare
 from ..core.tensor import Tensor
-from .expose import function, method, write_out
+from .expose import FOUND, function, method, write_out
 from .plain_numbers import is_number, plain_number
 from .pointwise import pointwise, unary
 
@@ -28,7 +30,7 @@ abs = unary(
     "absolute",
     forward="absolute",
     promote="number",
-    exact_out=True,
+    exact_out=FOUND,
     check=_refuse_bool,
     jvp=lambda F, self, self_t: (
         (self_t * F.sgn(self).conj()).real if self.is_complex() else self_t * F.sgn(self)
@@ -82,7 +84,7 @@ sgn = unary(
     _sgn_grad,
     forward=_sgn,
     promote="same",
-    exact_out=True,
+    exact_out=FOUND,
     jvp=lambda F, self, self_t, result: _sgn_grad(F, self_t, self, result),
     domain=(0.2, 2.0),
     complex=True,
@@ -94,16 +96,25 @@ def _share_ties(F, g, self, other, others):
     return F.where(others, 0.0, F.where(self == other, 0.5 * g, g))
 
 
+def _no_complex(name: str):
+    def check(args):
+        if any(a.is_complex() for a in args if isinstance(a, Tensor)):
+            return RuntimeError(f"{name} not implemented for complex tensors.")
+        return None
+
+    return check
+
+
 maximum = pointwise(
     "maximum", "maximum", args="self other", inplace=False,
     self=lambda F, g, self, other: _share_ties(F, g, self, other, self < other),
     other=lambda F, g, self, other: _share_ties(F, g, self, other, other < self), complex=False,
-    numbers="none")  # fmt: skip
+    numbers="none", check=_no_complex("maximum"))  # fmt: skip
 minimum = pointwise(
     "minimum", "minimum", args="self other", inplace=False,
     self=lambda F, g, self, other: _share_ties(F, g, self, other, self > other),
     other=lambda F, g, self, other: _share_ties(F, g, self, other, other > self), complex=False,
-    numbers="none")  # fmt: skip
+    numbers="none", check=_no_complex("minimum"))  # fmt: skip
 
 
 def _fmax_share(F, g, self, other, mine):
@@ -113,11 +124,11 @@ def _fmax_share(F, g, self, other, mine):
 
 
 fmax = pointwise(
-    "fmax", "fmax", args="self other", inplace=False, numbers="none", complex=False,
+    "fmax", "fmax", args="self other", inplace=False, numbers="none", complex=False, check=_no_complex("fmax"),
     self=lambda F, g, self, other: _fmax_share(F, g, self, other, self > other),
     other=lambda F, g, self, other: _fmax_share(F, g, other, self, other > self))  # fmt: skip
 fmin = pointwise(
-    "fmin", "fmin", args="self other", inplace=False, numbers="none", complex=False,
+    "fmin", "fmin", args="self other", inplace=False, numbers="none", complex=False, check=_no_complex("fmin"),
     self=lambda F, g, self, other: _fmax_share(F, g, self, other, self < other),
     other=lambda F, g, self, other: _fmax_share(F, g, other, self, other < self))  # fmt: skip
 _BOOL = dtypes.bool_.np
@@ -145,6 +156,9 @@ def _clamp_number(xp, self, *, min, max):
         min, max = (b if b is None else xp.number(b, self.dtype) for b in (min, max))
     elif self.dtype.kind == "b":
         raise NotImplementedError("\"clamp_scalar_cpu\" not implemented for 'Bool'")
+    if self.__class__ is np.ndarray:  # without the detour of np.clip
+        out = self.clip(min, max)
+        return out if out.dtype is self.dtype else out.astype(self.dtype, copy=False)
     return xp.clip(self, min, max).astype(self.dtype, copy=False)
 
 
@@ -168,6 +182,8 @@ clamp_number = declare(
 
 
 def _clamp_tensors(xp, self, min=None, max=None):
+    if self.dtype.kind == "b" and min is not None and max is not None:
+        raise NotImplementedError("\"clamp_cpu\" not implemented for 'Bool'")
     out = xp.clip(self, min, max).astype(self.dtype, copy=False)
     if self.ndim < 2 or self.flags.c_contiguous:
         return out

@@ -9,7 +9,7 @@ from ..core.op import Op, declare
 from ..core.tensor import Tensor, wrap_dim
 from . import special
 from ._blocks import F4, floating, in_pieces
-from .expose import function, write_exact, write_same
+from .expose import FOUND, SCALAR_TYPE, function, write_same
 
 ROOT_HALF = math.sqrt(0.5)
 NORMAL = 1.0 / math.sqrt(2.0 * math.pi)  # density of the standard normal distribution at 0
@@ -125,7 +125,7 @@ def gelu(input, approximate="none", *, out=None):
     if approximate not in ("none", "tanh"):
         raise RuntimeError("approximate argument must be either none or tanh.")
     result = gelu_op.call(input, approximate)
-    return result if out is None else write_exact(out, result)
+    return result if out is None else write_same(out, result, FOUND)
 
 
 # -- silu, mish, softplus and others with exponentials ---------------------------------------------------------------
@@ -204,7 +204,7 @@ softplus_op = activation(
 def softplus(input, beta=1.0, threshold=20.0, *, out=None):
     """``log(1 + exp(beta * x)) / beta``; the identity where ``beta * x > threshold``."""
     result = softplus_op.call(input, beta, threshold)
-    return result if out is None else write_exact(out, result)
+    return result if out is None else write_same(out, result, FOUND)
 
 
 logsigmoid_op = activation(
@@ -281,7 +281,7 @@ def mish(input, inplace=False):
 def logsigmoid(input, *, out=None):
     """``log(sigmoid(x))``, safe for large ``-x``."""
     result = logsigmoid_op.call(input)
-    return result if out is None else write_same(out, result)
+    return result if out is None else write_same(out, result, SCALAR_TYPE)
 
 
 def softsign(input):

@@ -11,7 +11,7 @@ from ..core.op import Op, declare
 from ..core.tensor import Tensor, wrap_dim
 from .expose import function, legacy, method, write_out
 from .matmul import c_name, check_batches, product, same_types, write_product
-from .plain_numbers import check_factor, plain_number
+from .plain_numbers import SMALL, check_factor, plain_number
 
 # -- beta * input + alpha * (a product) --------------------------------------------------------------------------
 
@@ -92,11 +92,18 @@ baddbmm_op = declare(
 )  # fmt: skip
 
 
+_PLAIN = frozenset((int, float))
+
+
 def _factors(op: Op, input: Tensor, beta, alpha):
     """The factors, which must fit in the dtype; of integer tensors addr refuses fractions, the others cut them off."""
+    kind = input.dtype
+    plain = beta.__class__ in _PLAIN and alpha.__class__ in _PLAIN
+    if plain and kind.category == dtypes.FLOATING and abs(beta) <= SMALL and abs(alpha) <= SMALL:
+        return beta, alpha
     check = plain_number if op is addmv_op or op is addr_op else check_factor
-    fitting = check(beta, input.dtype), check(alpha, input.dtype)
-    if input.dtype.category >= dtypes.FLOATING:
+    fitting = check(beta, kind), check(alpha, kind)
+    if kind.category >= dtypes.FLOATING:
         return beta, alpha
     if op is addr_op and (isinstance(beta, float) or isinstance(alpha, float)):
         which = "beta" if isinstance(beta, float) else "alpha"
@@ -193,8 +200,18 @@ def _product_shape(op: Op, shape_of, input, a, b) -> tuple:
         raise
 
 
+def _check_truth(op: Op, a: Tensor, beta) -> None:
+    """RuntimeError for truth values times a number, which is what an empty product leaves."""
+    if op is addmv_op or op is addr_op or not beta or beta is True or a._array.shape[-1]:
+        return
+    kind = "Float" if isinstance(beta, float) else "Long"
+    raise RuntimeError(f"result type {kind} can't be cast to the desired output type Bool")
+
+
 def _add(op: Op, shape_of, input, a, b, beta, alpha, out):
     shape = _product_shape(op, shape_of, input, a, b)
+    if input.dtype is dtypes.bool_:
+        _check_truth(op, a, beta)
     if beta.__class__ is not int or alpha.__class__ is not int or beta != 1 or alpha != 1:
         beta, alpha = _factors(op, input, beta, alpha)
     if input._array.shape != shape:
@@ -253,6 +270,8 @@ def _add_legacy(fn, out, *args):
 
 def _add_inplace(op: Op, shape_of, self, a, b, beta, alpha):
     shape = _product_shape(op, shape_of, self, a, b)
+    if self.dtype is dtypes.bool_:
+        _check_truth(op, a, beta)
     beta, alpha = _factors(op, self, beta, alpha)
     if self._array.shape != shape:
         raise RuntimeError(

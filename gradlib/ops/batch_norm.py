@@ -15,7 +15,7 @@ from ..core.op import declare
 from ..core.storage import before_write, bump
 from ..core.tensor import Tensor
 from ._blocks import check_kind, check_parameters, row_blocks, wide_or_none
-from .expose import function, write_out
+from .expose import SCALAR_TYPE, function, write_same
 
 F4, F8 = dtypes.float32.np, dtypes.float64.np
 
@@ -300,7 +300,7 @@ def native_batch_norm(
         stats = moments(Tensor._make(input._array), dims, eps, keepdim=False)
     else:
         stats = input.new_empty(0), input.new_empty(0)
-    return write_out(out, (result, *stats))
+    return write_same(out, (result, *stats), SCALAR_TYPE)
 
 
 def update_running(running_mean, running_var, mean, var, count: int, momentum: float) -> None:

@@ -15,7 +15,7 @@ from ..core.layout import in_order
 from ..core.op import REGISTRY, declare
 from ..core.tensor import Tensor
 from ._blocks import kind_name, missing
-from .expose import PUBLIC, function, in_place_operator, need_tensor, write_same
+from .expose import FOUND, PUBLIC, function, in_place_operator, need_tensor, write_same
 from .plain_numbers import is_number, single_number
 from .pointwise import pointwise, unary
 
@@ -96,8 +96,8 @@ pointwise(
     "bitwise_not",
     "invert",
     nondifferentiable="integer",
+    exact_out=FOUND,
     samples=lambda t: [a[:1] for a in _integers(t)],
-    exact_out=True,
 )
 
 
@@ -109,8 +109,11 @@ def _refuse_mixed(args):
     if args[0].is_complex() or args[1].is_complex():
         return RuntimeError("heaviside is not yet implemented for complex tensors.")
     if args[0].dtype is not args[1].dtype:
-        return RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
+        return RuntimeError(_MIXED)
     return None
+
+
+_MIXED = "heaviside is not yet implemented for tensors with different dtypes."
 
 
 pointwise(
@@ -121,8 +124,8 @@ pointwise(
     numbers="none",
     samples=lambda t: [(t(3, 4, requires_grad=False), t(4, requires_grad=False))],
     check=_refuse_mixed,
-    exact_out=True,
     complex=False,
+    exact_out=_MIXED,
 )
 pointwise("logical_not", "logical_not", nondifferentiable="bool")
 
@@ -208,6 +211,8 @@ def is_complex(F, x):
 
 def _beside(value, other):
     """A number as what it is beside a tensor of floats: a 0-dim tensor of its dtype."""
+    if value.__class__ is Tensor:
+        return value
     array: Any = getattr(other, "_array", None)
     plain = value.__class__ is float or value.__class__ is int
     if plain and array.__class__ is np.ndarray and array.dtype in dtypes.NP_FLOATING:
@@ -234,7 +239,9 @@ def where(condition, input=None, other=None, *, out=None):
     if condition._array.dtype.kind != "b":
         condition = condition.bool()
     input, other = _beside(input, other), _beside(other, input)
-    return write_same(out, select.call(input, other, condition))
+    return write_same(
+        out, select.call(input, other, condition), "Expected out type to be {Want} but got {Got}"
+    )
 
 
 Tensor.where = lambda self, condition, other: where(condition, self, other)  # type: ignore[attr-defined]

@@ -14,7 +14,7 @@ from ..core.modes import AUTOCAST, state
 from ..core.op import declare
 from ..core.tensor import Tensor
 from .cast import contiguous as make_contiguous
-from .expose import function, method, need_tensor, write_exact, write_out
+from .expose import FOUND, function, method, need_tensor, write_out, write_same
 from .slicing import select_op
 
 REAL = {np.dtype("c8"): np.dtype("f4"), np.dtype("c16"): np.dtype("f8")}
@@ -160,7 +160,7 @@ def _f_conj(F, x):
 def conj_physical(input, *, out=None):
     """The complex conjugate; a real tensor itself."""
     result = conj_physical_op.call(input) if input._array.dtype.kind == "c" else input
-    return write_exact(out, result)
+    return write_same(out, result, FOUND)
 
 
 @function("resolve_conj", "resolve_neg", method=True)

@@ -44,17 +44,22 @@ def sizes(size: tuple, name: str = "empty") -> tuple:
             f"{name}(): argument 'size' failed to unpack the object at pos {at + 1} with error "
             f'"type must be tuple of ints,but got {type(size[at]).__name__}"'
         ) from None
-    for i, n in enumerate(shape):
-        if not -(2**63) <= n < 2**63:
-            raise TypeError(
-                f"{name}(): argument 'size' failed to unpack the object at pos {i + 1} with error "
-                '"Overflow when unpacking long long"'
-            )
-        if n < 0:
-            raise RuntimeError(
-                f"Trying to create tensor with negative dimension {n}: {list(shape)}"
-            )
+    for n in shape:
+        if not 0 <= n < _END:
+            raise _no_length(shape, n, name)
     return shape
+
+
+_END = 2**63
+
+
+def _no_length(shape: tuple, n: int, name: str) -> Exception:
+    if -_END <= n < _END:
+        return RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(shape)}")
+    return TypeError(
+        f"{name}(): argument 'size' failed to unpack the object at pos {shape.index(n) + 1} with error "
+        '"Overflow when unpacking long long"'
+    )
 
 
 def finish(array, requires_grad: bool = False, out: Tensor | None = None) -> Any:
@@ -84,8 +89,19 @@ def pinned_copy(array):
     return pinned.copy(array)
 
 
-def place(dtype, dev, like: Tensor | None = None):
-    """(backend, NumPy dtype, device) for a factory's arguments."""
+def place(dtype, dev, like: Tensor | None = None, out: Tensor | None = None):
+    """(backend, NumPy dtype, device) for a factory's arguments.
+
+    like, out: the tensor whose dtype and device count where none are given. RuntimeError for another dtype than that
+    of `out`.
+    """
+    if out is not None:
+        like = out
+        if dtype is not None and dtypes.of(dtype) is not out.dtype:
+            given, have = (
+                d.tensor_type.removesuffix("Tensor") for d in (dtypes.of(dtype), out.dtype)
+            )
+            raise RuntimeError(f"dtype {given} does not match dtype of out parameter ({have})")
     target = (
         like.device
         if dev is None and like is not None
@@ -128,9 +144,7 @@ def _filled(kind: str):
     ):
         order = kw.pop("memory_format", None) if kind == "empty" else None
         shape = _given(size, kw, kind)
-        xp, d, _ = place(dtype, device, out)
-        if out is not None:
-            same_dtype(out, d)
+        xp, d, _ = place(dtype, device, out=out)
         try:
             array = getattr(xp, kind)(shape, d) if order is None else empty_in(xp, shape, d, order)
         except (MemoryError, ValueError) as exc:
@@ -194,14 +208,6 @@ def _filled(kind: str):
     PUBLIC[kind], PUBLIC[kind + "_like"] = factory, like
     setattr(Tensor, "new_" + kind, new)
     return factory, like
-
-
-def same_dtype(out: Tensor, d: np.dtype) -> None:
-    if out._array.dtype != d:
-        given, have = (
-            dtypes.from_np(k).tensor_type.removesuffix("Tensor") for k in (d, out._array.dtype)
-        )
-        raise RuntimeError(f"dtype {given} does not match dtype of out parameter ({have})")
 
 
 def _like(kind: str, input: Tensor, dtype, device, requires_grad: bool, memory_format) -> Tensor:
@@ -274,9 +280,7 @@ def full(
     value = _fill_number("full", fill_value)
     if dtype is None and out is None:
         dtype = dtypes.of_scalar(value)
-    xp, d, _ = place(dtype, device, out)
-    if out is not None:
-        same_dtype(out, d)
+    xp, d, _ = place(dtype, device, out=out)
     shape = sizes((size,), "full")
     value = (single_number if math.prod(shape) == 1 else plain_number)(value, dtypes.from_np(d))
     try:

@@ -244,7 +244,9 @@ def transpose_(self, dim0, dim1):
     """In-place version of ``transpose``: the tensor itself gets the new order of dimensions."""
     n = self._array.ndim
     dims = wrap_dim(dim0, n), wrap_dim(dim1, n)
-    return relabel(transpose_op, self, dims, (transpose_op, dims)) if n else self
+    if not n:
+        return relabel(alias_op, self, (), (alias_op, ()))
+    return relabel(transpose_op, self, dims, (transpose_op, dims))
 
 
 @method("t_")

@@ -83,7 +83,7 @@ def _run(input: Tensor, shape, p: float, in_place: bool):
         return input
     array = input._array
     if p == 1.0:
-        mask, scale = np.zeros(shape, bool), 1.0
+        mask, scale = np.zeros(shape, bool), 1
     else:
         _check_scaled(input)
         mask, scale = keep_mask(shape, p, input.device), 1.0 / (1.0 - p)

@@ -13,8 +13,8 @@ from ..core.inplace import inplace
 from ..core.op import declare
 from ..core.tensor import Tensor
 from ._blocks import missing
-from .expose import function, legacy, method, need_tensor, write_out
-from .plain_numbers import plain_number
+from .expose import FOUND, function, legacy, method, need_tensor, write_out
+from .plain_numbers import SMALL, plain_number
 from .pointwise import pointwise, unary
 
 _NO_MASK = "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead."
@@ -75,7 +75,7 @@ div_op = declare(
     # divided twice, since a square may leave the range of the type
     other=lambda g, self, other: -g * (self / other / other).conjugate(), complex=True)  # fmt: skip
 neg = unary(
-    "neg", lambda g: -g, "negative", forward="negative", promote="same", complex=True, exact_out=True,
+    "neg", lambda g: -g, "negative", forward="negative", promote="same", complex=True, exact_out=FOUND,
     check=_refuse_bool_negative)  # fmt: skip
 reciprocal = unary(
     "reciprocal",
@@ -113,6 +113,8 @@ def times_alpha(input, other, alpha):
         )
     if common is dtypes.bool_:
         return other if alpha else other ^ other
+    if isinstance(alpha, int) and common.category >= dtypes.FLOATING and -SMALL <= alpha <= SMALL:
+        return (other.to(common) if isinstance(other, Tensor) else other) * alpha
     alpha = plain_number(alpha, common)
     return (other.to(common) if isinstance(other, Tensor) else other) * alpha
 

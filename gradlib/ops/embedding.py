@@ -54,7 +54,7 @@ def _embedding_grad(xp, grad, indices, *, rows):
         hot[flat, xp.arange(flat.size)] = 1
         out = xp.dot(hot, values)
         # an infinite or nan row times the zeros of the matrix makes others nan
-        added = xp.name != "numpy" or bool(np.isfinite(add_up(out, ())))
+        added = xp.name != "numpy" or math.isfinite(add_up(out, ()))
     else:
         out, added = values, False
     if not added:
@@ -123,6 +123,11 @@ def _renorm(weight, indices, max_norm: float, norm_type: float) -> None:
     """Scale the rows in use down to `max_norm`, in place and outside the graph."""
     if raw(indices).dtype.kind != "i" or raw(indices).dtype.itemsize < 4:
         raise _index_error(2, raw(indices))
+    if not (weight.is_floating_point() or weight.is_complex()):
+        kind = weight.dtype.tensor_type.removesuffix("Tensor")
+        raise RuntimeError(
+            f"norm(): input dtype should be either floating point or complex. Got {kind} instead."
+        )
     array, used = weight._array, np.unique(raw(indices).reshape(-1))
     rows = array[used]
     size = (abs(rows) ** norm_type).sum(axis=-1) ** (1.0 / norm_type)
@@ -270,6 +275,13 @@ def embedding_bag(
         raise NotImplementedError(
             "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got "
             f"mode='{mode}'). Please open a feature request on GitHub."
+        )
+    if per_sample_weights is not None and per_sample_weights.dtype is not weight.dtype:
+        kinds = [t.dtype.tensor_type for t in (weight, per_sample_weights)]
+        raise RuntimeError(
+            "Expected tensor for argument #1 'weight' to have the same type as tensor for argument #1 "
+            f"'per_sample_weights'; but type torch.{kinds[0]} does not equal torch.{kinds[1]} (while checking "
+            "arguments for embedding_bag)"
         )
     if max_norm is not None:
         _renorm(weight, input, max_norm, norm_type)

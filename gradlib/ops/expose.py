@@ -109,11 +109,8 @@ def write_out(out: Any, result: Any) -> Any:
         for o, r in zip(out, result, strict=True):
             write_out(o, r)
         return named_out(type(result))(*out) if hasattr(result, "_fields") else tuple(out)
-    if (out._rg or result._rg) and is_grad_enabled():
-        raise RuntimeError(
-            "functions with out=... arguments don't support automatic differentiation, but one of the arguments "
-            "requires grad."
-        )
+    if out._rg or result._rg:
+        refuse_recording(_public_name(), out, result)
     if state.bits & FORWARD_AD:
         from ..core.tangents import any_tangent
 
@@ -121,11 +118,7 @@ def write_out(out: Any, result: Any) -> Any:
             raise NotImplementedError(
                 "Trying to use forward AD with a function that does not support it because it is an out= function"
             )
-    if result.dtype.category > out.dtype.category:
-        raise RuntimeError(
-            f"result type {result.dtype.tensor_type.removesuffix('Tensor')} can't be cast to the desired output type "
-            f"{out.dtype.tensor_type.removesuffix('Tensor')}"
-        )
+    refuse_cast(result, out)
     if repeats_itself(out._array) and out.shape == result.shape:
         raise RuntimeError(errors.OVERLAP)
     if state.bits & OBSERVE and state.saved_observer is not None:
@@ -138,6 +131,30 @@ def write_out(out: Any, result: Any) -> Any:
 
     bump(out)
     return out
+
+
+def refuse_recording(name: str, out: Tensor | None, *arguments: Any) -> None:
+    """RuntimeError if `out` is given, and it or an argument requires grad where that is recorded."""
+    if out is None or not is_grad_enabled():
+        return
+    if any(isinstance(t, Tensor) and t._rg for t in (out, *arguments)):
+        raise RuntimeError(
+            f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+            "arguments requires grad."
+        )
+
+
+def _public_name() -> str:
+    """The name of the function that the program called: the outermost one of the library that runs."""
+    frame, name = sys._getframe(1), "out"
+    while frame is not None and frame.f_globals.get("__name__", "gradlib.").startswith("gradlib."):
+        code, seen = frame.f_code.co_name, frame.f_locals
+        if code == "call":  # one function made for several ops
+            name = getattr(seen.get("op"), "public", None) or seen.get("name", name)
+        elif code not in ("checked", "_first_call"):  # around any function
+            name = code
+        frame = frame.f_back
+    return name
 
 
 @functools.cache
@@ -185,16 +202,34 @@ def refuse_overlap(out: Tensor | tuple | None, *inputs: Tensor) -> None:
                 )
 
 
-def write_same(out: Any, result: Any) -> Any:
-    """`write_out` of an op whose ``out=`` tensors must have the dtypes of its results."""
-    if out is not None and isinstance(out, Tensor) == isinstance(result, Tensor):
+EXPECTED = "Expected out tensor to have dtype {want}, but got {got} instead"
+FOUND = "Found dtype {Got} but expected {Want}"
+SCALAR_TYPE = "expected scalar type {Want} but found {Got}"
+
+
+def write_same(out: Any, result: Any, text: str = EXPECTED) -> Any:
+    """`write_out` of an op whose ``out=`` tensors must have the dtypes of its results.
+
+    text: what to say otherwise, of `want` and `got` (as "double") or `Want` and `Got` (as "Double").
+    """
+    if out is not None and isinstance(out, Tensor) is isinstance(result, Tensor):
         pairs = zip(out, result, strict=True) if isinstance(result, tuple) else ((out, result),)
         for o, r in pairs:
             if o.dtype is not r.dtype:
+                names = [d.tensor_type.removesuffix("Tensor") for d in (r.dtype, o.dtype)]
                 raise RuntimeError(
-                    f"Expected out tensor to have dtype {c_type(r)}, but got {c_type(o)} instead"
+                    text.format(want=c_type(r), got=c_type(o), Want=names[0], Got=names[1])
                 )
     return write_out(out, result)
+
+
+def refuse_cast(have: Tensor, want: Tensor) -> None:
+    """RuntimeError if numbers of the dtype of `have` have no place in that of `want`."""
+    if have.dtype.category > want.dtype.category:
+        kinds = [t.dtype.tensor_type.removesuffix("Tensor") for t in (have, want)]
+        raise RuntimeError(
+            f"result type {kinds[0]} can't be cast to the desired output type {kinds[1]}"
+        )
 
 
 def c_type(tensor: Tensor) -> str:
@@ -207,14 +242,6 @@ def need_tensor(name: str, value: Any, argument: str = "input", position: int = 
     return TypeError(
         f"{name}(): argument '{argument}' (position {position}) must be Tensor, not {errors.type_name(value)}"
     )
-
-
-def write_exact(out: Tensor | None, result: Tensor) -> Tensor:
-    """`write_out` of an op whose ``out=`` must have the dtype of its result."""
-    if out is not None and out.dtype is not result.dtype:
-        names = [d.tensor_type.removesuffix("Tensor") for d in (out.dtype, result.dtype)]
-        raise RuntimeError(f"Found dtype {names[0]} but expected {names[1]}")
-    return write_out(out, result)
 
 
 def legacy(name: str, arguments: tuple, factors: dict[str, Any]) -> tuple[list, list]:
@@ -241,7 +268,7 @@ def legacy(name: str, arguments: tuple, factors: dict[str, Any]) -> tuple[list, 
 def out_writer(op) -> Callable:
     """The function that writes results of an elementwise op into the tensor given as ``out=``."""
     if op.exact_out:
-        return write_exact
+        return functools.partial(write_same, text=op.exact_out)
     if not op.bool_out:
         return write_out
 

@@ -441,7 +441,7 @@ def _shift(input, dim, half):
 
 def _bins(name: str, n: int, count: int, d, dtype, device, out):
     """(0 ... count - 1 in double precision, distance of two frequencies, dtype of the result)."""
-    xp, kind, _ = place(dtype, device, out)
+    xp, kind, _ = place(dtype, device, out=out)
     if kind.kind in "iub":
         raise RuntimeError(f"{name} requires a floating point or complex dtype")
     if kind.kind == "c":

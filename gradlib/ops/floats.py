@@ -9,6 +9,7 @@ from .. import return_types
 from ..core import dtypes
 from ..core.inplace import inplace
 from ..core.op import declare
+from ..core.tensor import Tensor
 from ._blocks import kind_name
 from .expose import function, method, write_out, write_same
 from .pointwise import pointwise
@@ -45,7 +46,16 @@ def frexp(input, *, out: Any = None):
             f"frexp(): argument 'out' must be tuple of Tensors, not {type(out).__name__}"
         )
     result: Any = return_types.frexp(*frexp_op.call(input))
-    return write_same(out, result)
+    return write_same(
+        out, result, "torch.frexp() expects mantissa to have dtype {Want} but got {Got}"
+    )
+
+
+def _refuse_bool(args):
+    first, second = (a.dtype if isinstance(a, Tensor) else None for a in args)
+    if second is dtypes.bool_ and (first is None or first.category >= dtypes.FLOATING):
+        return NotImplementedError("\"ldexp_cpu_exp\" not implemented for 'Bool'")
+    return None
 
 
 def _ldexp(xp, self, other):
@@ -58,7 +68,7 @@ ldexp = pointwise(
     "ldexp", _ldexp, promote="float", numbers="none", complex=True,
     self=lambda F, g, other: g * F.exp2(other).conjugate(),
     other=lambda g, result: g * (result * math.log(2.0)).conjugate(),
-    doc="``input * 2**other``.",
+    doc="``input * 2**other``.", check=_refuse_bool,
 )  # fmt: skip
 
 # -- nan and infinities ------------------------------------------------------------------------------------------
@@ -139,4 +149,8 @@ def hash_tensor(input, dim=(), *, keepdim=False, mode=0, out=None):
     """A 64-bit hash (uint64) of all elements or along `dim`: the exclusive or of them as float64 or int64 patterns."""
     if mode != 0:
         raise RuntimeError(f"Unknown hash_tensor mode: {mode}")
-    return write_out(out, hash_op.call(input, dims_of(dim, input.ndim), keepdim))
+    return write_same(
+        out,
+        hash_op.call(input, dims_of(dim, input.ndim), keepdim),
+        "Expected result to be of dtype uint64, but got {Got}",
+    )

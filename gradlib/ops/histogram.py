@@ -14,7 +14,7 @@ from ..backends import backend_of
 from ..core.device import beside_first
 from ..core.errors import C_TYPES
 from ..core.tensor import Tensor
-from .expose import function, write_out
+from .expose import function, write_out, write_same
 from .linalg_base import without_derivative
 from .ranges import linspace
 from .sort import I8, refuse
@@ -209,7 +209,11 @@ def histogram(input, bins=100, *, range=None, weight=None, density=False, out=No
     hist, (edges,) = _count(points, (bins,), range, flat, density)
     sources = [t for t in (input, bins, weight) if isinstance(t, Tensor)]
     hist, edges = (without_derivative("histogram", t, *sources) for t in (hist, edges))
-    return write_out(out, return_types.histogram(hist, edges))
+    return write_same(
+        out,
+        return_types.histogram(hist, edges),
+        "torch.histogram: input tensor and hist tensor should have the same dtype, but got input {want} and hist {got}",
+    )
 
 
 @function("histogramdd")

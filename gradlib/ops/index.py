@@ -43,9 +43,14 @@ def _key(indices: tuple) -> tuple:
 
 
 def _index(xp, self, *, indices):
-    if self.flags.c_contiguous and all([i is None or i.flags.c_contiguous for i in indices]):
-        if len(indices) == 1 and indices[0].dtype.kind != "b":
+    dense = self.flags.c_contiguous
+    if len(indices) == 1:
+        dense = dense and indices[0].flags.c_contiguous
+        if dense and indices[0].dtype.kind != "b":
             return self.take(indices[0], 0)
+    elif dense:
+        dense = all([i is None or i.flags.c_contiguous for i in indices])
+    if dense:
         out = self[_key(indices)]
         if 1 in out.shape:  # for whose dimension NumPy takes any stride
             return out.reshape(-1).reshape(out.shape)
@@ -410,12 +415,17 @@ def getitem(self, key):
 
 def _bool_masks(indices: tuple) -> tuple:
     """Collected indices with masks of uint8 as bool ones."""
-    return tuple([_as_mask(i) if i is not None and i.dtype.kind == "u" else i for i in indices])
+    for i in indices:
+        if i is not None and i.dtype.kind == "u":
+            return tuple([_as_mask(i) for i in indices])
+    return indices
 
 
-def _as_mask(array: Any) -> Any:
-    with beside(array):
-        return array.astype(bool)
+def _as_mask(index: Any) -> Any:
+    if index is None or index.dtype.kind != "u":
+        return index
+    with beside(index):
+        return index.astype(bool)
 
 
 @method("__contains__")

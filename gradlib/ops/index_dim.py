@@ -342,6 +342,9 @@ def _reduce_name(reduce: str) -> str:
 
 def _reduce_plan(x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str) -> tuple:
     """(dim, index, reduce) of a call of index_reduce as those of scatter_reduce."""
+    if x._array.dtype.kind == "c" or (x.dtype.name == "bool" and reduce in ("prod", "mean")):
+        kind = x.dtype.tensor_type.removesuffix("Tensor")
+        raise NotImplementedError(f"\"index_func_\" not implemented for '{kind}'")
     dim = _check("index_reduce", x, dim, index, "index out of range in self")
     if x.dtype is not source.dtype:
         kinds = [t.dtype.tensor_type.removesuffix("Tensor") for t in (x, source)]

@@ -92,7 +92,7 @@ def _resize(xp, self, *, how):
     for dim, matrix in enumerate(how.matrices, first):
         x = _along(xp, x, dim, matrix)
     # an infinite or nan element times the zeros of a matrix has made everything nan
-    if (xp.name != "numpy" or not np.isfinite(add_up(x, ()))) and how.partial:
+    if (xp.name != "numpy" or not math.isfinite(add_up(x, ()))) and how.partial:
         x = _resize_any(xp, old, how)
     return x.astype(self.dtype, copy=False)
 

@@ -21,7 +21,7 @@ from .shape import reshape_to, view_op
 
 def _common_layout(arrays):
     """channels_last or channels_last_3d where all arrays lie so, else None."""
-    wanted = suggested(arrays[0])
+    wanted = suggested(arrays[0]) if arrays[0].ndim > 3 else None
     return wanted if wanted and all([suggested(a) is wanted for a in arrays[1:]]) else None
 
 

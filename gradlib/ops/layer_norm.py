@@ -141,7 +141,8 @@ def _layer_norm_grad_rows(g, x, mean, rstd, weight, needs):
 def _layer_norm_vjp(F, g, input, weight, result1, result2, normalized_shape, needs, traced):
     if traced or F.backend.name != "numpy" or not g.size:
         found = _layer_norm_formula(F, g, input, weight, result1, result2, normalized_shape, needs)
-        return tuple(map(F.in_dtype_of, found, (input, weight, weight)))
+        like = input if weight is None else weight  # a bias may come alone
+        return tuple(map(F.in_dtype_of, found, (input, like, like)))
     n, d = math.prod(normalized_shape), input.dtype
     kinds = (
         d,

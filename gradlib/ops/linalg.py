@@ -16,18 +16,17 @@ from . import (  # noqa: F401
     linalg_lstsq,
     linalg_lu,
 )
-from .expose import PUBLIC, need_tensor, write_out
+from .expose import PUBLIC, need_tensor, write_out, write_same
 from .linalg_base import (
-    c_name,
     check_matrix,
     check_square,
-    exact_out,
     eye_like,
     full_precision,
     linalg,
 )
 from .linalg_decompose import svdvals
 from .linalg_solve import inv, inv_ex, solve
+from .matmul import c_name
 from .norm import vector_norm
 from .products import chain, linalg_cross
 
@@ -77,14 +76,20 @@ def matrix_norm(A, ord: Any = "fro", dim=(-2, -1), keepdim=False, *, dtype=None,
         summed, kept = (rows, columns) if abs(ord) == 1 else (columns, rows)
         sums = A.abs().sum(summed, keepdim=True)
         result = _extreme(sums, kept, ord > 0)
-        return write_out(out, result if keepdim else result.squeeze((rows, columns)))
+        return write_same(
+            out,
+            result if keepdim else result.squeeze((rows, columns)),
+            "linalg.matrix_norm expected out tensor dtype {want} but got: {got}",
+        )
     if ord in ("nuc", 2, -2):
         S = svdvals(A.movedim((rows, columns), (-2, -1)))
         result = S.sum(-1) if ord == "nuc" else _extreme(S, -1, ord == 2).squeeze(-1)
         if keepdim:
             for d in sorted((rows, columns)):
                 result = result.unsqueeze(d)
-        return write_out(out, result)
+        return write_same(
+            out, result, "linalg.matrix_norm expected out tensor dtype {want} but got: {got}"
+        )
     if isinstance(ord, str):
         raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
     raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
@@ -197,7 +202,7 @@ def matrix_power(A, n, *, out=None):
             f"linalg_matrix_power(): argument 'n' (position 2) must be int, not {type(n).__name__}"
         )
     if n == 0:
-        return exact_out(out, A.clone().copy_(eye_like(A)))
+        return write_same(out, A.clone().copy_(eye_like(A)))
     if n < 0:
         A, n = inv(A), -n
     result, square = None, A
@@ -206,7 +211,7 @@ def matrix_power(A, n, *, out=None):
             result = square if result is None else result @ square
         n >>= 1
         if not n:
-            return exact_out(out, A.clone() if result is A else result)
+            return write_same(out, A.clone() if result is A else result)
         square = square @ square
 
 
@@ -359,7 +364,11 @@ def vecdot(x, y, *, dim=-1, out=None):
         )
     if x.ndim == 1 and y.ndim == 1:
         return PUBLIC["vdot"](x, y, out=out)
-    return write_out(out, (x.conjugate() * y).sum(dim))
+    return write_same(
+        out,
+        (x.conjugate() * y).sum(dim),
+        "linalg.vecdot: Expected out of dtype{Want} but found {Got}",
+    )
 
 
 @linalg("matmul")

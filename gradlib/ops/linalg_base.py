@@ -19,7 +19,6 @@ from ..core.tangents import any_tangent
 from ..core.tensor import Tensor
 from ._blocks import is_half, kind_name
 from .expose import PUBLIC, method, need_tensor, write_out
-from .matmul import c_name
 
 LINALG: dict = {}  # gradlib.linalg.<name>
 
@@ -67,18 +66,6 @@ def singular_values(xp, A, full: bool) -> tuple:
             else "contained non-finite values"
         )
         raise LinAlgError(f"linalg.svd: {failed} {why}.") from None
-
-
-def exact_out(out, result):
-    """``write_out`` of functions whose ``out=`` must have the dtype of the result."""
-    if out is None:
-        return result
-    for o, r in zip(out, result, strict=True) if isinstance(result, tuple) else ((out, result),):
-        if o.dtype is not r.dtype:
-            raise RuntimeError(
-                f"Expected out tensor to have dtype {c_name(r)}, but got {c_name(o)} instead"
-            )
-    return write_out(out, result)
 
 
 FULL_PRECISION = frozenset(d for d in dtypes.DIFFERENTIABLE if d.itemsize > 2)

@@ -6,14 +6,13 @@ from numpy.linalg import LinAlgError as SingularError  # CuPy raises NumPy's too
 
 from .. import return_types
 from ..core.op import declare
-from .expose import function, write_out
+from .expose import function, write_out, write_same
 from .linalg_base import (
     LinAlgError,
     broadcast_batch,
     check_kernel,
     check_square,
     check_system,
-    exact_out,
     flat_batch,
     full_precision,
     linalg,
@@ -91,7 +90,7 @@ def cholesky(A, *, upper=False, out=None):
     """
     check_square("linalg.cholesky", A, half=True)
     L = cholesky_op.call(A)
-    return exact_out(out, L.mH if upper else L)
+    return write_same(out, L.mH if upper else L)
 
 
 @linalg("cholesky_ex")
@@ -103,7 +102,7 @@ def cholesky_ex(A, *, upper=False, check_errors=False, out=None):
 
     with renamed("linalg.cholesky", "linalg.cholesky_ex"):
         found = with_info(run, _minor, check_errors, A)
-    return exact_out(out, return_types.linalg_cholesky_ex(*found))
+    return write_same(out, return_types.linalg_cholesky_ex(*found))
 
 
 @function("cholesky", method=True)

@@ -9,13 +9,12 @@ from .. import return_types
 from ..core import dtypes
 from ..core.formulas import formula_function
 from ..core.op import declare
-from .expose import function, write_out
+from .expose import function, write_out, write_same
 from .linalg_base import (
     LinAlgError,
     added,
     check_matrix,
     check_square,
-    exact_out,
     full_precision,
     linalg,
     safe_out,
@@ -93,13 +92,13 @@ def qr(A, mode="reduced", *, out=None):
         raise RuntimeError(
             f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'"
         )
-    return exact_out(out, return_types.linalg_qr(*qr_op.call(A, mode)))
+    return write_same(out, return_types.linalg_qr(*qr_op.call(A, mode)))
 
 
 @function("qr", method=True)
 def _qr_function(input, some=True, *, out=None):
     """See ``linalg.qr``."""
-    return write_out(out, return_types.qr(*qr(input, "reduced" if some else "complete")))
+    return write_same(out, return_types.qr(*qr(input, "reduced" if some else "complete")))
 
 
 # -- eigenvalues -------------------------------------------------------------------------------------------------
@@ -181,13 +180,13 @@ def eigh(A, UPLO="L", *, out=None):
 
     The gradient through the eigenvectors is finite only if the eigenvalues differ.
     """
-    return exact_out(out, return_types.linalg_eigh(*_checked_eigh(A, UPLO)))
+    return write_same(out, return_types.linalg_eigh(*_checked_eigh(A, UPLO)))
 
 
 @linalg("eigvalsh")
 def eigvalsh(A, UPLO="L", *, out=None):
     """The eigenvalues of Hermitian matrices, ascending; differentiable also where they coincide."""
-    return write_out(out, _checked_eigh(A, UPLO)[0])
+    return write_same(out, _checked_eigh(A, UPLO)[0])
 
 
 def _eig(xp, self):
@@ -316,14 +315,14 @@ def svd(A, full_matrices=True, *, driver=None, out=None):
     The gradient through U and Vh is finite only if the singular values differ from each other (and from 0).
     """
     _check_svd(A, driver)
-    return exact_out(out, return_types.linalg_svd(*svd_op.call(A, bool(full_matrices))))
+    return write_same(out, return_types.linalg_svd(*svd_op.call(A, bool(full_matrices))))
 
 
 @linalg("svdvals")
 def svdvals(A, *, driver=None, out=None):
     """The singular values, descending; differentiable also where they coincide."""
     _check_svd(A, driver)
-    return exact_out(out, svd_op.call(A, False)[1])
+    return write_same(out, svd_op.call(A, False)[1])
 
 
 @function("svd", method=True)
@@ -332,4 +331,4 @@ def _svd_function(input, some=True, compute_uv=True, *, out=None):
     U, S, Vh = svd(input, not some)
     if not compute_uv:
         U, Vh = (input.new_zeros((*input.shape[:-2], n, n)) for n in input.shape[-2:])
-    return write_out(out, return_types.svd(U, S, Vh.mH))
+    return write_same(out, return_types.svd(U, S, Vh.mH))

@@ -13,7 +13,7 @@ from ..core import dtypes
 from ..core.interop import values_of
 from ..core.op import declare
 from ..core.tensor import Tensor
-from .expose import write_out
+from .expose import write_same
 from .linalg_base import (
     LinAlgError,
     check_square,
@@ -130,7 +130,7 @@ def ldl_factor_ex(A, *, hermitian=False, check_errors=False, out=None):
     LD, pivots, info = _factored("torch.linalg.ldl_factor_ex", A, hermitian)
     if check_errors:
         _check_info("torch.linalg.ldl_factor_ex", info)
-    return write_out(out, return_types.linalg_ldl_factor_ex(LD, pivots, info))
+    return write_same(out, return_types.linalg_ldl_factor_ex(LD, pivots, info))
 
 
 @linalg("ldl_factor")
@@ -142,7 +142,7 @@ def ldl_factor(A, *, hermitian=False, out=None):
     """
     LD, pivots, info = _factored("torch.linalg.ldl_factor_ex", A, hermitian)
     _check_info("torch.linalg.ldl_factor", info)
-    return write_out(out, return_types.linalg_ldl_factor(LD, pivots))
+    return write_same(out, return_types.linalg_ldl_factor(LD, pivots))
 
 
 def _check_info(name: str, info: Tensor) -> None:
@@ -220,4 +220,4 @@ def ldl_solve(LD, pivots, B, *, hermitian=False, out=None):
             f"{name}: Expected pivots to be integers. Got {pivots.dtype.tensor_type.removesuffix('Tensor')}"
         )
     result = ldl_solve_op.call(LD.detach(), pivots, B.detach(), bool(hermitian))
-    return write_out(out, without_derivative("linalg_ldl_solve", result, LD, B))
+    return write_same(out, without_derivative("linalg_ldl_solve", result, LD, B))

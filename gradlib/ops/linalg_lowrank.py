@@ -5,7 +5,7 @@ Source: N. Halko, P. G. Martinsson, J. A. Tropp, Finding Structure with Randomne
 
 from __future__ import annotations
 
-from .expose import PUBLIC, function
+from .expose import PUBLIC, c_type, function
 from .linalg_cholesky import cholesky
 from .linalg_decompose import eigh, qr, svd
 from .linalg_solve import solve_triangular
@@ -25,6 +25,10 @@ def _range_finder(A, q: int, niter: int):
 @function("svd_lowrank")
 def svd_lowrank(A, q=6, niter=2, M=None):
     """(U, S, V) of rank q, nearly the largest singular values of A (of ``A - M`` with M)."""
+    if M is not None and M.dtype is not A.dtype:
+        raise RuntimeError(
+            f"expected m1 and m2 to have the same dtype, but got: {c_type(M)} != {c_type(A)}"
+        )
     A = A if M is None else A - M
     q = 6 if q is None else q
     wide = A.shape[-2] < A.shape[-1]

@@ -11,14 +11,13 @@ from ..core import dtypes
 from ..core.interop import values_of
 from ..core.op import declare
 from ..core.tensor import Tensor
-from .expose import function
+from .expose import function, write_same
 from .linalg_base import (
     check_batches,
     check_kernel,
     check_matrix,
     check_square,
     check_types,
-    exact_out,
     eye_like,
     flat_batch,
     full_precision,
@@ -185,7 +184,7 @@ def lu_factor(A, *, pivot=True, out=None):
     """
     LU, pivots, info = _factored(A, pivot)
     _check_info("torch.linalg.lu_factor", info)
-    return exact_out(out, return_types.linalg_lu_factor(LU, pivots))
+    return write_same(out, return_types.linalg_lu_factor(LU, pivots))
 
 
 @linalg("lu_factor_ex")
@@ -194,7 +193,7 @@ def lu_factor_ex(A, *, pivot=True, check_errors=False, out=None):
     LU, pivots, info = _factored(A, pivot)
     if check_errors:
         _check_info("torch.linalg.lu_factor_ex", info)
-    return exact_out(out, return_types.linalg_lu_factor_ex(LU, pivots, info))
+    return write_same(out, return_types.linalg_lu_factor_ex(LU, pivots, info))
 
 
 def _factored(A, pivot):
@@ -245,7 +244,7 @@ def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True, *, out=N
     none = LU_data.detach().new_zeros((0,))
     P = permutation_matrix.call(LU_pivots, LU_data) if unpack_pivots else none
     L, U = (_lower(LU_data), _upper(LU_data)) if unpack_data else (none, none)
-    return exact_out(out, return_types.lu_unpack(P, L, U))
+    return write_same(out, return_types.lu_unpack(P, L, U))
 
 
 @linalg("lu")
@@ -257,7 +256,7 @@ def lu(A, *, pivot=True, out=None):
     _check_lu("linalg.lu", A)
     LU, pivots = lu_factor_op.call(A, bool(pivot))
     P = permutation_matrix.call(pivots, LU) if pivot else A.detach().new_zeros((0,))
-    return exact_out(out, return_types.linalg_lu(P, _lower(LU), _upper(LU)))
+    return write_same(out, return_types.linalg_lu(P, _lower(LU), _upper(LU)))
 
 
 def _check_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, left: bool) -> None:
@@ -296,7 +295,7 @@ def lu_solve(LU, pivots, B, *, left=True, adjoint=False, out=None):
     """X with ``A @ X = B`` (``X @ A = B`` if not `left`, A^H if `adjoint`), A given by ``lu_factor``."""
     _check_lu_solve(LU, pivots, B, left)
     check_kernel("linalg.lu_solve_cpu", LU)
-    return exact_out(out, _lu_solve(LU, pivots, B, left, adjoint))
+    return write_same(out, _lu_solve(LU, pivots, B, left, adjoint))
 
 
 def _lu_solve(LU, pivots, B, left: bool, adjoint: bool):

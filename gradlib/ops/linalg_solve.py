@@ -11,7 +11,7 @@ from ..core.device import beside
 from ..core.formulas import formula_function
 from ..core.op import declare
 from ..core.tensor import Tensor
-from .expose import function
+from .expose import function, write_same
 from .linalg_base import (
     LinAlgError,
     added,
@@ -22,7 +22,6 @@ from .linalg_base import (
     check_square,
     check_system,
     check_types,
-    exact_out,
     fill_diagonal,
     flat_batch,
     full_precision,
@@ -121,14 +120,14 @@ slogdet_op = declare(
 def det(A, *, out=None):
     """The determinant of square matrices (..., n, n): (...). The gradient exists for singular matrices too."""
     check_square("linalg.det", A, half=True)
-    return exact_out(out, det_op.call(A))
+    return write_same(out, det_op.call(A))
 
 
 def _slogdet_pair(result_type):
     def slogdet(A, *, out=None):
         """(sign, logabsdet) of square matrices: ``det = sign * exp(logabsdet)`` without overflow."""
         check_square("linalg.slogdet", A)
-        return exact_out(out, result_type(*slogdet_op.call(A)))
+        return write_same(out, result_type(*slogdet_op.call(A)))
 
     return slogdet
 
@@ -197,7 +196,7 @@ inv_op = declare(
 def inv(A, *, out=None):
     """The inverse of square matrices. Raises LinAlgError for a singular one."""
     check_square("linalg.inv", A)
-    return exact_out(out, inv_op.call(A))
+    return write_same(out, inv_op.call(A))
 
 
 def with_info(fn, where, check_errors: bool, A: Tensor, *others: Tensor):
@@ -230,7 +229,7 @@ def inv_ex(A, *, check_errors=False, out=None):
     check_square("linalg.inv", A)
     with renamed("linalg.inv", "linalg.inv_ex"):
         found = with_info(inv, _pivot_or_zero, check_errors, A)
-    return exact_out(out, return_types.linalg_inv_ex(*found))
+    return write_same(out, return_types.linalg_inv_ex(*found))
 
 
 def _pivot_or_zero(xp, one) -> int:
@@ -304,7 +303,7 @@ def solve(A, B, *, left=True, out=None):
             "linalg.solve is equivalent to B / A.squeeze(-1)"
         )
     result = solve_op.call(A, rows) if left else solve_op.call(A.mT, rows.mT).mT
-    return exact_out(out, result.squeeze(-1) if vector else result)
+    return write_same(out, result.squeeze(-1) if vector else result)
 
 
 @linalg("solve_ex")
@@ -316,7 +315,7 @@ def solve_ex(A, B, *, left=True, check_errors=False, out=None):
 
     with renamed("linalg.solve", "linalg.solve_ex"):
         found = with_info(run, _pivot_or_zero, check_errors, A, B)
-    return exact_out(out, return_types.linalg_solve_ex(*found))
+    return write_same(out, return_types.linalg_solve_ex(*found))
 
 
 # -- triangular systems ------------------------------------------------------------------------------------------
@@ -400,8 +399,8 @@ def solve_triangular(A, B, *, upper, left=True, unitriangular=False, out=None):
         )
     check_batches(B, A)
     if left:
-        return exact_out(out, solve_triangular_op.call(A, B, upper, unitriangular))
-    return exact_out(out, solve_triangular_op.call(A.mT, B.mT, not upper, unitriangular).mT)
+        return write_same(out, solve_triangular_op.call(A, B, upper, unitriangular))
+    return write_same(out, solve_triangular_op.call(A.mT, B.mT, not upper, unitriangular).mT)
 
 
 def _triangular_solve(xp, self, A, *, upper, transpose, unitriangular):
@@ -453,4 +452,4 @@ def triangular_solve(b, A, upper=True, transpose=False, unitriangular=False, *, 
     check_kernel("triangular_solve_cpu", A)
     b, A = broadcast_batch(b, A)
     found = triangular_solve_op.call(b, A, bool(upper), bool(transpose), bool(unitriangular))
-    return exact_out(out, return_types.triangular_solve(*found))
+    return write_same(out, return_types.triangular_solve(*found))

@@ -11,7 +11,7 @@ from ..core.modes import AUTOCAST, is_grad_enabled, state
 from ..core.op import Op, declare
 from ..core.tensor import Tensor
 from ._blocks import floating, mixed_kinds
-from .expose import PUBLIC, function
+from .expose import PUBLIC, function, refuse_cast
 from .reduce import sum_floats, sum_of_squares
 
 NONE, MEAN, SUM = range(3)
@@ -260,6 +260,7 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     input, target = _pair(input, target, "huber_loss")
+    refuse_cast(target, input)
     target = target.to(input.dtype)
     if weight is None:
         return huber_op.call(input, target, number, delta)
@@ -271,7 +272,9 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
 
 def _outside(xp, x) -> bool:
     """Whether an element is known not to lie in [0, 1]; looking at those of a device would mean waiting."""
-    return xp.name == "numpy" and x.size > 0 and not (x.min() >= 0 and x.max() <= 1)
+    if xp.name != "numpy" or not x.size:
+        return False
+    return not (xp.minimum.reduce(x, None) >= 0 and xp.maximum.reduce(x, None) <= 1)
 
 
 def _bce(xp, self, target):
@@ -348,10 +351,11 @@ def _bce_with_logits(input, target, weight, pos_weight, number):
         raise ValueError(
             f"Target size ({target.size()}) must be the same as input size ({input.size()})"
         )
-    if not input.is_floating_point():
-        kind = input.dtype.tensor_type.removesuffix("Tensor")
+    here, there = input.dtype, target.dtype
+    if here.category != dtypes.FLOATING:
+        kind = here.tensor_type.removesuffix("Tensor")
         raise NotImplementedError(f"\"log_sigmoid_cpu\" not implemented for '{kind}'")
-    if not target.is_floating_point():
+    if there.category != dtypes.FLOATING:
         kinds = [t.dtype.tensor_type.removesuffix("Tensor") for t in (input, target)]
         raise RuntimeError(
             "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` "
@@ -359,7 +363,7 @@ def _bce_with_logits(input, target, weight, pos_weight, number):
             if kinds[1] == "Bool"
             else "result type {} can't be cast to the desired output type {}".format(*kinds)
         )
-    mixed = input.dtype is not target.dtype and not state.bits & AUTOCAST
+    mixed = here is not there and not state.bits & AUTOCAST
     if weight is None and pos_weight is None:
         loss = bce_logits_op.call(input, target, number)
         return loss.to(target.dtype) if mixed else loss
@@ -400,6 +404,7 @@ def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="m
             raise RuntimeError(
                 f"output with shape {list(own)} doesn't match the broadcast shape {list(input.shape)}"
             )
+    refuse_cast(target, input)
     return soft_margin_op.call(input, target.to(input.dtype), number)
 
 

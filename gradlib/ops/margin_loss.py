@@ -419,7 +419,7 @@ def _normalisation(log_probs: Tensor, lengths: list[int], losses) -> Tensor:
 
 
 def _whole(lengths, name: str) -> list[int]:
-    if isinstance(lengths, Tensor) and lengths.dtype.category > dtypes.INTEGER:
+    if isinstance(lengths, Tensor) and lengths.dtype.category != dtypes.INTEGER:
         raise RuntimeError(f"{name} must be integral")
     values = values_of(lengths) if isinstance(lengths, Tensor) else lengths
     return [int(v) for v in values] if isinstance(values, (list, tuple)) else [int(values)]

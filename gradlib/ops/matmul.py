@@ -12,7 +12,7 @@ from ..core.formulas import formula_function
 from ..core.modes import AUTOCAST, shared, state
 from ..core.op import declare
 from ..core.tensor import Tensor
-from .expose import function, method, write_out
+from .expose import function, method, write_out, write_same
 
 F4, F8 = dtypes.float32.np, dtypes.float64.np
 
@@ -178,9 +178,12 @@ def _linear(xp, input, weight, bias=None):
     if input.__class__ is not ndarray:
         out = xp.matmul(input, weight.T)
         return out if bias is None else xp.add(out, bias, out=out)
-    if d is not F4 and d is not F8 and d.itemsize == 2:
-        wide = None if bias is None else xp.wide(bias)
-        return _linear(xp, xp.wide(input), xp.wide(weight), wide).astype(d)
+    if d is not F4 and d is not F8:
+        if d.kind == "b":
+            raise NotImplementedError("\"addmm_impl_cpu_\" not implemented for 'Bool'")
+        if d.itemsize == 2:
+            wide = None if bias is None else xp.wide(bias)
+            return _linear(xp, xp.wide(input), xp.wide(weight), wide).astype(d)
     if input.ndim == 2:
         out = input.dot(weight.T)
     elif input.ndim == 1:
@@ -236,6 +239,9 @@ def _both(name: str, a, b, second: str) -> None:
         raise TypeError(
             f"{name}(): argument '{which}' (position {place}) must be Tensor, not {type(bad).__name__}"
         )
+
+
+TENSORDOT_OUT = "tensordot: Expected the output tensor to have dtype {Want}, but got an output tensor with dtype {Got}"
 
 
 def _type(tensor: Tensor) -> str:
@@ -463,17 +469,12 @@ def inner(input, other, *, out=None):
     if input.dtype is not other.dtype:
         raise RuntimeError("both inputs should have same dtype")
     if len(a) == 1 and len(b) == 1:
-        return write_out(out, dot(input, other))
+        return write_same(out, dot(input, other), TENSORDOT_OUT)
     rows, columns = (
         input.reshape((math.prod(a[:-1]), a[-1])),
         other.reshape((math.prod(b[:-1]), b[-1])),
     )
-    if out is not None and out.dtype is not input.dtype:
-        raise RuntimeError(
-            f"tensordot: Expected the output tensor to have dtype {_type(input)}, but got an output tensor with dtype "
-            f"{_type(out)}"
-        )
-    return write_out(out, mm(rows, columns.t()).reshape(a[:-1] + b[:-1]))
+    return write_same(out, mm(rows, columns.t()).reshape(a[:-1] + b[:-1]), TENSORDOT_OUT)
 
 
 @method("__matmul__")

@@ -54,14 +54,19 @@ def _of_columns(x):
     return total, mean
 
 
-def _in_float64(self, dim, keepdim):
+def _in_float64(self, n, dim, keepdim):
     """(sum of the squares around the mean, mean) of a NumPy array; the mean has its dimensions kept."""
     shape = self.shape
     if self.size <= PIECE:
-        wide, axis = self.astype(F8), dim or None
-        mean = ADD(wide, axis, None, None, True)
-        mean /= count(shape, dim) or math.nan
-        wide -= mean
+        axis = dim or None
+        if self.dtype.kind == "V":
+            self = self.astype(F8)
+        mean = ADD(self, axis, F8, None, True)
+        mean /= n or math.nan
+        wide = np.asarray(self - mean)
+        if not dim and not keepdim:
+            flat = wide.reshape(-1)
+            return flat.dot(flat), mean
         wide *= wide
         return ADD(wide, axis, None, None, keepdim), mean
     dims = dim or tuple(range(self.ndim))
@@ -69,9 +74,7 @@ def _in_float64(self, dim, keepdim):
         total, mean = _of_columns(self.reshape(math.prod(shape[: len(dims)]), -1))
     else:
         others = [d for d in range(len(shape)) if d not in dims]
-        total, mean = _of_rows(
-            self.transpose(*others, *sorted(dims)).reshape(-1, count(shape, dim))
-        )
+        total, mean = _of_rows(self.transpose(*others, *sorted(dims)).reshape(-1, n))
     narrow = kept(shape, dim)
     return (
         total.reshape(narrow if keepdim else [n for d, n in enumerate(shape) if d not in dims]),
@@ -81,11 +84,13 @@ def _in_float64(self, dim, keepdim):
 
 def _moments(xp, self, dim, correction, keepdim):
     """(variance, mean), the mean with its dimensions kept; in a wide type (float64 in host memory)."""
-    n = count(self.shape, dim)
+    n = count(self.shape, dim) if dim else self.size
     if xp.name == "numpy" and self.dtype.kind in "fV":
-        total, mean = _in_float64(self, dim, keepdim)
+        total, mean = _in_float64(self, n, dim, keepdim)
     elif xp.name == "numpy":
-        (total, mean), (more, imag) = (_in_float64(x, dim, keepdim) for x in (self.real, self.imag))
+        (total, mean), (more, imag) = (
+            _in_float64(x, n, dim, keepdim) for x in (self.real, self.imag)
+        )
         total, mean = total + more, mean + 1j * imag
     else:
         wide = xp.wide(self)

@@ -279,10 +279,10 @@ def pdist(input, p=2.0):
     """The p-norm distances of all pairs of rows i < j of (n, d), as a vector of n (n - 1) / 2."""
     if input.ndim != 2:
         raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
-    from ..backends import backend_of
-
     if not input.is_floating_point():
         raise RuntimeError("pdist only supports floating-point dtypes")
+    from ..backends import backend_of
+
     n = input.shape[0]
     rows, columns = backend_of(input._array).triu_indices(n, 1)
     first, second = (input[Tensor._make(i)] for i in (rows, columns))

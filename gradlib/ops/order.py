@@ -12,7 +12,7 @@ from ..core import dtypes
 from ..core.op import declare
 from ..core.tensor import Tensor, wrap_dim
 from ._blocks import kind_name
-from .expose import function, need_tensor, write_out
+from .expose import function, need_tensor, write_out, write_same
 from .extrema import _share_jvp, grid, taken
 
 # -- the index of an element by its rank -------------------------------------------------------------------------
@@ -157,7 +157,8 @@ def mode(input, dim=-1, keepdim=False, *, out=None, axis=None, keepdims=False):
     dim, keepdim = dim if axis is None else axis, keepdim or keepdims
     d = wrap_dim(operator.index(dim), input.ndim)
     _check("mode", input, d)
-    return _pair(mode_op, mode_index.call(input, d), return_types.mode, input, d, keepdim, out)
+    found = _pair(mode_op, mode_index.call(input, d), return_types.mode, input, d, keepdim, None)
+    return write_same(out, found, "expected scalar type '{Want}' but got '{Got}' for values output")
 
 
 # -- quantiles ---------------------------------------------------------------------------------------------------

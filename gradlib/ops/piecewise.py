@@ -12,7 +12,7 @@ from ..core.op import declare
 from ._blocks import check_kind, floating, kind_name
 from .absolute import relu as relu_op
 from .activation import activation, run
-from .expose import PUBLIC, function, write_exact
+from .expose import FOUND, PUBLIC, function, write_same
 from .plain_numbers import plain_number
 
 
@@ -39,7 +39,7 @@ def _hardtanh(xp, self, *, min_val, max_val):
         raise RuntimeError("Bool inputs not supported for hardtanh")
     if kind not in "iu":
         return _hardtanh_floating(xp, self, min_val=min_val, max_val=max_val)
-    if kind == "u" and (min_val < 0 or max_val < 0):
+    if kind == "u" and (int(min_val) < 0 or int(max_val) < 0):
         raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
     return xp.clip(self, int(min_val), int(max_val))
 
@@ -156,7 +156,7 @@ def hardshrink(input, lambd=0.5, *, out=None):
     """0 where ``|x| <= lambd``, else `input`."""
     plain_number(lambd, input.dtype)
     result = hardshrink_op.call(input, lambd)
-    return result if out is None else write_exact(out, result)
+    return result if out is None else write_same(out, result, FOUND)
 
 
 def softshrink(input, lambd=0.5, *, out=None):
@@ -172,7 +172,7 @@ def softshrink(input, lambd=0.5, *, out=None):
                 f"lambda must be in range [0, {high:g}] for input dtype {kind}, but found {lambd:g}"
             )
     result = softshrink_op.call(input, lambd)
-    return result if out is None else write_exact(out, result)
+    return result if out is None else write_same(out, result, FOUND)
 
 
 # -- with a second tensor or a mask ------------------------------------------------------------------------------------

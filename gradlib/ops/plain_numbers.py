@@ -20,6 +20,8 @@ _LIMITS: dict[dtypes.dtype, tuple[float, float]] = {
     for d in dtypes.ALL
 }
 
+SMALL = 1 << 15  # no integer up to here leaves the range of a floating type
+
 
 def plain_number(value, dtype: dtypes.dtype) -> Any:
     """A Python number as NumPy will store it in `dtype`; RuntimeError if it does not fit.
@@ -27,11 +29,16 @@ def plain_number(value, dtype: dtypes.dtype) -> Any:
     A fraction is cut off for integer types, and negative integers wrap around in unsigned ones, as in PyTorch.
     OverflowError for integers of more than 64 bits.
     """
-    if isinstance(value, Tensor):
-        value = value.item()
     low, high = _LIMITS[dtype]
-    if value.__class__ is float and dtype.category == dtypes.FLOATING and low <= value <= high:
-        return value
+    if value.__class__ is float:
+        if dtype.category == dtypes.FLOATING and low <= value <= high:
+            return value
+    elif value.__class__ is int:
+        if dtype.category == dtypes.FLOATING and -SMALL <= value <= SMALL:
+            return float(value)
+        return _plain_integer(value, dtype)
+    elif isinstance(value, Tensor):
+        value = value.item()
     if isinstance(value, (complex, np.complexfloating)):
         return _plain_complex(complex(value), dtype)
     if isinstance(value, (int, np.integer)):
@@ -108,5 +115,8 @@ def _c_name(dtype: dtypes.dtype) -> str:
     return _C_NAMES.get(dtype.name, dtype.name + "_t")
 
 
+_NUMBERS = frozenset((bool, int, float))
+
+
 def is_number(value) -> bool:
-    return isinstance(value, (numbers.Number, np.number, np.bool_))
+    return value.__class__ in _NUMBERS or isinstance(value, (numbers.Number, np.number, np.bool_))

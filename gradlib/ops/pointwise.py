@@ -20,15 +20,17 @@ def pointwise(
     *aliases: str,
     doc: str = "",
     inplace: bool = True,
-    exact_out: bool = False,
+    exact_out: str = "",
+    bool_out: str = "",
     **spec: Any,
 ) -> Op:
     """Declare an elementwise op and publish it as function, method and in-place method, under all its names.
 
-    exact_out: a tensor given as ``out=`` must have the dtype of the result.
+    exact_out: a tensor given as ``out=`` must have the dtype of the result, else there is an error of this text.
+    bool_out: it must be a bool tensor.
     """
     op = declare(name, forward, elementwise=True, **spec)
-    op.exact_out = exact_out
+    op.exact_out, op.bool_out = exact_out, bool_out
     op.call.__doc__ = doc or f"``{name}`` of each element."
     for key in (name, *aliases):
         PUBLIC[key] = op.call
@@ -45,15 +47,9 @@ def unary(
     *aliases: str,
     forward: Any = None,
     promote: str = "float",
-    bool_out: str = "",
     **spec: Any,
 ) -> Op:
-    """A pointwise op of one argument; `formula` is its gradient.
-
-    bool_out: a tensor given as ``out=`` must be a bool tensor: the name to say so under.
-    """
+    """A pointwise op of one argument; `formula` is its gradient."""
     if formula is not None:
         spec["self"] = formula
-    op = pointwise(name, forward or name, *aliases, promote=promote, **spec)
-    op.bool_out = bool_out
-    return op
+    return pointwise(name, forward or name, *aliases, promote=promote, **spec)

@@ -9,7 +9,7 @@ from typing import Any
 from ..core.op import declare
 from ._blocks import kind_name
 from ._windows import spread_over_windows, sum_of_windows, windows
-from .expose import function, write_out
+from .expose import function, write_same
 from .pool import checked, geometry, pool_input, pool_tuple
 
 
@@ -174,7 +174,7 @@ def avg_pool2d(
     result = _avg(
         2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
     )
-    return result if out is None else write_out(out, result)
+    return result if out is None else write_same(out, result)
 
 
 def avg_pool3d(
@@ -185,7 +185,7 @@ def avg_pool3d(
     result = _avg(
         3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
     )
-    return result if out is None else write_out(out, result)
+    return result if out is None else write_same(out, result)
 
 
 def _lp(n, input, norm_type, kernel_size, stride, ceil_mode):

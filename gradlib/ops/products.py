@@ -8,8 +8,8 @@ from ..core import dtypes
 from ..core.errors import broadcast
 from ..core.op import declare
 from ..core.tensor import Tensor, wrap_dim
-from .expose import function, need_tensor, write_out
-from .matmul import mm, write_product
+from .expose import function, need_tensor, write_out, write_same
+from .matmul import TENSORDOT_OUT, mm, write_product
 from .shape import dims_once
 
 # -- outer and Kronecker products --------------------------------------------------------------------------------
@@ -123,13 +123,7 @@ def tensordot(a, b, dims=2, out=None):
     shape = [a.shape[i] for i in free_a] + [b.shape[j] for j in free_b]
     left = a.permute((*free_a, *of_a)).reshape((math.prod(a.shape[i] for i in free_a), inner))
     right = b.permute((*of_b, *free_b)).reshape((inner, math.prod(b.shape[j] for j in free_b)))
-    if out is not None and out.dtype is not a.dtype:
-        kinds = [t.dtype.tensor_type.removesuffix("Tensor") for t in (a, out)]
-        raise RuntimeError(
-            f"tensordot: Expected the output tensor to have dtype {kinds[0]}, but got an output tensor with dtype "
-            f"{kinds[1]}"
-        )
-    return write_out(out, mm(left, right).reshape(shape))
+    return write_same(out, mm(left, right).reshape(shape), TENSORDOT_OUT)
 
 
 # -- trace and cross product -------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from ..core.layout import contiguous_format, copy_in, in_order, preserve_format
 from ..core.modes import VMAP, shared, state
 from ..core.tensor import Tensor, to_host
 from .create import finish, pinned_copy, place, sizes
-from .expose import PUBLIC, function, need_tensor
+from .expose import PUBLIC, function, need_tensor, refuse_recording
 
 
 def rng_of(generator, where=CPU) -> Any:
@@ -111,11 +111,14 @@ def _factory(name: str, draw, doc: str, label: str):
     ):
         if "size" in kw:
             size = (kw["size"],)
-        xp, d, target = place(dtype, device, out)
+        xp, d, target = place(dtype, device, out=out)
         _check_drawn(d, label)
         shape = sizes(size)
-        errors.check_room(xp, shape, d.itemsize)
-        values = draw_for(generator, target, lambda rng: draw(rng, shape, d))
+        try:
+            values = draw_for(generator, target, lambda rng: draw(rng, shape, d))
+        except Exception:
+            errors.check_room(xp, shape, d.itemsize)
+            raise
         values = _at(values, target)
         return finish(pinned_copy(values) if pin_memory else values, requires_grad, out)
 
@@ -221,7 +224,7 @@ def randint(
                 f"randint(): argument '{which}' must be int, not {type(bound).__name__}"
             )
     low, high = operator.index(low), operator.index(high)
-    xp, d, target = place(dtype or dtypes.int64, device, out)
+    xp, d, target = place(dtype or (dtypes.int64 if out is None else None), device, out=out)
     check_random_bounds(low, high, d)
     shape = sizes((size,))
     errors.check_room(xp, shape, d.itemsize)
@@ -257,7 +260,7 @@ def randperm(
     *,
     generator=None,
     out=None,
-    dtype=dtypes.int64,
+    dtype=None,
     layout=None,
     device=None,
     requires_grad=False,
@@ -266,7 +269,7 @@ def randperm(
     """A random permutation of 0..n-1."""
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
-    _, d, target = place(dtype, device, out)
+    _, d, target = place(dtype or (dtypes.int64 if out is None else None), device, out=out)
     order = draw_for(generator, target, lambda rng: rng.permutation(n).astype(d))
     return finish(_at(order, target), requires_grad, out)
 
@@ -287,7 +290,7 @@ def normal(
     """Normal numbers; `mean` and `std` are tensors (elementwise) or numbers with `size`."""
     if size is not None:
         _check_std(std)
-        _, d, target = place(dtype, device, out)
+        _, d, target = place(dtype, device, out=out)
         _check_drawn(d, "normal_kernel_cpu")
         values = draw_for(
             generator,
@@ -299,19 +302,20 @@ def normal(
     if not isinstance(some, Tensor):
         raise need_tensor("normal", mean, "mean")
     _check_std(std)
+    _check_drawn(some._array.dtype, "normal_kernel_cpu")
     arrays = [t.detach() if isinstance(t, Tensor) else t for t in (mean, std)]
     shapes = [t._array.shape for t in arrays if isinstance(t, Tensor)]
     refusal = errors.broadcast(shapes[0], shapes[-1])
     if refusal is not None:
         raise refusal
     wide, d = np.broadcast_shapes(*shapes), some._array.dtype
-    _check_drawn(d, "normal_kernel_cpu")
     noise = finish(
         _at(draw_for(generator, some.device, lambda rng: _normal(rng, wide, d)), some.device)
     )
     values = (noise * arrays[1] + arrays[0])._array
     with beside(values):
         values = values.astype(d, copy=False)
+    refuse_recording("normal", out, mean, std)
     return finish(values, out=out)
 
 
@@ -357,6 +361,7 @@ def bernoulli(input, p=None, *, generator=None, out=None):
     draws = draw_for(generator, input.device, lambda rng: rng.random(input._array.shape))
     with beside(draws):
         values = (draws < getattr(chance, "_array", chance)).astype(input._array.dtype)
+    refuse_recording("bernoulli", out, input, p)
     return finish(values if out is None else values.astype(out._array.dtype), out=out)
 
 

@@ -12,7 +12,7 @@ from ..core import dtypes, errors
 from ..core.batched import is_logical
 from ..core.modes import shared
 from ..core.tensor import Tensor
-from .create import finish, place, same_dtype
+from .create import finish, place
 from .expose import function
 from .plain_numbers import plain_number
 
@@ -89,8 +89,11 @@ def arange(
     if dtype is None and out is None and start.__class__ is end.__class__ is step.__class__ is int:
         _check_range(start, end, step)
         xp, d, _ = place(dtypes.int64, device)
-        errors.check_room(xp, (-((start - end) // step),), d.itemsize)
-        return finish(xp.arange(start, end, step, d), requires_grad)
+        try:
+            return finish(xp.arange(start, end, step, d), requires_grad)
+        except (MemoryError, ValueError, OverflowError) as exc:
+            n = -((start - end) // step)
+            raise (errors.allocation(exc, (n,), d.itemsize) or exc) from None
     if dtype is out is device is None and _PLAIN.issuperset(
         (start.__class__, end.__class__, step.__class__)
     ):
@@ -106,9 +109,7 @@ def arange(
     if dtype is None and out is None:
         whole = all(isinstance(v, (int, np.integer)) for v in (start, end, step))
         dtype = dtypes.int64 if whole else dtypes.get_default_dtype()
-    xp, d, _ = place(dtype, device, out)
-    if out is not None:
-        same_dtype(out, d)
+    xp, d, _ = place(dtype, device, out=out)
     _refuse("arange", d, "bc")
     start, end, step = (plain_number(v, dtypes.float64) for v in (start, end, step))  # not complex
     _check_range(start, end, step)
@@ -183,9 +184,7 @@ def _bounds(name: str, start, end, steps, dtype, device, out) -> tuple:
             raise RuntimeError(
                 f"torch.{name}(): inferred dtype {inferred} can't be safely cast to passed dtype {dtype}"
             )
-    xp, d, _ = place(dtype, device, out)
-    if out is not None:
-        same_dtype(out, d)
+    xp, d, _ = place(dtype, device, out=out)
     _refuse(name, d, "b")
     kind = dtypes.from_np(d)
     start, end = (plain_number(v, kind) for v in (start, end))
@@ -307,11 +306,12 @@ def eye(
     for which, length in (("n", n), ("m", m)):
         if length < 0:
             raise RuntimeError(f"{which} must be greater or equal to 0, got {length}")
-    xp, d, _ = place(dtype, device, out)
-    if out is not None:
-        same_dtype(out, d)
-    errors.check_room(xp, (n, m), d.itemsize)
-    return finish(xp.eye(n, m, dtype=d), requires_grad, out)
+    xp, d, _ = place(dtype, device, out=out)
+    try:
+        array = xp.eye(n, m, dtype=d)
+    except (MemoryError, ValueError) as exc:
+        raise (errors.allocation(exc, (n, m), d.itemsize) or exc) from None
+    return finish(array, requires_grad, out)
 
 
 def _triangle_indices(name: str, row, col, offset, dtype, device):
@@ -366,9 +366,7 @@ def range_(
         raise TypeError('range() missing 1 required positional arguments: "end"')
     start, end, step = (float(v) for v in (start, end, step))
     _check_range(start, end, step)
-    xp, d, _ = place(dtype, device, out)
-    if out is not None:
-        same_dtype(out, d)
+    xp, d, _ = place(dtype, device, out=out)
     _refuse("range", d, "bc")
     n = math.floor((end - start) / step) + 1
     errors.check_room(xp, (n,), d.itemsize)

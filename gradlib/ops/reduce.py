@@ -7,11 +7,11 @@ import operator
 from typing import Any
 
 from ..backends.sums import LARGE, LONG, add_up, row_products
-from ..core import dtypes
+from ..core import dtypes, errors
 from ..core.formulas import formula_function
 from ..core.op import declare
 from ..core.tensor import Tensor, wrap_dim
-from .expose import function, need_tensor, write_out
+from .expose import EXPECTED, function, need_tensor, write_out, write_same
 
 F4, F8 = dtypes.float32.np, dtypes.float64.np
 I8 = dtypes.int64.np
@@ -82,8 +82,14 @@ def over(F, g, n):
 
 
 def result_dtype(input: Tensor, dtype, out: Tensor | None = None) -> tuple[Tensor, Any]:
-    """`input` in the dtype asked for, by `dtype` or by the tensor given as ``out=``, and that dtype (or None)."""
-    if dtype is None and out is not None:
+    """`input` in the dtype asked for, by `dtype` or by the tensor given as ``out=``, and that dtype (or None).
+
+    RuntimeError if the two differ.
+    """
+    if out is not None:
+        if dtype is not None and dtypes.of(dtype) is not out.dtype:
+            names = [errors.C_TYPES.get(d.name, d.name) for d in (dtypes.of(dtype), out.dtype)]
+            raise RuntimeError(EXPECTED.format(want=names[0], got=names[1]))
         dtype = out.dtype
     return (input if dtype is None else input.to(dtype)), dtype
 
@@ -205,7 +211,7 @@ def mean(input, dim=None, keepdim=False, *, dtype=None, out=None, axis=None, kee
     if dim is None and out is None and axis is None and not (keepdim or keepdims):
         return mean_all.call(x)
     result = mean_dim.call(x, dims_of(axis if dim is None else dim, x.ndim), keepdim or keepdims)
-    return write_out(out, result) if out is not None else result
+    return (write_out if dtype is None else write_same)(out, result)
 
 
 def _legacy(dtype: dtypes.dtype) -> str:
@@ -258,7 +264,8 @@ def nanmean(input, dim=None, keepdim=False, *, dtype=None, out=None, axis=None, 
             f"nanmean(): expected input to have floating point or complex dtype but got {_legacy(input.dtype)}"
         )
     valid = sum(input.isnan().logical_not(), dim, keepdim)
-    return write_out(out, nansum(input, dim, keepdim, dtype=dtype) / valid)
+    result = nansum(input, dim, keepdim, dtype=dtype) / valid
+    return (write_out if dtype is None else write_same)(out, result)
 
 
 # -- products ----------------------------------------------------------------------------------------------------

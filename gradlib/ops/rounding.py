@@ -9,7 +9,7 @@ from ..core.inplace import inplace
 from ..core.op import Op, declare
 from ._blocks import kind_name
 from .absolute import sign_kernel
-from .expose import function, method, write_exact
+from .expose import FOUND, function, method, write_same
 from .pointwise import pointwise, unary
 
 # -- rounding and sign -------------------------------------------------------------------------------------------
@@ -33,7 +33,7 @@ def step(name: str, *aliases: str, forward: Any = None, domain: tuple = (0.1, 0.
         forward=forward or _keeps_integers(name),
         promote="same",
         domain=domain,
-        exact_out=True,
+        exact_out=FOUND,
     )
 
 
@@ -59,7 +59,11 @@ def _frac(xp, self):
 def _round(xp, self, *, decimals):
     if self.dtype.kind in "bc":
         raise NotImplementedError(f"\"round_vml_cpu\" not implemented for '{kind_name(self)}'")
-    return self.copy() if self.dtype.kind in "iu" else xp.round(self, decimals)
+    if self.dtype.kind in "iu":
+        if decimals:
+            raise NotImplementedError(f"\"round_cpu\" not implemented for '{kind_name(self)}'")
+        return self.copy()
+    return xp.round(self, decimals)
 
 
 sign = step("sign", forward=_sign, domain=(0.1, 2.0))
@@ -67,7 +71,7 @@ frac = unary(
     "frac",
     lambda g: g,
     forward=_frac,
-    exact_out=True,
+    exact_out=FOUND,
     promote="same",
     domain=(0.1, 0.9),
 )
@@ -85,7 +89,7 @@ round_op = declare(
 @function("round", method=True)
 def round(input, *, decimals=0, out=None):
     """Round to the nearest number with `decimals` digits after the point; halves go to the even neighbour."""
-    return write_exact(out, round_op.call(input, decimals))
+    return write_same(out, round_op.call(input, decimals), FOUND)
 
 
 @method("round_")

@@ -62,9 +62,9 @@ def uniform_(self, from_=0.0, to=1.0, *, generator=None, **kw):
     return _fill(self, values, "uniform_")
 
 
-def _refuse_kind(tensor: Tensor, label: str) -> None:
-    """NotImplementedError for integer and bool tensors."""
-    if tensor._array.dtype.kind in "iub":
+def _refuse_kind(tensor: Tensor, label: str, kinds: str = "iub") -> None:
+    """NotImplementedError for tensors of those kinds of dtype."""
+    if tensor._array.dtype.kind in kinds:
         kind = tensor.dtype.tensor_type.removesuffix("Tensor")
         raise NotImplementedError(f"\"{label}\" not implemented for '{kind}'")
 
@@ -152,6 +152,7 @@ def _check_exponential(tensor, lambd=1.0):
 
 
 def _check_geometric(tensor, p):
+    _refuse_kind(tensor, "geometric_cpu", "bc")
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
 
@@ -165,7 +166,7 @@ def _check_cauchy(tensor, median=0.0, sigma=1.0):
 def _check_log_normal(tensor, mean=1.0, std=2.0):
     if not std > 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
-    _refuse_kind(tensor, "log_normal_cpu")
+    _refuse_kind(tensor, "log_normal_cpu", "iubc")
 
 
 _sampler(

@@ -54,7 +54,7 @@ def _accumulate(xp, ufunc: str, x, dim: int):
     Of many single-precision numbers the running value is kept in double precision.
     """
     step = getattr(xp, ufunc)
-    few = ufunc in EXTREMA or (x.shape[dim] <= FEW and ufunc == "add")
+    few = ufunc in EXTREMA or (x.shape[dim] <= FEW and ufunc != "multiply")
     wider = None if few else _WIDER.get(x.dtype)
     if dim == x.ndim - 1 or xp.name != "numpy" or x.size < SLICE * x.shape[dim] or not x.size:
         if wider is None:
@@ -62,14 +62,25 @@ def _accumulate(xp, ufunc: str, x, dim: int):
         return _accumulate_wider(xp, step, x, dim, wider)
     out = xp.empty(x.shape, x.dtype)
     into, slices = xp.moveaxis(out, dim, 0), xp.moveaxis(x, dim, 0)
-    total = xp.array(slices[0], wider)
-    into[0] = total
-    for i in range(1, len(slices)):
-        if wider is None:
-            total = step(total, slices[i], out=into[i])
-        else:
-            into[i] = step(total, slices[i], out=total)
+    if wider is None:
+        into[0] = slices[0]
+        _run(step, into, slices)
+        return out
+    last, width = None, max(1, PIECE * len(slices) // x.size)
+    for i in range(0, len(slices), width):
+        part = slices[i : i + width].astype(wider)
+        if last is not None:
+            step(last, part[0], out=part[0])
+        _run(step, part, part)
+        into[i : i + width], last = part, part[-1]
     return out
+
+
+def _run(step, into, slices) -> None:
+    """Each of `into` made from the one before it and its slice."""
+    total = into[0]
+    for result, one in zip(into[1:], slices[1:], strict=True):
+        total = step(total, one, out=result)
 
 
 def _accumulate_wider(xp, step, x, dim: int, wider):
@@ -279,6 +290,9 @@ def _required(name: str, dim, axis) -> int:
     return operator.index(axis if dim is None else dim)
 
 
+SCALAR = "expected scalar_type {Want} but found {Got}"
+
+
 def _running(name: str, ufunc: str, result_type) -> None:
     find = declare(
         name + "_index",
@@ -300,7 +314,7 @@ def _running(name: str, ufunc: str, result_type) -> None:
         if input.ndim and input.numel():
             refuse_complex(input, name)
         indices = find.call(input, d)
-        return write_same(out, result_type(take.call(input, indices, d), indices))
+        return write_same(out, result_type(take.call(input, indices, d), indices), SCALAR)
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = (
@@ -355,7 +369,7 @@ def logcumsumexp(input, dim=None, *, out=None, axis=None):
     if not isinstance(input, Tensor):
         raise need_tensor("logcumsumexp", input)
     d = wrap_dim(_required("logcumsumexp", dim, axis), input.ndim)
-    return write_same(out, logcumsumexp_op.call(input, d))
+    return write_same(out, logcumsumexp_op.call(input, d), SCALAR)
 
 
 def _check_end(input: Tensor, part: Tensor, d: int) -> None:
@@ -386,7 +400,7 @@ def diff(input, n=1, dim=-1, prepend=None, append=None, *, out=None):
     for _ in range(min(n, input.shape[d])):
         late, early = input.narrow(d, 1, input.shape[d] - 1), input.narrow(d, 0, input.shape[d] - 1)
         input = late.logical_xor(early) if input.dtype is dtypes.bool_ else late - early
-    return write_out(out, input if n else input.clone())
+    return write_out(out, input) if n else write_same(out, input.clone(), SCALAR)
 
 
 def _widths(y: Tensor, x, dx, dim: int):
@@ -403,10 +417,9 @@ def _widths(y: Tensor, x, dx, dim: int):
 def _areas(name: str, y: Tensor, x, dx, dim: int):
     if (x is None and not isinstance(dx, (int, float))) or isinstance(dx, bool):
         raise RuntimeError(f"{name}: Currently, we only support dx as a real number.")
-    if y.dtype is dtypes.bool_:
-        raise RuntimeError(
-            "trapezoid: received a bool input for `y`, but bool is not supported; convert it to an integer dtype"
-        )
+    if y.dtype is dtypes.bool_ or (x is not None and x.dtype is dtypes.bool_):
+        which = "`y`" if x is None else "`x` or `y`"
+        raise RuntimeError(f"{name}: received a bool input for {which}, but bool is not supported")
     n = y.shape[dim]
     areas = (y.narrow(dim, 1, n - 1) + y.narrow(dim, 0, n - 1)) * _widths(y, x, dx, dim)
     return areas if x is None else areas / 2.0
@@ -473,6 +486,8 @@ def gradient(input, *, spacing=1, dim=None, edge_order=1):
     spacing: one distance for all, or for each dimension a distance or a tensor of coordinates.
     edge_order: 1 or 2, the order of accuracy at the ends.
     """
+    if input.dtype is dtypes.uint8:  # whose differences wrap around
+        raise RuntimeError("torch.gradient does not support uint8 input.")
     if edge_order not in (1, 2):
         raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
     dims = range(input.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim

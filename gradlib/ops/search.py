@@ -134,9 +134,10 @@ def isin(elements, test_elements, *, assume_unique=False, invert=False, out=None
             f"{type(test_elements).__name__})"
         )
     common = common_dtype((elements, test_elements))
-    if common.category in (dtypes.COMPLEX, dtypes.BOOL):
-        kind = common.tensor_type.removesuffix("Tensor")
-        raise RuntimeError(f"Unsupported input type encountered for isin(): {kind}")
+    for t in (elements, test_elements):
+        if isinstance(t, Tensor) and t.dtype.category in (dtypes.COMPLEX, dtypes.BOOL):
+            kind = t.dtype.tensor_type.removesuffix("Tensor")
+            raise RuntimeError(f"Unsupported input type encountered for isin(): {kind}")
     like = elements if isinstance(elements, Tensor) else test_elements
     xp = backend_of(like._array)
     a, b = (
@@ -165,8 +166,10 @@ def _nonzero(xp, self):
 def nonzero(input, *, out=None, as_tuple=False):
     """The indices of the elements that are not zero, one row each; as_tuple: one vector for each dimension."""
     if as_tuple:
-        if out is not None:
+        if isinstance(out, Tensor):
             raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
+        if out is not None:
+            raise TypeError(f"nonzero(): argument 'out' must be Tensor, not {type(out).__name__}")
         if not input._array.ndim:
             return unbind(nonzero_op.call(input.reshape(1)), 1)
         return unbind(nonzero_op.call(input), 1)

@@ -133,7 +133,11 @@ def narrow_copy(input, dim, start, length, *, out=None):
     part = narrow(input.detach(), dim, start, length)
     dim = wrap_dim(dim, part._array.ndim)
     start = start + input._array.shape[dim] if start < 0 else start
-    return write_same(out, narrow_copy_op.call(input, dim, start, start + length))
+    return write_same(
+        out,
+        narrow_copy_op.call(input, dim, start, start + length),
+        "Expected self.dtype() == output.dtype() to be true, but got false.",
+    )
 
 
 @function("slice_inverse", method=True)
@@ -399,23 +403,23 @@ _declare_scatter(
 )
 
 
-def _check_part(part: Tensor, src: Tensor) -> None:
+def _part(part: Tensor, src: Tensor) -> Tensor:
+    """`src` in the dtype of the view that it replaces. RuntimeError unless their shapes agree."""
     if part.shape != src.shape:
         raise RuntimeError(
             f"expected src to have a size equal to the slice of self. src size = {errors.size(src.shape)}, slice size "
             f"= {errors.size(part.shape)}"
         )
+    return src if src.dtype is part.dtype else src.to(part.dtype)
 
 
 @function("select_scatter", method=True)
 def select_scatter(input, src, dim, index, *, out=None):
     """A copy of `input` with `src` in place of ``input.select(dim, index)``."""
-    _check_part(select(input.detach(), dim, index), src)
+    src = _part(select(input.detach(), dim, index), src)
     dim = wrap_dim(dim, input._array.ndim)
     n = input._array.shape[dim]
-    result = REGISTRY["select_scatter"].call(
-        input, src.to(input.dtype), dim, index + n if index < 0 else index
-    )
+    result = REGISTRY["select_scatter"].call(input, src, dim, index + n if index < 0 else index)
     return write_same(out, result)
 
 
@@ -425,17 +429,17 @@ def slice_scatter(input, src, dim=0, start=None, end=None, step=1, *, out=None):
     dim = wrap_dim(dim, input._array.ndim)
     start, end, step = slice(start, end, step).indices(input._array.shape[dim])
     bounds = (dim, start, max(start, end), step)
-    _check_part(slice_op.call(input.detach(), *bounds), src)
-    return write_same(out, REGISTRY["slice_scatter"].call(input, src.to(input.dtype), *bounds))
+    src = _part(slice_op.call(input.detach(), *bounds), src)
+    return write_same(out, REGISTRY["slice_scatter"].call(input, src, *bounds))
 
 
 @function("diagonal_scatter", method=True)
 def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1, *, out=None):
     """A copy of `input` with `src` in place of ``input.diagonal(offset, dim1, dim2)``."""
-    _check_part(diagonal(input.detach(), offset, dim1, dim2), src)
+    src = _part(diagonal(input.detach(), offset, dim1, dim2), src)
     n = input._array.ndim
     result = REGISTRY["diagonal_scatter"].call(
-        input, src.to(input.dtype), offset, wrap_dim(dim1, n), wrap_dim(dim2, n)
+        input, src, offset, wrap_dim(dim1, n), wrap_dim(dim2, n)
     )
     return write_same(out, result)
 
@@ -450,8 +454,7 @@ def as_strided_scatter(input, src, size, stride, storage_offset=None):
     size, stride = size_of((size,)), size_of((stride,))
     own = input.storage_offset()
     offset = (own if storage_offset is None else storage_offset) - own
-    _check_part(as_strided(input.detach(), size, stride, storage_offset), src)
-    src = src.to(input.dtype)
+    src = _part(as_strided(input.detach(), size, stride, storage_offset), src)
     places = _memory_places(size, stride, offset)
     if input.is_contiguous() and offset >= 0 and places.max(initial=0) < max(input.numel(), 1):
         attrs = (input.stride(), size, stride, offset)

@@ -232,6 +232,8 @@ def mvlgamma(input, p, *, out=None):
     if not input.is_floating_point():
         from ..core import dtypes
 
+        if input.dtype is dtypes.bool_:
+            raise RuntimeError("The input tensor may not be a boolean tensor.")
         input = input.to(dtypes.get_default_dtype())
     from ..backends import backend_of
     from ..core.tensor import Tensor

@@ -10,7 +10,7 @@ from ..core.inplace import inplace
 from ..core.op import declare
 from ..core.tensor import Tensor
 from ._blocks import kind_name
-from .expose import function, legacy, method, need_tensor, write_out
+from .expose import FOUND, function, legacy, method, need_tensor, write_out, write_same
 from .plain_numbers import check_factor
 
 # -- input + value * (tensor1 times or over tensor2) --------------------------------------------------------------
@@ -210,8 +210,9 @@ def _check_lerp(input, end, weight):
 def lerp(input, end, weight, *, out=None):
     """``input + weight * (end - input)``, with broadcasting; `weight` is a number or a tensor."""
     weight = _check_lerp(input, end, weight)
-    op = lerp_tensor if isinstance(weight, Tensor) else lerp_number
-    return write_out(out, op.call(input, end, weight))
+    if isinstance(weight, Tensor):
+        return write_same(out, lerp_tensor.call(input, end, weight), FOUND)
+    return write_out(out, lerp_number.call(input, end, weight))
 
 
 @method("lerp_")

@@ -217,6 +217,32 @@ def test_default_device_is_where_tensors_are_made():
     assert gl.get_default_device() == gl.device("cpu")
 
 
+@pytest.mark.parametrize(
+    ("draw", "words"),
+    [
+        (lambda: gl.zeros(3).random_(0), "expects 'from' to be less than 'to', but got from=0 >= to=0"),
+        (lambda: gl.zeros(3, dtype=gl.uint8).random_(0, 300), "to - 1 is out of bounds for unsigned"),
+        (lambda: gl.randint(-3, 30, (2,), dtype=gl.uint8), "from is out of bounds for unsigned char"),
+        (lambda: gl.randint(0, 10**6, (2,), dtype=gl.float16), "to - 1 is out of bounds for c10::Half"),
+        (lambda: gl.randint_like(gl.ones(2, dtype=gl.bool), 5), "to - 1 is out of bounds for bool"),
+        (lambda: gl.arange(3, dtype=gl.int64, out=gl.empty(0)), "dtype Long does not match dtype of"),
+        (lambda: gl.randn(2, dtype=gl.float64, out=gl.empty(0)), "dtype Double does not match dtype"),
+        (lambda: gl.normal(gl.ones(2, requires_grad=True), 1.0, out=gl.empty(2)), r"normal\(\): functions"),
+        (lambda: gl.bernoulli(gl.ones(2, requires_grad=True), out=gl.empty(2)), r"bernoulli\(\): func"),
+    ],
+)  # fmt: skip
+def test_numbers_that_a_dtype_does_not_hold_and_outs_that_do_not_fit(draw, words):
+    with pytest.raises(RuntimeError, match=words):
+        draw()
+
+
+def test_bounds_of_random():
+    assert set(gl.zeros(300, dtype=gl.int64).random_(2).tolist()) == {0, 1}
+    high = gl.zeros(2000, dtype=gl.uint8).random_(200, None)
+    assert high.min() >= 200 and high.max() > 240
+    assert gl.randint(5, (3,), out=gl.empty(0)).dtype is gl.float32
+
+
 def test_new_memory_is_filled_where_everything_is_deterministic():
     import gradlib.utils.deterministic as deterministic
 

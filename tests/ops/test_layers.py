@@ -395,6 +395,14 @@ def test_grid_sample_of_the_identity_grid():
         )
 
 
+def test_layer_norm_with_a_bias_and_no_weight_twice():
+    x, bias = (
+        gl.tensor([[0.3, -1.0, 2.0], [1.0, 0.5, -0.7]], dtype=gl.float64, requires_grad=True),
+        gl.tensor([0.1, 0.2, -0.4], dtype=gl.float64, requires_grad=True),
+    )
+    assert gl.autograd.gradgradcheck(lambda x, b: F.layer_norm(x, (3,), None, b, 0.5), (x, bias))
+
+
 @pytest.mark.parametrize(("mode", "last"), [("sum", 12.0), ("mean", 6.0), ("max", 10.0)])
 def test_bags_end_at_the_last_offset(mode, last):
     w = gl.tensor([[1.0], [2.0], [10.0], [100.0]], requires_grad=True)

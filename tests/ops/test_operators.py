@@ -95,3 +95,58 @@ def test_ops_without_derivative_say_so_in_backward():
         assert y.requires_grad
         with pytest.raises(RuntimeError, match="is not implemented"):
             y.sum().backward()
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda x, o: gl.exp(x, out=o), r"exp\(\): functions with out=... arguments don't support"),
+        (lambda x, o: gl.cumsum(x, 0, out=o), r"cumsum\(\): functions with out=..."),
+        (lambda x, o: gl.linalg.inv(x.diag(), out=o), r"inv\(\): functions with out=..."),
+        (lambda x, o: gl.where(x > 0, x, x, out=o), r"where\(\): functions with out=..."),
+    ],
+)
+def test_out_refuses_gradients_in_the_name_of_the_function(call, words):
+    x = gl.ones(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match=words):
+        call(x, gl.empty(0))
+    with gl.no_grad():
+        call(x, gl.empty(0))
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda x, o: gl.triu(x.diag(), out=o), "Expected out tensor to have dtype float, but got double"),
+        (lambda x, o: gl.softmax(x, 0, out=o), "Expected out tensor to have dtype float, but got double"),
+        (lambda x, o: gl.where(x > 0, x, x, out=o), "Expected out type to be Float but got Double"),
+        (lambda x, o: gl.logcumsumexp(x, 0, out=o), "expected scalar_type Float but found Double"),
+        (lambda x, o: gl.inner(x.diag(), x, out=o), "tensordot: Expected the output tensor to have"),
+        (lambda x, o: gl.bitwise_not(x.bool(), out=o), "Found dtype Double but expected Bool"),
+    ],
+)  # fmt: skip
+def test_out_of_another_dtype_is_refused(call, words):
+    with pytest.raises(RuntimeError, match=words):
+        call(gl.ones(2), gl.empty(0, dtype=gl.float64))
+
+
+def test_dtypes_that_would_lose_what_is_computed_are_refused():
+    whole = gl.ones(1, 2, 3, 3, dtype=gl.int64)
+    for drop in (gl.nn.functional.dropout, gl.nn.functional.dropout2d):
+        with pytest.raises(
+            RuntimeError, match="result type Float can't be cast to the desired output"
+        ):
+            drop(whole)
+        assert drop(whole, p=1.0).sum() == 0
+    with pytest.raises(RuntimeError, match="does not support uint8"):
+        gl.gradient(gl.arange(5, dtype=gl.uint8))
+    with pytest.raises(RuntimeError, match="maximum not implemented for complex tensors"):
+        gl.maximum(gl.ones(1) + 1j, gl.ones(1) + 1j)
+    part = gl.slice_scatter(gl.arange(4), gl.tensor([7.5]), 0, 1, 2)
+    assert part.dtype is gl.int64 and part.tolist() == [0, 7, 2, 3]
+    strided = gl.arange(6.0).reshape(2, 3).t()
+    assert gl.as_strided_scatter(strided, gl.tensor([8.0, 9.0]), (2,), (1,)).tolist() == [
+        [8.0, 3.0],
+        [9.0, 4.0],
+        [2.0, 5.0],
+    ]

@@ -21,7 +21,7 @@ MODULES = {
     "nn.functional.": torch.nn.functional,
 }  # fmt: skip
 # functions of lists of tensors that are given by name only, or are the same as others
-LEFT_OUT = {"write_out", "empty"}
+LEFT_OUT = {"write_out", "write_same", "empty"}
 
 
 def D(*shape, low=0.1, high=0.9, dtype=torch.float64):

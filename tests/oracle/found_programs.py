@@ -14,10 +14,10 @@ import numpy as np
 FOLDER = Path(__file__).parent / "found"
 
 
-def programs() -> dict[str, str]:
-    """Title -> program, of all the files in found/: each program follows a line ``### title``."""
+def programs(folder: Path = FOLDER) -> dict[str, str]:
+    """Title -> program, of all the files in a folder: each program follows a line ``### title``."""
     found: dict[str, str] = {}
-    for path in sorted(FOLDER.glob("*.txt")):
+    for path in sorted(folder.glob("*.txt")):
         for block in path.read_text().split("### ")[1:]:
             title, program = block.split("\n", 1)
             key = f"{path.stem}: {title}"

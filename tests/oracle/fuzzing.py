@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from catalog import Difference, compare, convert, leaves, same_exception
+from catalog_sample import Difference, compare, convert, leaves, same_exception
 from fuzz_cases import case
 from fuzz_draw import Case
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from catalog import (
+from catalog_sample import (
     TOLERANCE,
     Difference,
     Outside,

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from catalog import Difference, Outside, as_array, convert, leaves, outcome, same_exception
+from catalog_sample import Difference, Outside, as_array, convert, leaves, outcome, same_exception
 from torch.testing._internal.common_optimizers import optim_db
 
 import gradlib

@@ -8,7 +8,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from catalog import TOLERANCE, Difference, Sample, compare, convert, leaves, outcome, same_exception
+from catalog_sample import (
+    TOLERANCE,
+    Difference,
+    Sample,
+    compare,
+    convert,
+    leaves,
+    outcome,
+    same_exception,
+)
 
 import gradlib
 

@@ -8,7 +8,7 @@ import module_catalog
 import numpy as np
 import pytest
 import torch
-from catalog import Outside, as_array, leaves
+from catalog_sample import Outside, as_array, leaves
 from safetensors.torch import save_file
 
 import gradlib

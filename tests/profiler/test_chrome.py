@@ -113,7 +113,7 @@ def test_operations_in_place_on_views_are_linked_with_all_their_nodes(tmp_path):
         (y.sum() + row.sum()).backward()
     viewer = view(prof, tmp_path)
     names = {end["name"]: start["name"] for start, end, _ in viewer.arrows}
-    assert names["CopySlices"] == names["SelectBackward0"] == "mul_"
+    assert names["torch::autograd::CopySlices"] == names["SelectBackward0"] == "mul_"
     assert all(viewer.into(s) for s in viewer.slices if is_node(s))
 
 

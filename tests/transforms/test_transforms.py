@@ -24,7 +24,7 @@ PART = 4  # one of so many combinations is tried
 KEYS = sorted(cases())
 CHUNK = 25
 # A callable that gets an entry in exceptions.txt is a loss: raise this number only for a new public name.
-LISTED = 142
+LISTED = 143
 
 
 @pytest.mark.parametrize("chunk", range(0, len(KEYS), CHUNK), ids=lambda k: f"{KEYS[k]} and on")
