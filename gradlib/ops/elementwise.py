@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import cmath
 import math
+from typing import Any
 
 import numpy as np
 
@@ -96,7 +97,7 @@ def positive(input):
     return input
 
 
-def times_alpha(input, other, alpha):
+def times_alpha(input, other, alpha: Any):
     """``alpha * other`` in the dtype of the sum with `input`; RuntimeError for an alpha of a higher kind."""
     if alpha.__class__ is int and alpha == 1:
         return other
@@ -113,11 +114,8 @@ def times_alpha(input, other, alpha):
         )
     if common is dtypes.bool_:
         return other if alpha else other ^ other
-    if (
-        alpha.__class__ is not int
-        or common.category < dtypes.FLOATING
-        or not -SMALL <= alpha <= SMALL
-    ):
+    small = alpha.__class__ is int and -SMALL <= alpha <= SMALL  # type: ignore[operator]
+    if not small or common.category < dtypes.FLOATING:
         alpha = plain_number(alpha, common)
     return (other.to(common) if isinstance(other, Tensor) else other) * alpha
 
