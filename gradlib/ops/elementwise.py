@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import cmath
 import math
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from ..core.op import declare
 from ..core.tensor import Tensor
 from ._blocks import missing
 from .expose import function, legacy, method, need_tensor, write_out
-from .plain_numbers import SMALL, plain_number
+from .plain_numbers import plain_number
 from .pointwise import pointwise, unary
 
 _NO_MASK = "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead."
@@ -97,7 +96,7 @@ def positive(input):
     return input
 
 
-def times_alpha(input, other, alpha: Any):
+def times_alpha(input, other, alpha):
     """``alpha * other`` in the dtype of the sum with `input`; RuntimeError for an alpha of a higher kind."""
     if alpha.__class__ is int and alpha == 1:
         return other
@@ -114,9 +113,7 @@ def times_alpha(input, other, alpha: Any):
         )
     if common is dtypes.bool_:
         return other if alpha else other ^ other
-    small = alpha.__class__ is int and -SMALL <= alpha <= SMALL  # type: ignore[operator]
-    if not small or common.category < dtypes.FLOATING:
-        alpha = plain_number(alpha, common)
+    alpha = plain_number(alpha, common)
     return (other.to(common) if isinstance(other, Tensor) else other) * alpha
 
 
