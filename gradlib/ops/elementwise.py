@@ -14,7 +14,7 @@ from ..core.op import declare
 from ..core.tensor import Tensor
 from ._blocks import missing
 from .expose import function, legacy, method, need_tensor, write_out
-from .plain_numbers import plain_number
+from .plain_numbers import SMALL, plain_number
 from .pointwise import pointwise, unary
 
 _NO_MASK = "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead."
@@ -113,7 +113,12 @@ def times_alpha(input, other, alpha):
         )
     if common is dtypes.bool_:
         return other if alpha else other ^ other
-    alpha = plain_number(alpha, common)
+    if (
+        alpha.__class__ is not int
+        or common.category < dtypes.FLOATING
+        or not -SMALL <= alpha <= SMALL
+    ):
+        alpha = plain_number(alpha, common)
     return (other.to(common) if isinstance(other, Tensor) else other) * alpha
 
 
