@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 RUN, STRIDED_RUN = 1024, 256  # by BLAS, which keeps several sums at once; by NumPy
-SHORT = 8192  # most elements whose trailing dimensions NumPy sums itself, pairwise and no slower than BLAS
+SHORT = 8192  # most elements that NumPy sums itself where all are summed: pairwise, and no slower than BLAS
 LARGE = 4096  # elements from which an array is worth another look at its layout
 LONG = 1 << 15  # longer rows are summed in runs, one row at a time
 F8 = np.dtype(np.float64)
@@ -79,11 +79,7 @@ def add_up(array, dim: tuple, keepdim: bool = False):
     """
     if array.size < LARGE:
         return ADD(array, dim or None, None, None, keepdim)
-    if (
-        array.size <= SHORT
-        and array.flags.c_contiguous
-        and (not dim or min(dim) == array.ndim - len(dim))
-    ):
+    if array.size <= SHORT and len(dim) in (0, array.ndim) and array.flags.c_contiguous:
         return ADD(array, dim or None, None, None, keepdim)
     if not array.flags.c_contiguous or array.dtype.kind != "f":
         if array.flags.f_contiguous and array.dtype.kind == "f":

@@ -190,6 +190,8 @@ def _run(op):
                 f"if e_ is not None and r{i}_ is not None:",
                 *_put(i, f"r{i}_"),
             ]
+    elif op.wide_numbers:
+        lines.append("d_ = g.dtype")
     for i, argument in enumerate(op.tensors if op.vjp is None else ()):
         formula = op.formulas.get(argument)
         if formula is None:
@@ -199,9 +201,7 @@ def _run(op):
         lines += [indent(_fetch(op, want), "    ") for want in formula.wants]
         lines.append(f"    r_ = f{i}_({', '.join(formula.wants)})")
         if op.wide_numbers:
-            lines.append(
-                "    if r_.dtype is not g.dtype and g.dtype in halves: r_ = r_.astype(g.dtype)"
-            )
+            lines.append("    if r_.dtype is not d_ and d_ in halves: r_ = r_.astype(d_)")
         if op.elementwise and len(op.tensors) > 1:
             lines.append(f"    if node.b{i} is not None: r_ = sum_to(r_, node.b{i})")
         lines += _put(i, "r_")
