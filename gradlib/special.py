@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from .core.op import REGISTRY
 from .ops import special_bessel as _bessel
-from .ops.expose import PUBLIC, write_out
+from .ops.expose import PUBLIC
+from .ops.expose import write_out as _write_out
 from .ops.softmax import log_softmax as _log_softmax
 from .ops.softmax import softmax as _softmax
 from .ops.special_gamma import polygamma as polygamma
@@ -42,7 +43,7 @@ def _unary(name: str):
     op = REGISTRY["special_" + name]
 
     def call(input, *, out=None):
-        return write_out(out, op.call(input))
+        return _write_out(out, op.call(input))
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"The special function {name} of each element."
@@ -53,7 +54,7 @@ def _binary(name: str):
     op = REGISTRY["special_" + name]
 
     def call(input, other, *, out=None):
-        return write_out(out, op.call(input, other))
+        return _write_out(out, op.call(input, other))
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"The special function {name} of (input, other), with broadcasting."

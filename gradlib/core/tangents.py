@@ -145,6 +145,16 @@ def _laid_out(base: Any, whole: Tensor, steps: tuple) -> Tensor:
     return moved
 
 
+def _push_outside(tensor: Tensor, tangent: Tensor) -> None:
+    """Inside vmap: what holds the values of all entries has been written to, so its tangent is another one, too."""
+    level = tensor._array.level
+    physical, has = level.part(tensor)
+    if tangent_of(physical) is not None:
+        pushed = level.full(tangent) if has else level.part(tangent)[0]
+        with batched.Physically(level):
+            set_tangent(physical, pushed)
+
+
 def _writable(have: Tensor, tangent: Tensor) -> bool:
     """Whether `tangent` can be written into `have`, outside of any graph."""
     if have._rg or tangent._rg or (0 in have._array.strides and have._array.size > 1):
@@ -158,6 +168,8 @@ def set_tangent(tensor: Tensor, tangent: Tensor | None) -> None:
     The tangent of a dual tensor is the one given to make_dual, and is written to. Otherwise nobody else's tangent
     changes: that of a view is written into a copy of its base's, made once.
     """
+    if tangent is not None and tensor._array.__class__ is batched.Logical:
+        _push_outside(tensor, tangent)
     view = tensor._view
     if tangent is not None and tangent._array.dtype != tensor._array.dtype:
         with modes.Flag(FORWARD_AD, False):  # the op promotes, what it is written into does not

@@ -1,5 +1,7 @@
 """Operators and arguments that an op refuses: rules that hold for all pointwise ops."""
 
+import math
+
 import pytest
 
 import gradlib as gl
@@ -150,3 +152,17 @@ def test_dtypes_that_would_lose_what_is_computed_are_refused():
         [9.0, 4.0],
         [2.0, 5.0],
     ]
+
+
+def test_the_derivatives_of_sinc_near_zero_keep_their_digits():
+    for dtype, rtol in ((gl.float64, 1e-12), (gl.float32, 2e-6)):
+        x = gl.tensor([1.3e-4, -2e-3, 1e-6], dtype=dtype, requires_grad=True)
+        (slope,) = gl.autograd.grad(gl.sinc(x).sum(), x, create_graph=True)
+        (second,) = gl.autograd.grad(slope.sum(), x)
+        y = math.pi * x.detach().double()
+        gl.testing.assert_close(
+            slope.detach().double(), math.pi * (-y / 3 + y**3 / 30 - y**5 / 840), rtol=rtol, atol=0
+        )
+        gl.testing.assert_close(
+            second.double(), math.pi**2 * (-1 / 3 + y**2 / 10 - y**4 / 168), rtol=rtol, atol=0
+        )
