@@ -119,8 +119,6 @@ def softmax(input: Tensor, dim: Any, *, dtype: _dtype | None = None) -> Tensor:
     """``gradlib.softmax``."""
 def spherical_bessel_j0(input: Tensor, *, out: Any = None) -> Tensor:
     """The special function spherical_bessel_j0 of each element."""
-def write_out(out: Any, result: Any) -> Any:
-    """Copy `result` into the tensor(s) given as ``out=``, resized if need be; returns them."""
 def xlog1py(input: Tensor, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
     """The special function xlog1py of (input, other), with broadcasting."""
 def xlogy(input: Tensor | _b.complex, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:

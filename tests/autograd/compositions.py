@@ -24,7 +24,7 @@ FORMS = {
     "cumprod_": "{}.cumprod({d})", "sort_": "{}.sort({d})[0]", "flip_": "{}.flip({d})", "roll_": "{}.roll(1, {d})",
     "tril_": "{}.tril()", "clamp_": "{}.clamp(-0.6, 0.7)", "pow_": "({} ** 3)", "reciprocal_": "1 / ({} ** 2 + 1)",
     "lgamma_": "({} ** 2 + 1).lgamma()", "mish_": "F.mish({})", "layer_norm_": "F.layer_norm({}, {}.shape[-1:])",
-    "normalize_": "F.normalize({}, dim={d})", "fft_": "torch.view_as_real(torch.fft.fft({}))",
+    "normalize_": "F.normalize({}, dim={d}, eps=1e-3)", "fft_": "torch.view_as_real(torch.fft.fft({}))",
     "diff_": "{}.diff(dim={d})", "pad_": "F.pad({}, (1, 0), value=0.5)", "unfold_": "{}.unfold({d}, 1, 1)",
     "logcumsumexp_": "{}.logcumsumexp({d})", "leaky_": "F.leaky_relu({}, 0.1)", "hardtanh_": "F.hardtanh({})",
     "complex_": "(torch.complex({}, {} * 2) ** 2).imag", "var_": "{}.var({d})", "norm_": "{}.norm()",

@@ -8,7 +8,8 @@ inputs move along a direction v. First order is dL along v; second order is the 
 u, by reverse over reverse, forward over reverse and reverse over forward mode, and by differences of gradients.
 
 A point counts only where differences tell the derivative, that is, where all of these hold: the central differences
-with two steps agree, the slopes to the left and to the right do, and nothing is infinite or nan.
+with two steps agree, the slopes to the left and to the right do, and nothing is infinite or nan. The functions have no
+slopes so steep that reverse mode adds large numbers that cancel (`normalize` has eps=1e-3 for that reason).
 """
 
 from __future__ import annotations
