@@ -249,9 +249,8 @@ def _compute(op, tensor: Tensor, args: tuple, attrs: tuple, kwargs: dict) -> tup
 
     array = tensor._array
     if shared.batches and batched.level_of_call(op, args, attrs) is not None:
-        with modes.Flag(
-            FORWARD_AD, False
-        ):  # tangents are written where this op is seen, not once more inside
+        # Tangents are written where this op is seen, not once more inside.
+        with modes.Flag(FORWARD_AD, False):
             batched.write(op, tensor, args, attrs)
         return ()
     if shared.cuda is not None and array.__class__ is not np.ndarray:

@@ -133,9 +133,8 @@ def _laid_out(base: Any, whole: Tensor, steps: tuple) -> Tensor:
     if not any([op.by_place for op, _ in steps]):
         return whole
     array = base._array
-    around = (
-        extent(array)[1] - array.nbytes
-    )  # what lies beside the elements of the base can be reached, too
+    # What lies beside the elements of the base can be reached, too.
+    around = extent(array)[1] - array.nbytes
     if whole._array.strides == array.strides and not around:
         return whole
     if around and extent(whole._array)[1] == extent(array)[1]:

@@ -64,9 +64,8 @@ class Tensor(Interop, Geometry, Hooks, Declared):
     _tangent: Tensor | None = None
     _tangent_level = -1
     _inherits = False  # of a view that nothing recorded: it requires grad because its base does, and has no edge
-    _tangent_part: Any = (
-        None  # of a view: the tangent of its base, and the part of it that is the view's
-    )
+    # Of a view: the tangent of its base, and the part of it that is the view's.
+    _tangent_part: Any = None
     _tangent_copied: Tensor | None = None  # the tangent, if it is a copy that nobody else holds
     __array_priority__ = 1000  # NumPy arrays leave binary operators to us
     is_sparse = is_quantized = is_mkldnn = is_mps = is_meta = is_xpu = is_nested = Constant(False)

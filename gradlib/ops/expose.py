@@ -196,10 +196,7 @@ def refuse_overlap(out: Tensor | tuple | None, *inputs: Tensor) -> None:
         may_share = backend_of(o._array).may_share_memory
         for x in inputs:
             if x._array is o._array or may_share(o._array, x._array):
-                raise RuntimeError(
-                    "unsupported operation: some elements of the input tensor and the written-to tensor refer to a "
-                    "single memory location. Please clone() the tensor before performing the operation."
-                )
+                raise RuntimeError(errors.PARTIAL_OVERLAP)
 
 
 EXPECTED = "Expected out tensor to have dtype {want}, but got {got} instead"

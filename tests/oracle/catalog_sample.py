@@ -320,28 +320,11 @@ class Sample:
         if not pairs:
             return
         w = self.weights([t for t, _ in pairs])
-        first = outcome(
-            lambda: torch.autograd.grad(
-                [t for t, _ in pairs],
-                self.inputs,
-                [a for a, _ in w],
-                create_graph=True,
-                allow_unused=True,
-            ),
-            (),
-            {},
-        )
-        mine = outcome(
-            lambda: gradlib.autograd.grad(
-                [o for _, o in pairs],
-                self.our_inputs,
-                [b for _, b in w],
-                create_graph=True,
-                allow_unused=True,
-            ),
-            (),
-            {},
-        )
+        options = {"create_graph": True, "allow_unused": True}
+        theirs, ours = zip(*pairs, strict=True)
+        a, b = zip(*w, strict=True)
+        first = outcome(torch.autograd.grad, (theirs, self.inputs, a), options)
+        mine = outcome(gradlib.autograd.grad, (ours, self.our_inputs, b), options)
         if first[1] is not None:
             return  # PyTorch has no derivative here: gradlib may
         try:
