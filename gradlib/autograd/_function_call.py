@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core import errors, modes, saved, views
-from ..core.batched import physical_kind
+from ..core.batched import Logical, physical_kind
 from ..core.device import beside, device
 from ..core.dtypes import DIFFERENTIABLE, from_np
-from ..core.modes import ANOMALY, FORWARD_AD, NO_GRAD, SAVED_HOOKS, state
+from ..core.modes import ANOMALY, FORWARD_AD, NO_GRAD, SAVED_HOOKS, shared, state
 from ..core.node import edge
 from ..core.sizes import Size
 from ..core.source import user_frame
@@ -82,7 +82,8 @@ def finish(cls, ctx: FunctionCtx, node, args: tuple, output, bits: int):
     ):  # one new tensor: the usual case
         if node is not None:
             array = output._array
-            like_it = ((array.shape, array.dtype, array.__class__),)
+            kind = physical_kind(output) if shared.batches else array.__class__
+            like_it = ((array.shape, array.dtype, kind),)
             object.__setattr__(node, "_outputs", like_it)  # not by way of the ctx: it is quicker
             output._rg, output._fn, output._nr = True, node, 0
         outs: Any = (output,)
@@ -404,7 +405,7 @@ def _check_viewed_tangent(out: Tensor, tangent: Tensor, args: tuple) -> None:
 
 def like(tensor: Tensor) -> tuple:
     array = tensor._array
-    return array.shape, array.dtype, array.__class__
+    return array.shape, array.dtype, physical_kind(tensor)
 
 
 class InputMetadata:
@@ -465,7 +466,7 @@ def fit(node: BackwardCFunction, grad: Tensor, index: int, want: tuple) -> Tenso
                 "input is real"
             )
         grad = grad.to(from_np(dtype))
-    if physical_kind(grad) is not kind:
+    if kind is not Logical and physical_kind(grad) is not kind:
         wanted = _device_type(kind)
         if grad._array.ndim:
             raise RuntimeError(

@@ -11,7 +11,7 @@ from numpy import ndarray
 
 from ..core import engine
 from ..core.accumulation import keep_gradient
-from ..core.batched import BatchLevel, Unbatchable, apart
+from ..core.batched import BatchLevel, apart
 from ..core.modes import FORWARD_AD, state
 from ..core.node import AccumulateGrad, Node, edge, leaf_edge
 from ..core.tensor import Tensor
@@ -200,7 +200,7 @@ def _other_leaves(edges, targets) -> list[tuple[Node, int]]:
 
 
 def _batched(outs, ins, grads, keep_graph, create_graph, allow_unused, materialize_grads) -> tuple:
-    """The gradients for each entry of a batch of `grads` (first dimension): in one pass, if the graph allows it."""
+    """The gradients for each entry of a batch of `grads` (first dimension), in one pass."""
     sizes = {g.shape[0] if g is not None and g.dim() else None for g in grads}
     for out, g in zip(outs, grads, strict=True):
         if g is None or not g.dim() or g.shape[1:] != out.shape or len(sizes) != 1:
@@ -212,12 +212,12 @@ def _batched(outs, ins, grads, keep_graph, create_graph, allow_unused, materiali
             )
     n: Any = sizes.pop()
     options = create_graph, True, allow_unused, False, False
-    try:
-        if not n:
-            raise Unbatchable
+    if n:
         found = _at_once(n, outs, ins, grads, keep_graph, options)
-    except Unbatchable:
-        found = _one_by_one(n, outs, ins, grads, keep_graph, options)
+    else:  # one row of zeros tells the shapes
+        rows = [g.new_zeros((1, *g.shape[1:])) for g in grads]
+        found = _at_once(1, outs, ins, rows, keep_graph, options)
+        found = tuple([None if g is None else g.narrow(0, 0, 0) for g in found])
     if materialize_grads:  # those have no batch
         found = tuple(
             _zeros(t, create_graph) if g is None else g for g, t in zip(found, ins, strict=True)
@@ -254,18 +254,6 @@ def _release(roots: Iterable[Node], ends: set[Node]) -> None:
             freed.add(node)
             node.release()
             stack += users[node]
-
-
-def _one_by_one(n: int, outs, ins, grads, keep_graph: bool, options: tuple) -> tuple:
-    from ..ops.join import stack
-
-    rows = []
-    for k in range(n):
-        last = k == n - 1
-        rows.append(grad(outs, ins, [g[k] for g in grads], keep_graph or not last, *options))
-    return tuple(
-        None if column[0] is None else stack(list(column)) for column in zip(*rows, strict=True)
-    )
 
 
 def _as_tuple(value) -> tuple:

@@ -14,7 +14,7 @@ import warnings
 import weakref
 from typing import Any
 
-from ..core import errors, modes, recording, saved
+from ..core import batched, errors, modes, recording, saved
 from ..core.dtypes import DIFFERENTIABLE
 from ..core.modes import FORWARD_AD, INFERENCE, NO_GRAD, PROFILE, set_bits, shared, state
 from ..core.node import VariadicNode, deliver, edge, next_seq
@@ -270,6 +270,15 @@ class BackwardCFunction(UnfinishedNode):
             setattr(self.ctx, name, value)
 
 
+def _watched_entries(level: Any, run: Any, leaves: list, spec: Any) -> Any:
+    from ._function_vmap import watched_entries
+
+    return watched_entries(level, run, leaves, spec)
+
+
+batched.watched_entries = _watched_entries
+
+
 SLOTS = frozenset(
     name for cls in BackwardCFunction.__mro__ for name in getattr(cls, "__slots__", ())
 )
@@ -313,6 +322,7 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
     """
 
     generate_vmap_rule = False
+    inside_vmap = False  # whether forward is the batching rule already; see _function_vmap
     _backward_cls: Any
     _ctx_cls: Any
 
@@ -376,10 +386,10 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
         setup = cls.setup_context is not Function.setup_context
         if setup or kwargs:
             args = _bound(cls.forward, args, kwargs, setup)
-        if bits and state.interposers:
-            for interposer in reversed(state.interposers):
-                if hasattr(interposer, "call_function"):
-                    return interposer.call_function(cls, args)
+        if shared.batches and state.batch is not None and not cls.inside_vmap:
+            from ._function_vmap import call
+
+            return call(state.batch, cls, args)
         if bits & PROFILE:
             span = recording.function_span(cls.__name__, args)
         needs, edges, inputs = [], [], []

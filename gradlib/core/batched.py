@@ -1,18 +1,22 @@
-"""vmap in one run: the function sees one entry's tensors, and every op acts on the whole batch.
+"""vmap: the function runs once and sees one entry's tensors, and every op acts on the whole batch.
 
 Inside the function a tensor's array is a :class:`Logical`: shape, dtype and strides are those of one entry, and it
 knows the *physical* tensor, which holds all entries, the batch first. `dispatch.execute` hands an op with such an
 array to :func:`run`, which applies the op's batching rule (`ops/batching_rules.py`) to the physical tensors, or, if it
-has none, runs it entry by entry and stacks. Recording happens on both sides of that: a tensor that is watched inside
-(func.grad within vmap) has nodes made of logical tensors, and a physical tensor that requires grad outside has nodes of
-its own. Formulas and tangents run on Tensors there, so they are batched op by op in the same way.
+has none, runs that one op for each entry and stacks. Recording happens on both sides of that: a tensor that is watched
+inside (func.grad within vmap) has nodes made of logical tensors, and a physical tensor that requires grad outside has
+nodes of its own. Formulas and tangents run on Tensors there, so they are batched op by op in the same way.
 
-Whatever needs values (code that reads arrays, random numbers, writes into what entries share) raises Unbatchable;
-vmap then runs the function once for each entry instead (`core/batching.py`).
+Functions that are no ops and read values declare it: :func:`each_entry` runs one for each entry, :func:`draws` does so
+for random numbers as `randomness` says. Anything else that asks for values raises PyTorch's RuntimeError.
 """
 
 from __future__ import annotations
 
+import functools
+import itertools
+import math
+import sys
 from collections.abc import Callable, Iterable
 from contextlib import contextmanager
 from typing import Any
@@ -21,9 +25,10 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from . import errors, modes, tangents
-from .batching import NOWHERE, WRITE, Level
-from .device import copied
-from .modes import FORWARD_AD, VMAP, shared, state
+from .batching import CAPTURED, RANDOM, RESIZE, SHAPES, UNSEEN_DRAW, VALUES, WRITE, Replay
+from .modes import FORWARD_AD, VMAP, Interposer, shared, state
+from .op import REGISTRY
+from .pytree import flatten, unflatten
 from .tensor import Tensor
 
 RULES: dict[str, Callable] = {}  # op name -> rule(level, op, args, attrs) giving physical results
@@ -32,26 +37,29 @@ APART: dict[
 ] = {}  # op name -> the same by other ops, where the op's formula needs values
 
 
+_ids = itertools.count(1)
 TOO_WIDE = "output with shape {} doesn't match the broadcast shape {}"
 
 
-class Unbatchable(BaseException):
-    """The function cannot be run on all entries at once. It is no Exception, so that the function does not catch it."""
-
-
 def _refuse(*args: Any, **kwargs: Any) -> Any:
-    raise Unbatchable
+    raise RuntimeError(VALUES.format(sys._getframe(1).f_code.co_name))
 
 
 class Logical(np.ndarray):
-    """The shape, dtype and strides of one entry of a batch. It has no values: asking for them raises Unbatchable."""
+    """The shape, dtype and strides of one entry of a batch. It has no values: asking for them raises RuntimeError."""
 
     physical: Tensor
     level: BatchLevel
     batched: bool  # whether `physical` has the batch dimension, or all entries share it
 
     __array_ufunc__ = __array_function__ = _refuse
-    get = _refuse  # which copies an array of a device to the host
+
+    def get(self) -> np.ndarray:
+        """What copies an array of a device to the host: the values, if they are the same for all entries."""
+        if self.batched:
+            _refuse()
+        array = self.physical._array
+        return array if array.__class__ is np.ndarray else array.get()
 
 
 _METADATA = set(
@@ -101,10 +109,32 @@ def active() -> Any:
     return state.batch
 
 
-def refuse_logical(tensor: Tensor) -> None:
-    """Unbatchable for a tensor of a batch: its memory as a whole is asked for."""
-    if is_logical(tensor):
-        raise Unbatchable
+def resize(tensor: Any, shape: tuple, memory_format: Any) -> Any:
+    """``tensor.resize_(shape)``, as long as each entry keeps its memory; RuntimeError else."""
+    array = tensor._array
+    physical, batched, level = array.physical, array.batched, array.level
+    if batched and (physical.numel() != level.size * math.prod(shape) or memory_format is not None):
+        raise RuntimeError(RESIZE)
+    with Physically(level):
+        physical.resize_((level.size, *shape) if batched else shape, memory_format=memory_format)
+    tensor._array = wrap(level, physical, batched)
+    return tensor
+
+
+def readable(tensor: Any, message: str) -> Any:
+    """The tensor whose array holds the values of `tensor`; RuntimeError with `message` if they differ by entry."""
+    while is_logical(tensor):
+        if tensor._array.batched:
+            raise RuntimeError(message)
+        tensor = tensor._array.physical
+    return tensor
+
+
+def all_entries(tensor: Any) -> Any:
+    """The tensor with the values of all entries that `tensor` stands for, for checks that look at each element."""
+    while is_logical(tensor):
+        tensor = tensor._array.physical
+    return tensor
 
 
 def is_logical(value: Any) -> bool:
@@ -128,63 +158,81 @@ def _outer_grad(tensor: Tensor) -> bool:
     return tensor._rg or (is_logical(tensor) and _outer_grad(tensor._array.physical))
 
 
-class BatchLevel(Level):
-    """One running vmap whose function runs once."""
+# what `each_entry` is on tensors that are watched inside vmap: handed over by `autograd`
+watched_entries: Any = None
 
-    around: Any = None  # the vmap around this one, if that runs once, too
+
+class BatchLevel(Interposer):
+    """One running vmap."""
+
+    around: Any = None  # the vmap around this one
+    function_bits = 0  # the flags under which a custom Function was called
     passes = True  # ops are noticed by their arguments, in `dispatch.execute`
 
+    def __init__(self, size: int, randomness: str):
+        self.id, self.size, self.randomness = next(_ids), size, randomness
+
     def call_inplace(self, op, tensor, others: tuple, attrs: tuple, proceed: Callable) -> Any:
-        self.before.append(_Before(tensor))
-        if not is_logical(tensor) and any([o._rg for o in others if is_logical(o)]):
-            raise Unbatchable  # what is recorded inside is the history of logical tensors alone
         return proceed()  # `write` asks whether the tensor has a place for the batch
 
-    def call_function(self, cls, args: tuple) -> Any:
-        """A custom Function: by its own vmap rule; without one, vmap goes on entry by entry and decides there."""
-        from ..autograd.function import Function
-
-        if not any(is_logical(a) for a in args):
-            return self.outside(lambda: cls.apply(*args))
-        if (
-            cls.vmap is Function.vmap
-            or cls.generate_vmap_rule
-            or any(a._rg for a in args if is_logical(a))
-        ):
-            raise Unbatchable
-        return self.ruled(cls, args)
-
-    def ruled(self, cls, args: tuple) -> Any:
-        """The result of a Function's vmap staticmethod."""
-        from .batching import TWO_RETURNS, VmapInfo
-        from .pytree import flatten, spread, unflatten
-
-        leaves, spec = flatten(args)
-        parts = [self.part(v) if isinstance(v, Tensor) else (v, False) for v in leaves]
-        in_dims = unflatten([0 if batched else None for _, batched in parts], spec)
-        values = unflatten([value for value, _ in parts], spec)
-        info = VmapInfo(self.size, self.randomness)
-        returned = self.outside(lambda: cls.vmap(info, in_dims, *values))
-        if not isinstance(returned, tuple) or len(returned) != 2:
-            given = (
-                f"{len(returned)} returns" if isinstance(returned, tuple) else f"a {type(returned)}"
-            )
-            raise RuntimeError(TWO_RETURNS.format(given))
-        outs, out_spec = flatten(returned[0])
-        dims = spread(returned[1], out_spec)
-        if dims is None:
-            raise Unbatchable  # the loop has the message
-        return unflatten([self.entry(o, d) for o, d in zip(outs, dims, strict=True)], out_spec)
-
-    def before_draw(self, generator: Any) -> None:
-        raise Unbatchable
-
     def outside(self, run: Callable) -> Any:
-        inner, state.batch = state.batch, self.around
+        """``run()`` with only the vmaps around this one."""
+        inner, batch = state.interposers, state.batch
+        state.interposers = inner[: inner.index(self)] if self in inner else inner
+        state.batch = self.around
         try:
-            return super().outside(run)
+            return run()
         finally:
-            state.batch = inner
+            state.interposers, state.batch = inner, batch
+
+    # -- entry by entry ------------------------------------------------------------------------------------------------
+
+    def entries(self, run: Callable, leaves: list, spec: Any, replay: Replay | None = None) -> Any:
+        """``run(*args, **kwargs)`` for each entry of arguments that are taken apart, and the stacked results.
+
+        With a `replay` each entry draws the same random numbers.
+        """
+        parts = [self.part(v) if isinstance(v, Tensor) else (v, False) for v in leaves]
+        rows: list[list] = []
+        entry, out_spec = leaves, spec
+        before, state.replay = state.replay, replay or state.replay
+        try:
+            with Physically(self):
+                for k in range(self.size):
+                    if replay is not None:
+                        replay.restart()
+                    entry = [p.select(0, k) if batched else p for p, batched in parts]
+                    args, kwargs = unflatten(entry, spec)
+                    row, out_spec = flatten(run(*args, **kwargs))
+                    rows.append(row)
+                columns = list(zip(*rows, strict=True))
+                # what a function has written to, it returns
+                given = [[i for i, e in enumerate(entry) if e is column[-1]] for column in columns]
+                stacked = [
+                    None if same else REGISTRY["stack"].call(list(column), 0)
+                    for column, same in zip(columns, given, strict=True)
+                ]
+        finally:
+            state.replay = before
+        outs = [
+            leaves[same[0]] if same else self.entry(s, 0)
+            for s, same in zip(stacked, given, strict=True)
+        ]
+        return unflatten(outs, out_spec)
+
+    def draw(self, run: Callable, args: tuple, kwargs: dict) -> Any:
+        """A random function: refused, once for all entries, or for each, as `randomness` says."""
+        if self.randomness == "error":
+            raise RuntimeError(RANDOM)
+        leaves, spec = flatten((args, kwargs))
+        parts = [self.part(v) if isinstance(v, Tensor) else (v, False) for v in leaves]
+        if self.randomness == "different":
+            return self.entries(run, leaves, spec)
+        if any([batched for _, batched in parts]):
+            return self.entries(run, leaves, spec, Replay(state.replay))
+        args, kwargs = unflatten([p for p, _ in parts], spec)
+        with Physically(self):
+            return run(*args, **kwargs)
 
     # -- logical and physical ------------------------------------------------------------------------------------------
 
@@ -230,49 +278,63 @@ class BatchLevel(Level):
         outer, had = state.interposers, modes.set_flag(VMAP, True)
         self.around, state.batch = state.batch, self
         state.interposers = (*outer, self)
-        self.before: list[_Before] = []  # what was written to, as it was
         with modes._lock:
             shared.batches += 1
         try:
             yield
-        except Unbatchable:  # the function will run again
-            for written in reversed(self.before):
-                written.restore()
-            raise
         finally:
-            self.before = []
             with modes._lock:
                 shared.batches -= 1
             state.interposers, state.batch = outer, self.around
             modes.set_flag(VMAP, had)
 
 
-class _Before:
-    """A tensor as it was before a function wrote into it."""
+def each_entry(run: Callable) -> Callable:
+    """Decorates a function that reads the values of tensors: inside vmap it runs for each entry of the batch."""
 
-    __slots__ = ("holders", "values", "written")
+    @functools.wraps(run)
+    def entries(*args: Any, **kwargs: Any) -> Any:
+        if shared.batches and state.batch is not None:
+            leaves, spec = flatten((args, kwargs))
+            level = level_of(leaves)
+            if level is not None:
+                if any([is_logical(v) and (v._rg or tangents.any_tangent((v,))) for v in leaves]):
+                    return watched_entries(level, entries, leaves, spec)
+                return entries_of(level, run, leaves, spec)
+        return run(*args, **kwargs)
 
-    def __init__(self, tensor: Tensor):
-        holders = [tensor]
-        if tensor._view is not None:
-            holders.append(tensor._view.base)
-        while is_logical(tensor):
-            tensor = tensor._array.physical
-            holders.append(tensor)
-            if tensor._view is not None:
-                holders.append(tensor._view.base)
-        state = [
-            (t, t._rg, t._fn, t._nr, t._ver, getattr(t._ver, "version", None)) for t in holders
-        ]
-        self.holders, self.written = state, tensor._array
-        self.values = copied(tensor._array)
+    def entries_of(level: BatchLevel, run: Callable, leaves: list, spec: Any) -> Any:
+        parts = [level.part(v) for v in leaves]
+        if any([batched for _, batched in parts]):
+            return level.entries(entries, leaves, spec)
+        args, kwargs = unflatten([p for p, _ in parts], spec)
+        with Physically(level):
+            return entries(*args, **kwargs)
 
-    def restore(self) -> None:
-        self.written[...] = self.values
-        for tensor, rg, fn, nr, counter, version in self.holders:
-            tensor._rg, tensor._fn, tensor._nr, tensor._ver = rg, fn, nr, counter
-            if version is not None:
-                counter.version = version
+    entries.without_vmap = run  # type: ignore[attr-defined]
+    return entries
+
+
+def draws(run: Callable) -> Callable:
+    """Decorates a function that draws random numbers: inside vmap for each entry or for all, as `randomness` says."""
+
+    @functools.wraps(run)
+    def drawn(*args: Any, **kwargs: Any) -> Any:
+        if shared.batches and state.batch is not None:
+            return state.batch.draw(drawn, args, kwargs)
+        return run(*args, **kwargs)
+
+    drawn.without_vmap = run  # type: ignore[attr-defined]
+    return drawn
+
+
+def before_draw(generator: Any) -> None:
+    """Called before random numbers are drawn from `generator` while a vmap runs."""
+    level = state.batch
+    if level is not None and level.randomness != "same":  # by a function that does not say so
+        raise RuntimeError(RANDOM if level.randomness == "error" else UNSEEN_DRAW)
+    if state.replay is not None:
+        state.replay.before_draw(generator)
 
 
 class Physically:
@@ -317,7 +379,10 @@ def level_of_call(op, args: tuple, attrs: tuple) -> Any:
 def replacement(op) -> Callable | None:
     """What replaces an op on logical arguments before anything is recorded."""
     load_rules()
-    return APART.get(op.name)
+    if op.name in APART or not op.each_entry:
+        return APART.get(op.name)
+    op.by_entry = op.by_entry or each_entry(op.call)
+    return op.by_entry
 
 
 def load_rules() -> None:
@@ -333,9 +398,11 @@ def run(level: BatchLevel, op, args: tuple, attrs: tuple) -> Any:
     differs = any([has_batch for _, has_batch in parts])
     if op.arrays and not differs:
         differs = any([level.part(a)[1] for a in _arrays(op, attrs)])
+    if differs and op.dynamic:
+        decides = op.dynamic if isinstance(op.dynamic, str) else op.tensors[0]
+        if parts[op.tensors.index(decides)][1]:
+            raise RuntimeError(SHAPES.format(op.public))
     rule = _rule_of(op) if differs else None
-    if differs and rule is None and (op.view or op.arrays or op.dynamic):
-        raise Unbatchable  # the loop has the message for shapes that depend on values
     if not differs and op.arrays:
         attrs = _shared_arrays(level, op, attrs)
     with Physically(level):
@@ -367,16 +434,14 @@ def _rule_of(op) -> Callable | None:
 
 def one_by_one(level: BatchLevel, op, args: tuple, attrs: tuple) -> Any:
     """The op for each entry, stacked: what ops without a rule do."""
-    from ..ops.join import stack
-
-    parts = [level.part(a) for a in args]
+    parts, stack = [level.part(a) for a in args], REGISTRY["stack"].call
     rows = []
     for k in range(level.size):
-        entry = [p[k] if batched else p for p, batched in parts]
+        entry = [p.select(0, k) if batched else p for p, batched in parts]
         rows.append(op.call(entry, *attrs) if op.variadic else op.call(*entry, *attrs))
     if isinstance(rows[0], tuple):
-        return tuple(stack(list(column)) for column in zip(*rows, strict=True))
-    return stack(rows)
+        return tuple([stack(list(column), 0) for column in zip(*rows, strict=True)])
+    return stack(rows, 0)
 
 
 def write(op, tensor: Tensor, args: tuple, attrs: tuple) -> None:
@@ -387,11 +452,7 @@ def write(op, tensor: Tensor, args: tuple, attrs: tuple) -> None:
     physical, batched = level.part(tensor)
     given = tuple([a.value if hasattr(a, "value") else a for a in args[1:]])
     if not batched:
-        if any([level.part(a)[1] for a in (*given, *_arrays(op, attrs))]):
-            raise RuntimeError(WRITE)
-        others = tuple([level.part(a)[0] for a in given])
-        with Physically(level):
-            inplace(op, physical, others, attrs)
+        write_shared(level, op, physical, given, attrs)
         return
     if not op.elementwise:
         rule = _rule_of(op)
@@ -413,6 +474,25 @@ def write(op, tensor: Tensor, args: tuple, attrs: tuple) -> None:
         inplace(op, physical, tuple(aligned), attrs)
 
 
+def write_shared(level: BatchLevel, op, tensor: Tensor, others: tuple, attrs: tuple) -> None:
+    """The in-place form of an op on what all entries share; RuntimeError if that has no place for a batch."""
+    from .inplace import inplace
+
+    if any([level.part(a)[1] for a in (*others, *_arrays(op, attrs))]):
+        raise RuntimeError(WRITE)
+    attrs = _shared_arrays(level, op, attrs) if op.arrays else attrs
+    with Physically(level):
+        inplace(op, tensor, tuple([level.part(a)[0] for a in others]), attrs)
+
+
+def write_captured(op, tensor: Tensor, others: tuple, attrs: tuple) -> None:
+    """The same on a tensor from outside of the vmap: it has its history there, and no other."""
+    level = level_of((*others, *_arrays(op, attrs)))
+    if any([is_logical(o) and o._rg and not level.part(o)[1] for o in others]):
+        raise RuntimeError(CAPTURED)
+    write_shared(level, op, tensor, others, attrs)
+
+
 def zeros_within(base: Tensor, like: Tensor) -> Tensor:
     """Zeros of the shape of `base` that have a batch wherever `base` or `like` has one."""
     from ..ops.create import constant_zeros
@@ -432,6 +512,7 @@ def of_batch(made: Tensor, like: Tensor) -> Tensor:
     """`made`, which has no history, as a tensor that has a batch wherever `like` has one, to be written into."""
     if not is_logical(like):
         return made
+    watched, made = made._rg, all_entries(made)
     level = like._array.level
     physical, batched = level.part(like)
     with Physically(level):
@@ -442,7 +523,7 @@ def of_batch(made: Tensor, like: Tensor) -> Tensor:
             entries = made
         inner = of_batch(entries, physical)
     out = Tensor._make(wrap(level, inner, batched))
-    out._rg = made._rg
+    out._rg = watched
     return out
 
 
@@ -453,12 +534,3 @@ def holds(tensor: Tensor, like: Tensor) -> bool:
         return True
     (value, own), (other, batched) = level.part(tensor), level.part(like)
     return (own or not batched) and holds(value, other)
-
-
-def marks_of(tensor: Tensor) -> frozenset[int]:
-    """The ids of the levels that a logical tensor belongs to."""
-    array, found = tensor._array, NOWHERE
-    while array.__class__ is Logical:
-        found |= array.level.mark
-        array = array.physical._array
-    return found

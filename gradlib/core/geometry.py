@@ -142,9 +142,10 @@ class Geometry:
             )
         if shape != self._array.shape or memory_format is not None:
             if shared.batches:
-                from .batched import refuse_logical
+                from .batched import is_logical, resize
 
-                refuse_logical(self)  # type: ignore[arg-type]
+                if is_logical(self):
+                    return resize(self, shape, memory_format)  # type: ignore[arg-type]
             self._array = _resized(self, shape, memory_format)  # type: ignore[arg-type]
             bump(self)
         return self  # type: ignore[return-value]

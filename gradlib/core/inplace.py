@@ -158,6 +158,14 @@ def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor
             )
         finally:
             state.interposers = outer
+    inside = (
+        bool(shared.batches) and batched.level_of_call(op, (tensor, *others), attrs) is not None
+    )
+    if inside:
+        if not batched.is_logical(tensor):
+            return _onto_plain(op, tensor, others, attrs)
+        # what is plain has its history outside
+        records = records and any([t._rg for t in (tensor, *others) if batched.is_logical(t)])
     check(tensor, op, records)
     for other in others:
         if isinstance(other, Tensor) and partly_the_same(tensor, other):
@@ -177,7 +185,7 @@ def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor
             _check_cast(dispatch.common_dtype((tensor, *others)), tensor.dtype)
         raise
     kwargs = dict(zip(op.attrs, attrs, strict=True))
-    node = _node(op, tensor, args, attrs, kwargs) if records else None
+    node = _node(op, tensor, args, attrs, kwargs, inside) if records else None
     if node is None and tensor._rg and not op.differentiable and not bits & (NO_GRAD | INFERENCE):
         finish(None, _overwritten(op, tensor), tensor)
     hidden = _compute(op, tensor, args, attrs, kwargs)
@@ -189,6 +197,19 @@ def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor
         tangents.set_tangent(tensor, tangent)
         if node is not None and op.saved_results:
             saved.keep_tangent(node, 0, tangents.tangent_of(tensor))
+    return tensor
+
+
+def _onto_plain(op, tensor: Tensor, others: tuple, attrs: tuple) -> Tensor:
+    """`inplace` on a tensor that is none of the batch, of tensors inside vmap: it has its history outside."""
+    from . import tangents
+
+    dual = state.bits & FORWARD_AD and tangents.any_tangent((tensor, *others))
+    tangent = tangents.of_inplace(op, tensor, others, attrs) if dual else None
+    with modes.Flag(FORWARD_AD, state.bits & FORWARD_AD and not dual):
+        batched.write_captured(op, tensor, others, attrs)
+    if dual:
+        tangents.set_tangent(tensor, tangent)
     return tensor
 
 
@@ -228,7 +249,7 @@ def _quick(op, tensor: Tensor, others: tuple) -> bool:
     return True
 
 
-def _node(op, tensor: Tensor, args: tuple, attrs: tuple, kwargs: dict) -> Node:
+def _node(op, tensor: Tensor, args: tuple, attrs: tuple, kwargs: dict, inside: bool) -> Node:
     """The op's node; if a formula needs the old value of `tensor`, a copy of it is saved."""
     first = args[0]
     others = any(isinstance(a, Tensor) and a._rg for a in args[1:])
@@ -238,7 +259,7 @@ def _node(op, tensor: Tensor, args: tuple, attrs: tuple, kwargs: dict) -> Node:
         first._rg = tensor._rg
         if tensor._rg:
             first._fn, first._nr = edge(tensor)
-    node = dispatch.make_node(op, (first, *args[1:]), attrs, kwargs)
+    node = dispatch.make_node(op, (first, *args[1:]), attrs, kwargs, inside)
     if op.elementwise and len(op.tensors) > 1:
         dispatch.set_broadcast(node, args, tensor._array.shape)
     return node

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy import ndarray
 
+from . import batching
 from .device import copied
 from .geometry import NO_STORAGE
-from .modes import NO_GRAD, PROFILE, VMAP, shared, state
+from .modes import NO_GRAD, PROFILE, shared, state
 
 
 def to_host(array) -> np.ndarray:
@@ -18,16 +19,16 @@ def to_host(array) -> np.ndarray:
 
 
 def values_of(tensor: Any) -> Any:
-    """``tensor.tolist()`` for code of the library, which vmap then runs entry by entry instead of refusing it."""
+    """``tensor.tolist()`` for code of the library."""
     array = to_host(tensor._array)
     return (array.astype(np.float32) if array.dtype.kind == "V" else array).tolist()
 
 
-def _batching() -> Any:
-    """The mechanism of vmap, for tensors that belong to a batch."""
-    from . import batching
+def _readable(tensor: Any, message: str) -> Any:
+    """`tensor`, or what it is for all entries of a vmap alike; RuntimeError with `message` if they differ."""
+    from .batched import readable
 
-    return batching
+    return readable(tensor, message)
 
 
 def _recording() -> Any:
@@ -55,8 +56,8 @@ class Interop:
             if self._array.size == 0:
                 raise RuntimeError("Boolean value of Tensor with no values is ambiguous")
             raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
-        if shared.active and state.bits & VMAP:
-            _batching().refuse(self, _batching().BRANCH)
+        if shared.batches:
+            _readable(self, batching.BRANCH)
         return bool(self.item())
 
     def item(self):
@@ -65,21 +66,17 @@ class Interop:
             raise RuntimeError(
                 f"a Tensor with {self._array.size} elements cannot be converted to Scalar"
             )
-        value = self._noticed_item() if shared.active else self._array.item()
+        value = self._noticed_item() if shared.active or shared.batches else self._array.item()
         return float(value) if self._array.dtype.kind == "V" else value
 
     def _noticed_item(self):
         """What `item` reads while some feature is on that wants to know."""
-        if state.bits & VMAP:
-            _batching().refuse(self, _batching().ITEM)
-        read = self._array.item
+        read = (_readable(self, batching.ITEM) if shared.batches else self)._array.item
         return _recording().run_read("item", self, read) if state.bits & PROFILE else read()
 
     def tolist(self):
         """The values as nested lists of Python numbers."""
-        if shared.active and state.bits & VMAP:
-            _batching().refuse(self, NO_STORAGE)
-        return values_of(self)
+        return values_of(_readable(self, NO_STORAGE) if shared.batches else self)
 
     def _number(self):
         """The value of the only element; ValueError if there are more."""
@@ -109,9 +106,7 @@ class Interop:
     def __index__(self) -> int:
         if self._array.dtype.kind not in "iub" or self._array.size != 1:
             raise TypeError("only integer tensors of a single element can be converted to an index")
-        if shared.active and state.bits & VMAP:
-            _batching().refuse(self, _batching().ITEM)
-        return int(self._array.item())
+        return int((_readable(self, batching.ITEM) if shared.batches else self)._array.item())
 
     def conjugate(self) -> Any:
         """The complex conjugate; NumPy's spelling, shared by arrays, numbers and tensors, for gradient formulas."""
@@ -122,8 +117,8 @@ class Interop:
 
         Raises RuntimeError if the tensor requires grad and TypeError if it is on a CUDA device, unless `force`.
         """
-        if shared.active and state.bits & VMAP:
-            _batching().refuse(self, NO_STORAGE)
+        if shared.batches:
+            self = _readable(self, NO_STORAGE)
         if force:
             return to_host(self._array)
         if self._rg and not state.bits & NO_GRAD:

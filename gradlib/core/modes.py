@@ -49,6 +49,7 @@ class ThreadState(threading.local):
     recorder: Any = None  # told of every op and node while PROFILE is set; see core.recording
     modules: Any = None  # class names of the modules being called, while somebody asks
     batch: Any = None  # the innermost vmap that runs on all entries at once; see core.batched
+    replay: Any = None  # told before random numbers are drawn that shall be those of an earlier part; see core.batching
     interposers: tuple = ()  # Interposers: vmap, autocast...; the one that is asked first is last
     current_node: Any = None  # the node that backward is running, parent of nodes made meanwhile
     saved_observer: Any = None  # told before a tensor is changed in place, while OBSERVE is set

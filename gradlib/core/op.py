@@ -115,6 +115,7 @@ class Op:
         wide_numbers: bool = False,
         by_place: bool = False,
         dynamic: bool | str = False,
+        each_entry: bool = False,
         overlapping: str = "",
         channels_last: str = "",
         channels_last_3d: bool = True,
@@ -161,6 +162,9 @@ class Op:
         self.formulas = {key: Formula(fn) for key, fn in formulas.items()}
         self.vjp = Formula(vjp) if vjp is not None else None
         self.differentiable = bool(self.formulas or self.vjp)
+        # vmap runs the op and its derivative for each entry: also where a hidden value cannot be computed anew
+        self.each_entry = each_entry or None in self.hidden.values()
+        self.by_entry: Callable | None = None  # `call` in that way
         self.jvp = jvp if jvp is not None else "elementwise" if elementwise else None
         if isinstance(self.jvp, str) and self.jvp not in ("linear", "multilinear", "elementwise"):
             raise TypeError(f"op {name}: unknown jvp {self.jvp!r}")

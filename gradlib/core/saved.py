@@ -202,12 +202,7 @@ def _pack_array(value, pair: tuple):
 
 def unpack_array(node, slot: str):
     """The raw array (or tuple of them) in a slot `h_<name>` or `a_<name>`."""
-    try:
-        value = getattr(type(node), slot).__get__(node)
-    except AttributeError:  # recorded inside vmap, where the op's own kernel does not run
-        from .batched import Unbatchable
-
-        raise Unbatchable from None
+    value = getattr(type(node), slot).__get__(node)
     if value is RELEASED:
         freed(node)
     if type(value) is tuple:

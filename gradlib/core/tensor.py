@@ -20,7 +20,7 @@ from .interop import Interop
 from .interop import to_host as to_host
 from .layout import strided
 from .modes import INFERENCE as INFERENCE_MODE
-from .modes import VMAP, shared, state
+from .modes import shared, state
 from .node import Node, edge, leaf_edge
 from .sizes import Size, wrap_dim
 from .storage import INFERENCE, bump, share, version_of
@@ -403,8 +403,6 @@ class Tensor(Interop, Geometry, Hooks, Declared):
             frame.f_code,
             frame.f_lasti,
         )  # for errors, and for autograd.explain
-        if shared.active and state.bits & VMAP:
-            _batching().inherit(self, out)
         return out
 
     def detach_(self) -> Tensor:
@@ -443,12 +441,4 @@ def _detached(tensor: Tensor, physical: Tensor) -> Tensor:
     from .batched import wrap
 
     array = tensor._array
-    out = Tensor._make(wrap(array.level, physical.detach(), array.batched))
-    return _batching().inherit(tensor, out)
-
-
-def _batching():
-    """The mechanism of vmap, for tensors that belong to a batch."""
-    from . import batching
-
-    return batching
+    return Tensor._make(wrap(array.level, physical.detach(), array.batched))

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..autograd import differentiate, forward_ad
-from ..core import batched, batching, errors, modes, views
+from ..core import batched, errors, modes, views
 from ..core.modes import FORWARD_AD, INFERENCE, NO_GRAD, state
 from ..core.node import AccumulateGrad, edge
 from ..core.pytree import flatten, tree_map, unflatten
@@ -47,7 +47,7 @@ class Recording:
             leaf = alias.call(tensor)
             leaf._view.made_in = views.ARGUMENT
         else:
-            leaf = batching.inherit(tensor, _apart(tensor)).requires_grad_()
+            leaf = _apart(tensor).requires_grad_()
         self.leaves.append(leaf)
         return leaf
 
@@ -72,18 +72,10 @@ class Recording:
         if not pairs:
             return [zeros_like(leaf) for leaf in self.leaves]
         outs, given = zip(*pairs, strict=True)
-        found = [
-            zeros_like(leaf) if g is None else g
-            for leaf, g in zip(
-                self.leaves,
-                differentiate.grad(outs, self.leaves, given, retain, create, allow_unused=True),
-                strict=True,
-            )
+        found = differentiate.grad(outs, self.leaves, given, retain, create, allow_unused=True)
+        return [
+            zeros_like(leaf) if g is None else g for leaf, g in zip(self.leaves, found, strict=True)
         ]
-        levels = batching.marks((*outputs, *seeds, *self.leaves))
-        for g in found:
-            batching.add_levels(g, levels)
-        return found
 
 
 def outside_inference(run: Callable) -> Callable:
@@ -384,14 +376,9 @@ def _by_duals(run: Callable, values: list, vectors: list) -> tuple:
         with modes.Flag(INFERENCE, False), forward_ad._set_fwd_grad_enabled(True):
             return _by_duals(run, values, vectors)
     with forward_ad.dual_level():
-        duals = [
-            batching.inherit(v, forward_ad.make_dual(v, t))
-            for v, t in zip(values, vectors, strict=True)
-        ]
+        duals = [forward_ad.make_dual(v, t) for v, t in zip(values, vectors, strict=True)]
         outs, spec, aux = run(duals)
         pairs = [forward_ad.unpack_dual(o) for o in outs]
-        for o, p in zip(outs, pairs, strict=True):
-            batching.inherit(o, p.primal)
         aux = tree_map(_primal, aux)
     return [p.primal for p in pairs], [p.tangent for p in pairs], spec, aux
 
@@ -399,7 +386,7 @@ def _by_duals(run: Callable, values: list, vectors: list) -> tuple:
 def _primal(value: Any) -> Any:
     if not isinstance(value, Tensor):
         raise RuntimeError(f"Expected tensors, got unsupported type {type(value)}")
-    return batching.inherit(value, forward_ad.unpack_dual(value).primal)
+    return forward_ad.unpack_dual(value).primal
 
 
 def _by_two_pullbacks(run: Callable, values: list, vectors: list) -> tuple:
@@ -434,10 +421,8 @@ def _by_two_pullbacks(run: Callable, values: list, vectors: list) -> tuple:
                     create,
                     allow_unused=True,
                 )
-                levels = batching.marks((*outs, *values, *vectors))
                 for o, p in zip(live, pushed, strict=True):
                     if p is not None:
-                        batching.add_levels(p, levels)
                         found[id(o)] = p
         tangents = [found.get(id(o)) for o in outs]
         return recording.release(outs), tangents, spec, recording.release(aux)

@@ -1,4 +1,4 @@
-"""vmap: arguments and results; `core/batching.py` runs the function."""
+"""vmap: arguments and results; see `core/batched.py` for what happens in between."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from ..core.batched import BatchLevel, Unbatchable
-from ..core.batching import Level
-from ..core.pytree import TreeSpec, flatten, spread, tree_map, unflatten
+from ..core.batched import BatchLevel
+from ..core.batching import Replay
+from ..core.modes import state
+from ..core.pytree import TreeSpec, flatten, spread, unflatten
 from ..core.tensor import Tensor, wrap_dim
 from ..ops.cast import clone
-from ..ops.join import cat, stack
+from ..ops.join import cat
 
 BAD_OUT_DIMS = (
     "vmap({}, ..., out_dims={}): `out_dims` must be an int, None or a python collection of ints representing where in "
@@ -64,27 +65,25 @@ def vmap(
         size, dims, leaves, spec = batch_of(func, in_dims, args)
         if not size:
             return _empty(func, dims, leaves, spec, out_dims, randomness, kwargs)
-        if chunk_size is None or chunk_size >= size:
-            try:
-                out = _at_once(size, randomness, func, dims, leaves, spec, out_dims, kwargs)
-                # what is put together of pieces is a copy, also where there is one piece
-                return out if chunk_size is None else tree_map(clone, out)
-            except Unbatchable:
-                pass  # then entry by entry
-        level = Level(size, randomness)
-        columns = [level.split(leaf, d) for leaf, d in zip(leaves, dims, strict=True)]
-        step = chunk_size or size
+        run = functools.partial(_run, func, dims, spec, out_dims, kwargs)
+        if chunk_size is None:
+            return run(BatchLevel(size, randomness), leaves)[0]
+        before, replay = state.replay, Replay(state.replay)
         pieces = []
-        for start in range(0, size, step):
-            part = [c[start : start + step] for c in columns]
-            if step < size:
-                inner = Level(min(step, size - start), randomness)
-                inner.first_states = level.first_states
-                inner.id, inner.mark = level.id, level.mark
-                pieces.append(_run(inner, func, part, spec, out_dims, kwargs))
-            else:
-                pieces.append(_run(level, func, part, spec, out_dims, kwargs))
-        return pieces[0][0] if len(pieces) == 1 else _joined(pieces)
+        try:
+            for start in range(0, size, chunk_size):
+                if randomness == "same":
+                    replay.restart()
+                    state.replay = replay
+                n = min(chunk_size, size - start)
+                part = [
+                    leaf if d is None else leaf.narrow(d, start, n)
+                    for leaf, d in zip(leaves, dims, strict=True)
+                ]
+                pieces.append(run(BatchLevel(n, randomness), part))
+        finally:
+            state.replay = before
+        return _joined(pieces)
 
     return wrapped
 
@@ -150,34 +149,31 @@ def batch_of(func: Any, in_dims: Any, args: tuple) -> tuple[int, list, list, Tre
     return sizes[0], dims, leaves, spec
 
 
-def _run(level: Level, func, columns: list, spec: TreeSpec, out_dims, kwargs: dict):
-    """The batched results of one chunk, and the batch dimension of each of their leaves."""
-
-    def body(k: int) -> tuple[list, TreeSpec]:
-        args = unflatten([c[k] for c in columns], spec)
-        return flatten(func(*args, **kwargs))
-
-    results = level.run(body)
-    outs, out_spec = results[0]
-    dims = _out_dims(func, out_dims, outs, out_spec)
-    found = [
-        _joined_entries(level, func, values, d)
-        for values, d in zip(zip(*(r[0] for r in results), strict=True), dims, strict=True)
-    ]
-    return unflatten(found, out_spec), dims
-
-
-def _at_once(size: int, randomness: str, func, dims, leaves, spec, out_dims, kwargs) -> Any:
-    """The results of one run on all entries; raises Unbatchable if there cannot be one."""
-    level = BatchLevel(size, randomness)
+def _run(func, dims, spec, out_dims, kwargs: dict, level: BatchLevel, leaves: list) -> tuple:
+    """The results of `func` on all entries, and the batch dimension of each of their leaves."""
     entries = [level.entry(leaf, d) for leaf, d in zip(leaves, dims, strict=True)]
     with level.running():
         outs, out_spec = flatten(func(*unflatten(entries, spec), **kwargs))
     found = _out_dims(func, out_dims, outs, out_spec)
-    if not all(isinstance(o, Tensor) for o in outs) or None in found:
-        raise Unbatchable
-    results = [level.result(o, wrap_dim(d, o.dim() + 1)) for o, d in zip(outs, found, strict=True)]
-    return unflatten(results, out_spec)
+    results = [_result(level, func, o, d) for o, d in zip(outs, found, strict=True)]
+    return unflatten(results, out_spec), found
+
+
+def _result(level: BatchLevel, func, value: Any, dim: int | None) -> Any:
+    """One result for all entries."""
+    name = name_of(func)
+    if dim is not None:
+        if not isinstance(value, Tensor):
+            raise ValueError(
+                f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(value)}. Did you mean to set "
+                "out_dims= to None for output?"
+            )
+        return level.result(value, wrap_dim(dim, value.dim() + 1))
+    if isinstance(value, Tensor) and level.part(value)[1]:
+        raise ValueError(
+            f"vmap({name}, ...): `{name}` can not return a BatchedTensor when out_dim is None"
+        )
+    return level.part(value)[0] if isinstance(value, Tensor) else value
 
 
 def _out_dims(func, out_dims, outs: list, spec: TreeSpec) -> list:
@@ -196,58 +192,27 @@ def _out_dims(func, out_dims, outs: list, spec: TreeSpec) -> list:
     return dims
 
 
-def _joined_entries(level: Level, func, values: tuple, dim: int | None) -> Any:
-    """One result of all entries."""
-    first, name = values[0], name_of(func)
-    if dim is None:
-        if isinstance(first, Tensor) and not _shared(level, values):
-            raise ValueError(
-                f"vmap({name}, ...): `{name}` can not return a BatchedTensor when out_dim is None"
-            )
-        return first
-    for value in values:
-        if not isinstance(value, Tensor):
-            raise ValueError(
-                f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(value)}. Did you mean to set "
-                "out_dims= to None for output?"
-            )
-    if all(v is first for v in values):
-        dim = wrap_dim(dim, first.dim() + 1)
-        shape = (*first.shape[:dim], level.size, *first.shape[dim:])
-        return first.unsqueeze(dim).expand(shape).contiguous()
-    return stack(list(values), dim)
-
-
-def _shared(level: Level, values: tuple) -> bool:
-    """Whether a result does not depend on the batch."""
-    first = values[0]
-    return not any(level.mapped(v) for v in values) and all(
-        v is first or (v.shape == first.shape and bool((v._array == first._array).all()))
-        for v in values
-    )
-
-
 def _joined(pieces: list) -> Any:
-    """The results of several chunks as one."""
+    """The results of several chunks as one: copies, also of one chunk."""
     spec = flatten(pieces[0][0])[1]
     dims = pieces[0][1]
     columns = zip(*(flatten(p[0])[0] for p in pieces), strict=True)
     return unflatten(
-        [c[0] if d is None else cat(list(c), d) for c, d in zip(columns, dims, strict=True)], spec
+        [
+            c[0] if d is None else cat(list(c), d) if len(c) > 1 else clone(c[0])
+            for c, d in zip(columns, dims, strict=True)
+        ],
+        spec,
     )
 
 
 def _empty(func, dims: list, leaves: list, spec: TreeSpec, out_dims, randomness, kwargs: dict):
     """The results for a batch of size 0: the function is run on zeros to learn their shapes."""
-    level = Level(1, randomness)
-    columns: list[list] = []
-    for leaf, d in zip(leaves, dims, strict=True):
-        if d is None:
-            columns.append([leaf])
-        else:
-            shape = (*leaf.shape[:d], 1, *leaf.shape[d + 1 :])
-            columns.append(level.split(leaf.new_zeros(shape), d))
-    out, found = _run(level, func, columns, spec, out_dims, kwargs)
+    one = [
+        leaf if d is None else leaf.new_zeros((*leaf.shape[:d], 1, *leaf.shape[d + 1 :]))
+        for leaf, d in zip(leaves, dims, strict=True)
+    ]
+    out, found = _run(func, dims, spec, out_dims, kwargs, BatchLevel(1, randomness), one)
     outs, out_spec = flatten(out)
     return unflatten(
         [o if d is None else o.narrow(d, 0, 0) for o, d in zip(outs, found, strict=True)], out_spec

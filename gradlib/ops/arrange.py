@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 
+from ..core.batched import each_entry
 from ..core.device import beside_first
 from ..core.op import declare
 from ..core.tensor import Tensor, wrap_dim
@@ -223,6 +224,7 @@ def _repeat_interleave(self, repeats, dim=None, *, output_size=None):
     return repeat_interleave(self, repeats, dim, output_size=output_size)
 
 
+@each_entry
 @beside_first
 def _repeated_indices(repeats: Tensor) -> Tensor:
     from ..backends import backend_of

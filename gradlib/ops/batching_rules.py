@@ -7,6 +7,7 @@ returns the physical result, or a tuple of results, with the batch first. Ops wi
 
 from __future__ import annotations
 
+import math
 import string
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +15,8 @@ from typing import Any
 from numpy import ndarray
 
 from ..backends import backend_of
-from ..core.batched import RULES, Logical, Unbatchable, one_by_one
+from ..core.batched import RULES, Logical, one_by_one
+from ..core.batching import MASK, PLACES
 from ..core.device import beside
 from ..core.op import REGISTRY
 from ..core.tensor import Tensor
@@ -120,14 +122,18 @@ def along_dimensions(level, op, args, attrs):
         for name, value in zip(op.attrs, attrs, strict=True)
         if name in _DIMS
     ):
-        return one_by_one(level, op, args, attrs) if not op.view else _only_view(level, op, args)
+        return (
+            one_by_one(level, op, args, attrs)
+            if not op.view
+            else _only_view(level, op, args, attrs)
+        )
     return op.call(*(level.full(a) for a in args), *shifted(level, op, attrs, ndim))
 
 
-def _only_view(level, op, args):
+def _only_view(level, op, args, attrs):
     """A view op on a tensor without dimensions, which leaves it as it is."""
     if not op.name.startswith(("squeeze", "transpose")):
-        raise Unbatchable
+        return one_by_one(level, op, args, attrs)
     return call("alias", level.full(args[0]))
 
 
@@ -160,10 +166,7 @@ def t(level, op, args, attrs):
 
 @rule("view unsafe_view")
 def view(level, op, args, attrs):
-    try:
-        return op.call(level.full(args[0]), (level.size, *attrs[0]))
-    except RuntimeError:  # one entry can be viewed so, the batch cannot
-        raise Unbatchable from None
+    return op.call(level.full(args[0]), (level.size, *attrs[0]))
 
 
 @rule("expand expand_copy")
@@ -213,14 +216,14 @@ class _Placed:
             (None, False) if i is None else level.part(i) for i in _counted(indices)
         ]
         if any([has and part.dtype.kind == "b" for part, has in parts]):
-            raise Unbatchable  # a mask picks other places in each entry
+            raise RuntimeError(MASK)
         given = [k for k, (part, _) in enumerate(parts) if part is not None]
         together = given[-1] - given[0] + 1 == len(given)
         batched = any([has for _, has in parts])
         self.ndim = n = max([part.ndim - has for part, has in parts if part is not None])
         self.place = given[0] if together else 0  # of the common shape, in the result for one entry
         wide = [
-            part.reshape((part.shape[0], *(1,) * (n + 1 - part.ndim), *part.shape[1:]))
+            _reshaped(part, (part.shape[0], *(1,) * (n + 1 - part.ndim), *part.shape[1:]))
             if has
             else part
             for part, has in parts
@@ -256,6 +259,11 @@ class _Placed:
             return physical
         common = tuple(range(1, self.ndim + 1))
         return physical.movedim(tuple([d + self.place for d in common]), common)
+
+
+def _reshaped(array: Any, shape: tuple) -> Any:
+    """A raw array, which may be that of an outer vmap, in another shape."""
+    return Tensor._make(array).reshape(shape)._array
 
 
 def _counted(indices: tuple) -> list:
@@ -302,9 +310,7 @@ def index_put(level, op, args, attrs):
 @rule("masked_select")
 def masked_select(level, op, args, attrs):
     """A mask that all entries share picks as many elements in each."""
-    (mask, differs), x = level.part(args[1]), level.full(args[0])
-    if differs:
-        raise Unbatchable
+    mask, x = level.part(args[1])[0], level.full(args[0])
     places = mask.reshape(-1).nonzero().reshape(-1)
     return x.reshape(level.size, -1).index_select(1, places)
 
@@ -328,12 +334,12 @@ def fill_tensor(level, op, args, attrs):
     return call("copy", level.full(args[0]), spread)
 
 
-@rule("as_strided")
+@rule("as_strided as_strided_copy")
 def as_strided(level, op, args, attrs):
     own, size, stride, offset = attrs
     physical = level.full(args[0])
     if physical.stride()[1:] != own:
-        return one_by_one(level, op, args, attrs)
+        raise RuntimeError(PLACES.format(op.public))
     first = physical.stride(0)
     return op.call(physical, physical.stride(), (level.size, *size), (first, *stride), offset)
 
@@ -412,6 +418,23 @@ def matmul(level, op, args, attrs):
     out = call("matmul", *_matrices(level, a, b))
     out = out.squeeze(-2) if a.ndim == 1 else out
     return out.squeeze(-1) if b.ndim == 1 else out
+
+
+@rule("rows_product")
+def rows_product(level, op, args, attrs):
+    """As products of matrices, since the op itself would sum over the batch as well."""
+    rows = math.prod(args[0].shape[:-1])
+    a, b = [level.full(x).reshape(level.size, rows, x.shape[-1]) for x in args]
+    return a.transpose(1, 2).bmm(b)
+
+
+@rule("even_share")
+def even_share(level, op, args, attrs):
+    mask, g = args
+    if not mask.ndim:
+        return one_by_one(level, op, args, attrs)
+    dims = tuple([d % mask.ndim + 1 for d in attrs[0] or range(mask.ndim)])
+    return op.call(level.full(mask), level.full(g), dims)
 
 
 @rule("vdot")
@@ -494,6 +517,14 @@ _LEADING = (
 def leading(level, op, args, attrs):
     """Ops on the last dimensions that take any number of others in front."""
     return op.call(*(level.full(a) for a in args), *attrs)
+
+
+@rule("view_dtype view_dtype_copy")
+def view_dtype(level, op, args, attrs):
+    physical = level.full(args[0])
+    if not args[0].ndim:  # whose dtype must be of the same size
+        op.call(physical.select(0, 0), *attrs)
+    return op.call(physical, *attrs)
 
 
 @rule("linalg_qr")

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtypes, errors
+from ..core.batched import each_entry
 from ..core.codegen import operator
 from ..core.device import beside
 from ..core.dispatch import common_dtype
@@ -256,6 +257,7 @@ def is_nonzero(input) -> bool:
 
 
 @function("isclose", method=True)
+@each_entry
 def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
     """``|input - other| <= atol + rtol * |other|``, elementwise."""
     from ..backends import backend_of

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 from ..core import dtypes
+from ..core.batched import all_entries
 from ..core.tensor import Tensor
 from .expose import function
 
@@ -26,7 +27,7 @@ def _check_weights(name: str, weights: Tensor, n: int, integral: bool) -> None:
             f"cov(): expected {name} to have the same numel as there are observations in the input but got "
             f"{weights.numel()} != {n}"
         )
-    if n and bool((weights.detach() < 0).any()):
+    if n and bool((all_entries(weights.detach()) < 0).any()):
         raise RuntimeError(f"cov(): {name} cannot be negative")
 
 
@@ -54,7 +55,7 @@ def cov(input, *, correction=1, fweights=None, aweights=None):
         total, mean = n, x.sum(1, True) / n
     else:
         total = weights.sum()
-        if n and not bool(total.detach() != 0):
+        if n and not bool((all_entries(total.detach()) != 0).all()):
             raise RuntimeError("cov(): weights sum to zero, can't be normalized")
         mean = (x * weights).sum(1, True) / total
     if weights is not None and aweights is not None and correction:

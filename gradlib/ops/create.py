@@ -11,7 +11,7 @@ import numpy as np
 from ..backends import backend_on
 from ..core import device as devices
 from ..core import dtypes, errors, recording
-from ..core.batched import is_logical, of_batch
+from ..core.batched import is_logical, lift, of_batch
 from ..core.formulas import formula_function
 from ..core.layout import empty_in, preserve_format, settled, with_strides_of
 from ..core.modes import PROFILE, shared, state
@@ -71,6 +71,8 @@ def finish(array, requires_grad: bool = False, out: Tensor | None = None) -> Any
         if out._array.shape != result._array.shape:
             out.resize_(result._array.shape)
         return write_out(out, result)
+    if shared.batches and state.batch is not None:
+        result = lift(result)  # so that it can have a history inside of the vmap
     if requires_grad:
         if result._array.dtype not in dtypes.DIFFERENTIABLE:
             raise RuntimeError(

@@ -8,9 +8,11 @@ import numpy as np
 
 from ..backends import backend_of
 from ..core import dtypes
+from ..core.batched import draws
 from ..core.device import CPU, beside, beside_first
 from ..core.inplace import inplace as run_inplace
 from ..core.layout import in_order
+from ..core.modes import shared
 from ..core.op import declare
 from ..core.tensor import Tensor
 from ._blocks import in_pieces
@@ -18,6 +20,12 @@ from .expose import function
 from .random import draw_for, rng_of
 
 ALPHA = 1.7580993408473766  # scale * alpha of selu: what a unit saturates at, with the sign changed
+
+
+@draws
+def _mask_of(shape, p: float, where) -> Tensor:
+    """``keep_mask`` as a tensor."""
+    return Tensor._make(keep_mask(shape, p, where))
 
 
 def keep_mask(shape, p: float, where=CPU):
@@ -86,12 +94,19 @@ def _run(input: Tensor, shape, p: float, in_place: bool):
         mask, scale = np.zeros(shape, bool), 1
     else:
         _check_scaled(input)
-        mask, scale = keep_mask(shape, p, input.device), 1.0 / (1.0 - p)
+        scale = 1.0 / (1.0 - p)
+        if shared.batches:
+            return _masked_by(input, _mask_of(shape, p, input.device), scale, in_place)
+        mask = keep_mask(shape, p, input.device)
     if array.__class__ is not np.ndarray:
         mask = backend_of(array).asarray(mask)
+    return _masked_by(input, Tensor._make(mask), scale, in_place)
+
+
+def _masked_by(input: Tensor, mask: Tensor, scale: float, in_place: bool) -> Tensor:
     if in_place:
-        return run_inplace(dropout_op, input, (Tensor._make(mask),), (scale,))
-    return dropout_op.call(input, Tensor._make(mask), scale)
+        return run_inplace(dropout_op, input, (mask,), (scale,))
+    return dropout_op.call(input, mask, scale)
 
 
 def dropout(input, p=0.5, training=True, inplace=False):
@@ -199,14 +214,10 @@ def _alpha(input, shape, p: float, in_place: bool):
         return input.mul_(nothing) if in_place else input * nothing
     _check_scaled(input, "Long" if input.dtype is dtypes.bool_ else "")
     scale = 1.0 / math.sqrt((ALPHA * ALPHA * p + 1.0) * (1.0 - p))
-    mask = keep_mask(shape, p, input.device)
-    noise = backend_of(input._array).asarray(mask)
-    shift = (~noise) * (-ALPHA * scale) + ALPHA * scale * p
-    shift = Tensor._make(shift.astype(input._array.dtype))
-    if in_place:
-        kept = run_inplace(dropout_op, input, (Tensor._make(noise),), (scale,))
-        return kept.add_(shift.expand(input.shape))
-    return dropout_op.call(input, Tensor._make(noise), scale) + shift
+    mask = _mask_of(shape, p, input.device)
+    shift = (~mask).to(input.dtype) * (-ALPHA * scale) + ALPHA * scale * p
+    kept = _masked_by(input, mask, scale, in_place)
+    return kept.add_(shift.expand(input.shape)) if in_place else kept + shift
 
 
 def alpha_dropout(input, p=0.5, training=False, inplace=False):
@@ -258,6 +269,8 @@ def native_dropout(input, p, train):
         return input.clone(), Tensor._make(backend_of(array).ones(array.shape, bool))
     if 0 < p < 1:
         _check_scaled(input)
-    mask = keep_mask(array.shape, p, input.device) if p < 1 else np.zeros(array.shape, bool)
-    mask = Tensor._make(backend_of(array).asarray(mask))
+    if p < 1:
+        mask = _mask_of(array.shape, p, input.device)
+    else:
+        mask = Tensor._make(backend_of(array).zeros(array.shape, bool))
     return dropout_op.call(input, mask, 1.0 / (1.0 - p) if p < 1 else 0.0), mask

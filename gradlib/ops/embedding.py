@@ -10,6 +10,7 @@ import numpy as np
 from ..backends import backend_of
 from ..backends.sums import add_up
 from ..core import dtypes
+from ..core.batched import each_entry
 from ..core.device import beside_first
 from ..core.formulas import formula_function
 from ..core.op import declare
@@ -176,6 +177,7 @@ def _embedding_public(weight, indices, padding_idx=-1, scale_grad_by_freq=False,
 
 
 @function("embedding_renorm_")
+@each_entry
 def embedding_renorm_(weight, indices, max_norm, norm_type):
     """Scale the rows of `weight` at `indices` down to `max_norm`, in place."""
     _renorm(weight, indices, max_norm, norm_type)
@@ -222,6 +224,7 @@ def _other_shape(per_sample_weights, input) -> ValueError:
     )
 
 
+@each_entry
 def embedding_bag(
     input, weight, offsets=None, max_norm=None, norm_type: float = 2, scale_grad_by_freq=False, mode="mean",
     sparse=False, per_sample_weights=None, include_last_offset=False, padding_idx=None,
@@ -327,6 +330,7 @@ def _by_bag(rows: Tensor, bags, count: int, mode: str) -> Tensor:
     return best * _constant(rows, (sizes > 0).astype(raw(rows).dtype)[:, None])
 
 
+@each_entry
 @beside_first
 def one_hot(tensor, num_classes=-1):
     """For each class number in `tensor` (int64) a row of zeros with a one in its place: (*tensor, num_classes).

@@ -43,7 +43,7 @@ _TENSORS = {
 
 def refusing(fn: Callable, name: str) -> Callable:
     """`fn`, with PyTorch's TypeError for a first argument that is no tensor where it would give AttributeError."""
-    code = getattr(fn, "__code__", None)
+    code = getattr(getattr(fn, "without_vmap", fn), "__code__", None)
     if (
         code is None
         or name in _QUICK

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..backends import backend_of
 from ..core import dtypes, errors
+from ..core.batched import all_entries, is_logical
 from ..core.device import beside
 from ..core.inplace import check, partly_the_same
 from ..core.op import declare
@@ -266,7 +267,7 @@ masked_select_op = declare(
 )  # fmt: skip
 declare(
     "masked_select_backward", _masked_select_backward, promote="free", jvp="linear", complex=True,
-    grad=lambda F, g, mask: F.masked_select(g, mask),
+    grad=lambda F, g, mask: F.masked_select(g, mask), each_entry=True,
     samples=lambda t: [(t(4), _bools(t, 3, 4), (3, 4))],
 )  # fmt: skip
 
@@ -299,19 +300,21 @@ def _masked_scatter(xp, self, mask, source):
     return out
 
 
-def _to_source(F, g, mask, source_shape):
-    """The entries of `g` under the mask, then zeros for what was not used of the source."""
-    used = F.masked_select(F.expand(g, g.shape), F.expand(mask, g.shape))
-    size = 1
-    for n in source_shape:
-        size *= n
-    rest = F.new_zeros(g, (size - used.shape[0],))
-    return F.reshape(F.cat([used, rest], 0), source_shape)
+def _masked_scatter_backward(xp, grad, mask, *, shape):
+    out, used = xp.zeros(shape, grad.dtype), grad[xp.broadcast_to(mask, grad.shape)]
+    out.reshape(-1)[: used.size] = used
+    return out
 
 
+declare(
+    "masked_scatter_backward", _masked_scatter_backward, promote="free", jvp="linear", complex=True,
+    grad=lambda F, g, mask, grad_shape: F.masked_scatter(F.new_zeros(g, grad_shape), mask, g),
+    samples=lambda t: [(t(3, 4), _bools(t, 3, 4), (13,)), (t(3, 4), _bools(t, 4), (3, 4))],
+)  # fmt: skip
 masked_scatter_op = declare(
     "masked_scatter", _masked_scatter, promote="free", jvp="linear", complex=True,
-    self=lambda F, g, mask, self_shape: F.sum_to_size(F.masked_fill(g, mask, 0), self_shape), source=_to_source,
+    self=lambda F, g, mask, self_shape: F.sum_to_size(F.masked_fill(g, mask, 0), self_shape),
+    source=lambda F, g, mask, source_shape: F.masked_scatter_backward(g, mask, source_shape),
     samples=lambda t: [(t(3, 4), _bools(t, 3, 4), t(6)), (t(3, 4), _bools(t, 4), t(2, 3)),
         (t(0, 2), _bools(t, 2), t(1))],
 )  # fmt: skip
@@ -331,8 +334,11 @@ def _check_scatter(x: Tensor, mask: Tensor, source: Tensor) -> None:
         )
     wide = np.broadcast_shapes(x._array.shape, mask._array.shape)
     mask_size = mask._array.size or 1
-    with beside(mask._array):
-        ones = int(mask._array.sum())
+    if is_logical(mask):
+        ones = int(all_entries(mask.sum()).max())
+    else:
+        with beside(mask._array):
+            ones = int(mask._array.sum())
     if ones * (int(np.prod(wide)) // mask_size) > source._array.size:
         raise RuntimeError("Number of elements of source < number of ones in mask")
 

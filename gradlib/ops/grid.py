@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..backends import backend_of
+from ..core.batched import each_entry
 from ..core.device import beside_first
 from ..core.modes import AUTOCAST, state
 from ..core.op import declare
@@ -191,6 +192,7 @@ def _check(input, grid, mode: int) -> None:
 
 
 @function("grid_sampler", "grid_sampler_2d", "grid_sampler_3d")
+@each_entry
 def grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
     """``nn.functional.grid_sample`` with modes as numbers."""
     _check(input, grid, interpolation_mode)

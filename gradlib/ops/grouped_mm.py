@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..core import dtypes
+from ..core.batched import each_entry
 from ..core.interop import values_of
 from ..core.tensor import Tensor
 from .join import cat, stack
@@ -17,6 +18,7 @@ def _groups(offs: Tensor) -> list[tuple[int, int]]:
     return list(zip([0, *ends[:-1]], ends, strict=True))
 
 
+@each_entry
 def grouped_mm(
     mat_a: Tensor,
     mat_b: Tensor,

@@ -11,6 +11,7 @@ import numpy as np
 
 from .. import return_types
 from ..backends import backend_of
+from ..core.batched import each_entry
 from ..core.device import beside_first
 from ..core.errors import C_TYPES
 from ..core.tensor import Tensor
@@ -23,6 +24,7 @@ from .sort import I8, refuse
 
 
 @function("bincount", method=True)
+@each_entry
 @beside_first
 def bincount(input, weights=None, minlength=0):
     """How often each of 0, 1, 2... occurs in an integer vector, or the sum of the weights of its occurrences."""
@@ -56,6 +58,7 @@ def _check_bins(bins: int, dim: int = 0) -> int:
 
 
 @function("histc", method=True)
+@each_entry
 @beside_first
 def histc(input, bins=100, min=0, max=0, *, out=None):
     """How many elements fall into each of `bins` equal intervals from `min` to `max`.
@@ -196,6 +199,7 @@ def _place(xp, column, edges, n: int) -> tuple[Any, Any]:
 
 
 @function("histogram", method=True)
+@each_entry
 def histogram(input, bins=100, *, range=None, weight=None, density=False, out=None):
     """(hist, bin_edges) of all elements.
 
@@ -217,6 +221,7 @@ def histogram(input, bins=100, *, range=None, weight=None, density=False, out=No
 
 
 @function("histogramdd")
+@each_entry
 def histogramdd(input, bins, range=None, weight=None, density=False):
     """(hist, bin_edges) of points, the last dimension of `input`: counts in a grid with one dimension for each.
 

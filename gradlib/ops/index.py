@@ -20,7 +20,7 @@ from ..core.device import beside, copied
 from ..core.errors import type_name
 from ..core.inplace import partly_the_same, repeats_itself
 from ..core.layout import in_order
-from ..core.modes import NO_GRAD, VMAP, shared, state
+from ..core.modes import NO_GRAD, state
 from ..core.op import declare
 from ..core.tensor import Tensor
 from .dims import unsqueeze_op
@@ -402,8 +402,6 @@ def getitem(self, key):
         if not shape:
             raise IndexError("slice() cannot be applied to a 0-dim tensor.")
         return slice_op.call(self, 0, *_bounds(key, shape[0]))
-    if shared.active and state.bits & VMAP:
-        batching.refuse_mask(key)
     view, indices = (_basic(self, key) if kind is tuple else None) or _apply(self, key)
     if not indices:
         return alias_op.call(self) if view is self else view

@@ -10,6 +10,7 @@ import math
 
 from .. import return_types
 from ..core import dtypes
+from ..core.batched import all_entries
 from ..core.interop import values_of
 from ..core.op import declare
 from ..core.tensor import Tensor
@@ -146,6 +147,7 @@ def ldl_factor(A, *, hermitian=False, out=None):
 
 
 def _check_info(name: str, info: Tensor) -> None:
+    info = all_entries(info)
     for i, number in enumerate(values_of(info.reshape((-1,)))):
         if number:
             where = f"(Batch element {i}): " if info.ndim else ""

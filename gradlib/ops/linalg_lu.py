@@ -8,6 +8,7 @@ import numpy as np
 
 from .. import return_types
 from ..core import dtypes
+from ..core.batched import all_entries
 from ..core.interop import values_of
 from ..core.op import declare
 from ..core.tensor import Tensor
@@ -206,6 +207,7 @@ def _factored(A, pivot):
 
 
 def _check_info(name: str, info: Tensor) -> None:
+    info = all_entries(info)
     for i, number in enumerate(values_of(info.reshape((-1,)))):
         if number:
             where = f"(Batch element {i}): " if info.ndim else ""
@@ -235,7 +237,7 @@ def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True, *, out=N
         )
     m = LU_data.shape[-2]
     if unpack_pivots and LU_pivots.numel() and not LU_data.is_cuda:
-        low, high = (values_of(t) for t in LU_pivots.aminmax())
+        low, high = (values_of(t) for t in all_entries(LU_pivots).aminmax())
         if low < 1 or high > m or LU_pivots.shape[-1] != min(LU_data.shape[-2:]):
             raise RuntimeError(
                 "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive.Did you properly pass the "

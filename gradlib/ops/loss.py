@@ -7,6 +7,7 @@ import math
 import warnings
 
 from ..core import dtypes
+from ..core.batched import all_entries
 from ..core.modes import AUTOCAST, is_grad_enabled, state
 from ..core.op import Op, declare
 from ..core.tensor import Tensor
@@ -487,7 +488,7 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
             var = var.unsqueeze(-1)
         elif not _one_for_all(input.shape, var.shape):
             raise ValueError("var is of incorrect size")
-    if (var < 0).any():
+    if (all_entries(var) < 0).any():
         raise ValueError("var has negative entry/entries")
     from ..core import modes
 

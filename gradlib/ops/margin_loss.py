@@ -6,6 +6,7 @@ import numpy as np
 
 from ..backends import backend_of
 from ..core import dtypes
+from ..core.batched import all_entries, each_entry
 from ..core.device import beside
 from ..core.interop import values_of
 from ..core.modes import AUTOCAST, state
@@ -182,7 +183,7 @@ def multi_margin_loss(
     if weight is not None and weight.dtype is not x.dtype and not state.bits & AUTOCAST:
         wanted, given = (t.dtype.tensor_type.removesuffix("Tensor") for t in (x, weight))
         raise RuntimeError(f"expected scalar type {wanted} but found {given}")
-    if y.numel() and not values_of(((y >= 0) & (y < classes)).all()):
+    if y.numel() and not values_of(all_entries((y >= 0) & (y < classes)).all()):
         raise RuntimeError("target out of range")
     column = y.unsqueeze(1)
     losses = _above_zero(margin - x.gather(1, column) + x)
@@ -195,6 +196,7 @@ def multi_margin_loss(
     return losses[0] if alone and number == NONE else reduced(losses, number)
 
 
+@each_entry
 def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     """Hinge of each pair (target class, other class); the targets of a row are its entries before the first -1."""
     number = reduction_number(reduction, size_average, reduce)
@@ -346,6 +348,7 @@ ctc_op = declare(
     _ctc,
     public="ctc_loss",
     node="CtcLossBackward0",
+    each_entry=True,
     hidden={"counts": _ctc_counts},
     log_probs=lambda F, g, counts: -F.reshape(g, (1, -1, 1)) * counts,
     samples=lambda t: [
@@ -355,6 +358,7 @@ ctc_op = declare(
 )
 
 
+@each_entry
 def ctc_loss(
     log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False,
 ):  # fmt: skip

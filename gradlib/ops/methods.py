@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 
 from ..core import errors, memory
+from ..core.batched import each_entry
 from ..core.op import declare
 from ..core.storage import before_write, bump
 from ..core.tensor import Size, Tensor, to_host
@@ -71,6 +72,7 @@ def _host_only(x: Tensor, name: str) -> None:
         raise TypeError(f"{name} is only implemented on CPU tensors")
 
 
+@each_entry
 def _each(x: Tensor, function, *others: Tensor) -> Tensor:
     """`x` with ``function(x_i, other_i...)`` in the place of each element."""
     array = x._array

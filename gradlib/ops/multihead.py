@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 
+from ..core.batched import draws
 from ..core.modes import AUTOCAST, state
 from ..core.tensor import Tensor
 from .attention import scaled_dot_product_attention
@@ -12,6 +13,7 @@ from .dropout import dropout
 from .expose import PUBLIC, function
 from .matmul import c_name, linear_op
 from .pad import pad
+from .random import as_array, draw_for
 from .softmax import softmax_op
 
 
@@ -279,6 +281,15 @@ def bilinear(input1, input2, weight, bias=None):
     return out.view(*lead, outputs)
 
 
+@draws
+def _gumbel(like: Tensor) -> Tensor:
+    """Gumbel noise of the shape and dtype of `like`."""
+    shape, d = like._array.shape, like._array.dtype
+    return Tensor._make(
+        draw_for(None, like.device, lambda rng: as_array(rng.gumbel(size=shape)).astype(d))
+    )
+
+
 def gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
     """A sample of a relaxed categorical distribution: softmax of `logits` plus Gumbel noise, over `tau`.
 
@@ -286,12 +297,7 @@ def gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
     """
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
-    from .random import as_array, draw_for
-
-    shape, d = logits._array.shape, logits._array.dtype
-    noise = draw_for(None, logits.device, lambda rng: as_array(rng.gumbel(size=shape)).astype(d))
-    noise = Tensor._make(noise)
-    soft = ((logits + noise) / tau).softmax(dim)
+    soft = ((logits + _gumbel(logits)) / tau).softmax(dim)
     if not hard:
         return soft
     index = soft.max(dim, keepdim=True)[1]

@@ -5,10 +5,13 @@ Their first derivatives are piecewise constant; `dependent` makes them functions
 
 from __future__ import annotations
 
+from ..backends import backend_of
 from ..core import dtypes
+from ..core.batched import draws
 from ..core.inplace import inplace
-from ..core.modes import AUTOCAST, state
+from ..core.modes import AUTOCAST, shared, state
 from ..core.op import declare
+from ..core.tensor import Tensor
 from ._blocks import check_kind, floating, kind_name
 from .absolute import relu as relu_op
 from .activation import activation, run
@@ -240,15 +243,25 @@ def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
         raise RuntimeError("Lower bound should be less than or equal to the upper bound")
     if not training:
         return run(leaky_relu_op, input, inplace, (lower + upper) / 2)
+    slope = _slope(input.detach(), lower, upper)
+    if (
+        shared.batches and state.batch is not None
+    ):  # the op takes its factors as numbers, which differ by entry
+        factor = slope.where(input.detach() <= 0, 1)
+        return input.mul_(factor) if inplace else input * factor
+    x = input._array
+    noise = backend_of(x).where(x > 0, x.dtype.type(1), slope._array)
+    return run(rrelu_op, input, inplace, noise, lower, upper, True)
+
+
+@draws
+def _slope(like, lower: float, upper: float) -> Tensor:
+    """Random slopes for the elements of `like`."""
     from .random import _uniform, draw_for
 
-    x = input._array
-    slope = draw_for(None, input.device, lambda rng: _uniform(rng, x.shape, x.dtype, lower, upper))
-    from ..backends import backend_of
-
-    xp = backend_of(x)
-    noise = xp.where(x > 0, x.dtype.type(1), xp.asarray(slope))
-    return run(rrelu_op, input, inplace, noise, lower, upper, True)
+    x = like._array
+    slope = draw_for(None, like.device, lambda rng: _uniform(rng, x.shape, x.dtype, lower, upper))
+    return Tensor._make(backend_of(x).asarray(slope))
 
 
 @function("rrelu_")

@@ -9,8 +9,10 @@ import numpy as np
 
 from ..backends import backend_of
 from ..core import dtypes
+from ..core.batched import all_entries, each_entry
 from ..core.device import beside
 from ..core.layout import empty_in, suggested
+from ..core.modes import shared
 from ..core.op import declare
 from ..core.tensor import Tensor, to_host
 from ._blocks import check_kind
@@ -51,6 +53,7 @@ def _take_maxima(input, bounds):
     return gather_plane_op.call(input, where, len(bounds)), where
 
 
+@each_entry
 def _adaptive_max(n: int, input, output_size, return_indices: bool):
     news, space = adaptive_size(f"adaptive_max_pool{n}d", n, output_size, input, 1)
     if input._array.size:
@@ -118,6 +121,19 @@ def _fractional_starts(sample, old: int, new: int, k: int) -> list:
 
 
 def _fractional(n, input, kernel_size, output_size, output_ratio, return_indices, random_samples):
+    if random_samples is None and shared.batches:
+        from .expose import PUBLIC
+
+        lead = input.shape[:-n] if input.dim() > n + 1 else (1, *input.shape[:-n])
+        random_samples = PUBLIC["rand"](*lead, n, dtype=input.dtype, device=input.device)
+    sizes = kernel_size, output_size, output_ratio
+    return _fractional_of(n, input, *sizes, return_indices, random_samples)
+
+
+@each_entry
+def _fractional_of(
+    n, input, kernel_size, output_size, output_ratio, return_indices, random_samples
+):
     name = f"fractional_max_pool{n}d"
     if output_size is None and output_ratio is None:
         raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
@@ -261,7 +277,7 @@ def _max_unpool(n: int, input, indices, kernel_size, stride, padding, output_siz
                 raise ValueError(
                     f"invalid output_size {list(shape)} (dim 0 must be between {d - st} and {d + st})"
                 )
-    where = indices._array
+    where = all_entries(indices)._array
     with beside(where):
         outside = where.size and (where.min() < 0 or where.max() >= math.prod(shape))
     if outside:

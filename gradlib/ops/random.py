@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from ..backends import backend_of
-from ..core import batching, dtypes, errors
+from ..core import dtypes, errors
+from ..core.batched import all_entries, before_draw, draws
 from ..core.device import CPU, beside
 from ..core.generator import default_generator
 from ..core.layout import contiguous_format, copy_in, in_order, preserve_format
-from ..core.modes import VMAP, shared, state
+from ..core.modes import shared
 from ..core.tensor import Tensor, to_host
 from .create import finish, pinned_copy, place, sizes
 from .expose import PUBLIC, function, need_tensor, refuse_recording
@@ -34,8 +35,8 @@ def rng_of(generator, where=CPU) -> Any:
         raise RuntimeError(
             f"Expected a '{where.type}' device type for generator but found '{generator.device.type}'"
         )
-    if shared.active and state.bits & VMAP:
-        batching.draw(generator)
+    if shared.batches:
+        before_draw(generator)
     return generator.rng
 
 
@@ -141,7 +142,7 @@ def _factory(name: str, draw, doc: str, label: str):
     make.__doc__ = f"A tensor of the given size filled with {doc}."
     like.__name__ = like.__qualname__ = name + "_like"
     like.__doc__ = f"A tensor with the size, dtype and device of `input` filled with {doc}; it does not require grad."
-    PUBLIC[name], PUBLIC[name + "_like"] = make, like
+    PUBLIC[name], PUBLIC[name + "_like"] = make, like = draws(make), draws(like)
     return make, like
 
 
@@ -195,6 +196,7 @@ def check_random_bounds(low: int, high: int, d: np.dtype) -> None:
 
 
 @function("randint")
+@draws
 def randint(
     low=None,
     high: Any = None,
@@ -235,6 +237,7 @@ def randint(
 
 
 @function("randint_like")
+@draws
 def randint_like(
     input,
     low=None,
@@ -255,6 +258,7 @@ def randint_like(
 
 
 @function("randperm")
+@draws
 def randperm(
     n,
     *,
@@ -275,6 +279,7 @@ def randperm(
 
 
 @function("normal")
+@draws
 def normal(
     mean,
     std=1.0,
@@ -324,8 +329,9 @@ def _check_std(std) -> None:
     if isinstance(std, Tensor):
         if std.is_complex():
             raise RuntimeError("normal expects standard deviation to be non-complex")
-        with beside(std._array):
-            positive = bool((std._array >= 0).all())
+        array = all_entries(std)._array
+        with beside(array):
+            positive = bool((array >= 0).all())
         if not positive:
             raise RuntimeError("normal expects all elements of std >= 0.0")
     elif std < 0:
@@ -335,8 +341,9 @@ def _check_std(std) -> None:
 def _check_chances(chance) -> None:
     """RuntimeError unless all probabilities are in [0, 1]."""
     if isinstance(chance, Tensor):
-        with beside(chance._array):
-            within = bool(((chance._array >= 0) & (chance._array <= 1)).all())
+        array = all_entries(chance)._array
+        with beside(array):
+            within = bool(((array >= 0) & (array <= 1)).all())
         if not within:
             raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
     elif not 0 <= chance <= 1:
@@ -350,6 +357,7 @@ def _floats_only(tensor: Tensor, label: str) -> None:
 
 
 @function("bernoulli", method=True)
+@draws
 def bernoulli(input, p=None, *, generator=None, out=None):
     """1 with probability `p` (or the element of `input`), else 0; not differentiable."""
     if not isinstance(input, Tensor):
@@ -366,6 +374,7 @@ def bernoulli(input, p=None, *, generator=None, out=None):
 
 
 @function("poisson")
+@draws
 def poisson(input, generator=None):
     """Poisson numbers with the rates in `input`; not differentiable."""
     if not isinstance(input, Tensor):
@@ -380,6 +389,7 @@ def poisson(input, generator=None):
 
 
 @function("binomial")
+@draws
 def binomial(count, prob, generator=None):
     """Numbers of successes in `count` trials of probability `prob`, floating tensors; not differentiable."""
     for i, (name, t) in enumerate((("count", count), ("prob", prob))):
@@ -393,6 +403,7 @@ def binomial(count, prob, generator=None):
 
 
 @function("multinomial", method=True)
+@draws
 def multinomial(input, num_samples, replacement=False, *, generator=None, out=None):
     """Indices drawn with the (unnormalised) probabilities in each row of `input`; int64, not differentiable."""
     if not input.is_floating_point():

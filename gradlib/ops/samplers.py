@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
+from ..core.batched import draws
+from ..core.batching import UNBATCHED_DRAW
 from ..core.inplace import inplace
+from ..core.modes import shared, state
 from ..core.op import declare
 from ..core.tensor import Tensor
-from .expose import method
 from .random import (
     _at,
     _check_chances,
@@ -48,7 +52,28 @@ def _fill(tensor: Tensor, values, name: str) -> Tensor:
     return inplace(_DRAWS[name], tensor, (), (_at(values, tensor.device),))
 
 
-@method()
+def in_place(name: str) -> Callable:
+    """Publish a sampler as a method; inside vmap the numbers are drawn for each entry or for all, and then written."""
+
+    def publish(fill: Callable) -> Callable:
+        draw = draws(lambda like, args, kwargs: fill(like, *args, **kwargs))
+
+        @functools.wraps(fill)
+        def sampler(self, *args, **kwargs):
+            level = state.batch if shared.batches else None
+            if level is None:
+                return fill(self, *args, **kwargs)
+            if level.randomness == "different" and not level.part(self)[1]:
+                raise RuntimeError(UNBATCHED_DRAW)
+            return self.copy_(draw(self.new_empty(self.shape), args, kwargs))
+
+        setattr(Tensor, name, sampler)
+        return sampler
+
+    return publish
+
+
+@in_place("uniform_")
 def uniform_(self, from_=0.0, to=1.0, *, generator=None, **kw):
     """Fill with uniform numbers in [from, to)."""
     low = kw.get("from", from_)
@@ -69,7 +94,7 @@ def _refuse_kind(tensor: Tensor, label: str, kinds: str = "iub") -> None:
         raise NotImplementedError(f"\"{label}\" not implemented for '{kind}'")
 
 
-@method()
+@in_place("normal_")
 def normal_(self, mean=0.0, std=1.0, *, generator=None):
     """Fill with normal numbers."""
     if std < 0:
@@ -84,7 +109,7 @@ def normal_(self, mean=0.0, std=1.0, *, generator=None):
     return _fill(self, values, "normal_")
 
 
-@method()
+@in_place("bernoulli_")
 def bernoulli_(self, p=0.5, *, generator=None):
     """Fill with 1 with probability p (a number or a tensor), else 0."""
     _check_chances(p)
@@ -93,7 +118,7 @@ def bernoulli_(self, p=0.5, *, generator=None):
     return _fill(self, draws, "bernoulli_tensor_" if isinstance(p, Tensor) else "bernoulli_")
 
 
-@method()
+@in_place("random_")
 def random_(self, from_=None, to: Any = ..., *, generator=None, **kw):
     """Fill with integers in [from, to), to the largest that the dtype holds without `to`; a number alone is `to`.
 
@@ -134,7 +159,7 @@ def _sampler(name: str, draw, doc: str, check) -> None:
 
     fill.__name__ = fill.__qualname__ = name
     fill.__doc__ = f"Fill with numbers from {doc}."
-    setattr(Tensor, name, fill)
+    in_place(name)(fill)
 
 
 def _continuous(tensor: Tensor, name: str) -> None:

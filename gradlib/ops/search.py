@@ -6,6 +6,7 @@ import numpy as np
 
 from ..backends import backend_of
 from ..core import dtypes, errors
+from ..core.batched import each_entry
 from ..core.dispatch import common_dtype
 from ..core.op import declare
 from ..core.tensor import Tensor
@@ -84,6 +85,7 @@ def _values(name: str, input, like: Tensor) -> Tensor:
 
 
 @function("searchsorted")
+@each_entry
 def searchsorted(
     sorted_sequence, input, *, out_int32=False, right=False, side=None, out=None, sorter=None
 ):
@@ -123,6 +125,7 @@ def bucketize(input, boundaries, *, out_int32=False, right=False, out=None):
 
 
 @function("isin")
+@each_entry
 def isin(elements, test_elements, *, assume_unique=False, invert=False, out=None):
     """Whether each element is among `test_elements`; bool, not differentiable. One of both may be a number.
 
@@ -188,6 +191,7 @@ def argwhere(input):
 
 
 @function("nonzero_static", method=True)
+@each_entry
 def nonzero_static(input, *, size, fill_value=-1, out=None):
     """The first `size` rows of ``nonzero``, filled up with `fill_value`."""
     if size < 0:

@@ -8,7 +8,7 @@ import operator
 import numpy as np
 
 from ..backends import backend_of
-from ..core import batching, errors, memory
+from ..core import errors, memory
 from ..core.formulas import formula_function
 from ..core.memory import extent, owner
 from ..core.op import REGISTRY, declare
@@ -450,7 +450,6 @@ def as_strided_scatter(input, src, size, stride, storage_offset=None):
 
     What of `src` comes to lie between or outside of the elements of `input` is left out.
     """
-    batching.refuse_places(input, "as_strided_scatter")
     size, stride = size_of((size,)), size_of((stride,))
     own = input.storage_offset()
     offset = (own if storage_offset is None else storage_offset) - own

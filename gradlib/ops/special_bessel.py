@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from ..core import dtypes
+from ..core.batched import all_entries
 from ..core.dispatch import common_dtype
 from ..core.interop import values_of
 from ..core.op import declare
@@ -260,7 +261,7 @@ def polynomial(first, step):
         x = x + degree * 0  # broadcast
         orders = degree.nan_to_num().expand(x.shape)
         result = x * 0
-        for k in sorted(set(values_of(orders.reshape(-1)))):
+        for k in sorted(set(values_of(all_entries(orders).reshape(-1)))):
             result = result + evaluate(x, int(k)) * (orders == k)
         return write_out(out, result)
 

@@ -10,6 +10,7 @@ import warnings
 from typing import NoReturn
 
 from ..core import dtypes
+from ..core.batched import all_entries
 from ..core.errors import size
 from ..core.interop import values_of
 from ..core.tensor import Tensor
@@ -236,7 +237,7 @@ def _istft(input: Tensor, given: dict) -> Tensor:
     end = start + length if length is not None else total - start
     signal = _overlap_add(frames * window, hop, total)[:, start:end]
     envelope = _overlap_add(weights, hop, total)[:, start:end]
-    if not values_of(envelope.detach().abs().min()) > 1e-11:
+    if not values_of(all_entries(envelope.detach()).abs().min()) > 1e-11:
         first = f"CPU{input.dtype.tensor_type.removesuffix('Tensor')}Type{list(input.shape)}"
         _fail("istft", first, given, "window overlap add min: 1")
     signal = signal / envelope

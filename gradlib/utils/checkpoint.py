@@ -19,8 +19,9 @@ from ..autograd import backward
 from ..autograd.function import Function
 from ..autograd.grad_mode import enable_grad, no_grad
 from ..autograd.graph import saved_tensors_hooks
+from ..core.batched import is_logical
 from ..core.errors import modified
-from ..core.modes import FORWARD_AD, VMAP, Flag, state
+from ..core.modes import FORWARD_AD, Flag, shared, state
 from ..core.tensor import Tensor
 from ._selective import (
     SAC_IGNORED_OPS,
@@ -180,7 +181,7 @@ def checkpoint(
         raise ValueError(
             f"determinism_check should be one of ['default', 'none'], but got {determinism_check}"
         )
-    if state.bits & VMAP and any(map(_is_batched, (*args, *kwargs.values()))):
+    if shared.batches and any(map(is_logical, (*args, *kwargs.values()))):
         return function(*args, **kwargs)  # the batch will be gone when the part should run again
     stop = early_stop if _early_stop is None else _early_stop
     debug = debug if _debug is None else _debug
@@ -193,13 +194,6 @@ def checkpoint(
         return function(*args, **kwargs)
     with saved_tensors_hooks(frame.pack, _unpack), first:
         return function(*args, **kwargs)
-
-
-def _is_batched(value: Any) -> bool:
-    """Whether `value` is a tensor that is another one for each entry of a running vmap."""
-    from ..core.batching import levels_of
-
-    return isinstance(value, Tensor) and bool(levels_of(value))
 
 
 def checkpoint_sequential(

@@ -12,7 +12,7 @@ import pytest
 import gradlib as gl
 from gradlib.core import batched
 from gradlib.core.op import REGISTRY
-from gradlib.func import _vmap, grad, jvp, vmap
+from gradlib.func import grad, jvp, vmap
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "ops"))  # samples.py
 from samples import flat, replaced, samples_of
@@ -59,13 +59,15 @@ def close(a, b) -> bool:
 
 
 def at_once(fn, stacks, dims):
-    """``vmap(fn)`` if it can run on all entries at once, else None."""
+    """``vmap(fn)``, op by op; None for an op whose shape depends on values that differ by entry."""
     level = batched.BatchLevel(SIZE, "error")
     values = [level.entry(s, d) for s, d in zip(stacks, dims, strict=True)]
     try:
         with level.running():
             outs = tensors_of(fn(*values))
-    except batched.Unbatchable:
+    except RuntimeError as exc:
+        if "dynamic shape" not in str(exc) and "counts places in memory" not in str(exc):
+            raise
         return None
     return [level.result(o, 0) for o in outs]
 
@@ -157,8 +159,9 @@ def rearranged(x):
     ],
 )
 def test_usual_functions_run_at_once(fn, monkeypatch):
-    """No function of everyday ops is run entry by entry, nor its gradient."""
-    monkeypatch.setattr(_vmap, "_run", lambda *_: pytest.fail("ran entry by entry"))
+    """No everyday op is run for each entry, nor its gradient."""
+    monkeypatch.setattr(batched, "one_by_one", lambda *_: pytest.fail("ran for each entry"))
+    monkeypatch.setattr(batched.BatchLevel, "entries", lambda *_: pytest.fail("ran for each entry"))
     x = gl.randn(5, 3, 4)
     out = vmap(fn)(x)
     assert all(close_single(out[k], fn(x[k])) for k in range(5))
@@ -171,7 +174,7 @@ def close_single(a, b) -> bool:
 
 
 def test_per_sample_gradients_of_a_model_run_at_once(monkeypatch):
-    monkeypatch.setattr(_vmap, "_run", lambda *_: pytest.fail("ran entry by entry"))
+    monkeypatch.setattr(batched, "one_by_one", lambda *_: pytest.fail("ran for each entry"))
     model = gl.nn.Sequential(gl.nn.Linear(6, 8), gl.nn.Tanh(), gl.nn.Linear(8, 3))
     params = {name: p.detach() for name, p in model.named_parameters()}
     x, t = gl.randn(4, 6), gl.tensor([0, 2, 1, 1])
@@ -198,18 +201,59 @@ def test_gradients_flow_out_of_a_batched_run():
     assert gl.autograd.gradcheck(f, (w, x))
 
 
-def test_what_needs_values_is_done_entry_by_entry():
-    x = gl.randn(3, 4)
+def test_a_function_runs_once():
+    """Also where it draws, reads values in an op of its own, or is cut in chunks: side effects happen once."""
+    x, total = gl.randn(6, 3, 4).abs(), gl.zeros(())
     seen = []
 
     def f(v):
         seen.append(1)
-        return v + gl.rand(4)
+        total.add_(1)
+        taps = gl.searchsorted(v[0].sort()[0], v[1])
+        return v + gl.rand(4) + gl.nn.functional.dropout(v), taps
 
     vmap(f, randomness="different")(x)
-    assert len(seen) == 1 + 3  # the attempt, and the entries
+    assert len(seen) == 1 and total == 1
+    vmap(f, randomness="same", chunk_size=2)(x)
+    assert len(seen) == 1 + 3 and total == 4
     with pytest.raises(RuntimeError, match=r"calling \.item"):
-        vmap(lambda v: v * v[0].item())(x)
+        vmap(lambda v: v * v[0, 0].item())(x)
+
+
+@pytest.mark.parametrize("chunk", [None, 2])
+def test_random_numbers_are_those_of_each_entry_or_of_all(chunk):
+    x = gl.zeros(5, 3)
+    draws = [
+        lambda v: gl.randn(2, 3), lambda v: gl.rand_like(v), lambda v: v.clone().normal_(), lambda v: gl.randperm(40),
+        lambda v: gl.nn.functional.dropout(v + 1, 0.5), lambda v: gl.bernoulli(v + 0.5), lambda v: gl.normal(v, 1.0),
+        lambda v: gl.nn.functional.gumbel_softmax(v), lambda v: gl.multinomial(gl.softmax(v, 0), 2),
+        lambda v: gl.nn.functional.rrelu(v - 1, training=True), lambda v: gl.randint(0, 10**6, (2,)),
+        lambda v: gl.nn.functional.alpha_dropout(v + 1, 0.5, True), lambda v: gl.poisson(v + 9),
+        lambda v: v.clone().uniform_().requires_grad_(),
+    ]  # fmt: skip
+    for draw in draws:
+        with pytest.raises(RuntimeError, match="randomness error mode"):
+            vmap(draw)(x)
+        same = vmap(draw, randomness="same", chunk_size=chunk)(x)
+        assert same.shape[0] == 5 and all(close_single(row, same[0]) for row in same)
+        many = [vmap(draw, randomness="different", chunk_size=chunk)(x) for _ in range(8)]
+        assert not all(gl.equal(row, m[0]) for m in many for row in m)
+
+
+def test_random_numbers_in_place_of_what_entries_share():
+    shared = gl.zeros(3)
+    with pytest.raises(RuntimeError, match="different inplace randomness on an unbatched tensor"):
+        vmap(lambda v: v + shared.normal_(), randomness="different")(gl.zeros(4, 3))
+    out = vmap(lambda v: v + shared.normal_(), randomness="same")(gl.zeros(4, 3))
+    assert gl.equal(out, shared.expand(4, 3))
+
+
+def test_drawn_values_end_the_gradient():
+    x = gl.rand(4, 3)
+    g = vmap(grad(lambda v: (v * 1).normal_().sum() + v.sum()), randomness="different")(x)
+    assert gl.equal(g, gl.ones(4, 3))
+    masked = vmap(grad(lambda v: gl.nn.functional.dropout(v, 0.5).sum()), randomness="different")(x)
+    assert all(value in (0.0, 2.0) for value in masked.flatten().tolist())
 
 
 def test_writes_of_one_entry_reach_its_views():

@@ -155,7 +155,7 @@ def test_same_random_numbers_with_a_rule():
     assert gradlib.equal(b, second.expand(3, 2))
 
 
-def test_error_in_one_entry():
+def test_an_error_comes_out():
     k, seen = gradlib.tensor(1.0), []
 
     def f(t):
@@ -169,22 +169,6 @@ def test_error_in_one_entry():
         vmap(f, chunk_size=2)(batch(3, 2))
 
 
-def test_entries_that_part():
-    k, seen = gradlib.tensor(1.0), []
-
-    def f(t):
-        seen.append(1)
-        return Scale.apply(t, k) if len(seen) == 1 else t
-
-    with pytest.raises(RuntimeError, match="entry 1 of the batch did not call it"):
-        vmap(f, chunk_size=2)(batch(3, 2))
-    seen = [1, 1]
-    with pytest.raises(RuntimeError, match="needs the arguments of all entries"):
-        vmap(
-            lambda t: f(t) if seen.append(1) or len(seen) > 3 else Scale.apply(t, k), chunk_size=2
-        )(batch(3, 2))
-
-
 def test_derived_rule_is_that_of_a_loop():
     x = batch(3, 2).requires_grad_()
     out = vmap(Generated.apply)(x)
@@ -193,6 +177,93 @@ def test_derived_rule_is_that_of_a_loop():
     assert gradlib.allclose(x.grad, x.detach().exp())
     pushed = jvp(vmap(Generated.apply), (x.detach(),), (gradlib.ones(3, 2),))[1]
     assert gradlib.allclose(pushed, x.detach().exp())
+
+
+class Mixed(Function):
+    """sin(x) * w and the sign of x, of a batched and a shared argument; derived rule."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x, w, power):
+        return x.sin() * w**power, x.sign()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        x, w, ctx.power = inputs
+        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(x, w)
+        ctx.save_for_forward(x, w)
+
+    @staticmethod
+    def backward(ctx, g, _):
+        x, w = ctx.saved_tensors
+        return g * x.cos() * w**ctx.power, (g * x.sin()).sum() * ctx.power * w, None
+
+    @staticmethod
+    def jvp(ctx, x_t, w_t, _):
+        x, w = ctx.saved_tensors
+        return x_t * x.cos() * w**ctx.power + x.sin() * ctx.power * w * w_t, None
+
+
+def test_derived_rule_in_every_transform():
+    """Beside the same function of ops: values, gradients of batched and shared arguments, tangents, two orders."""
+    x, w = batch(4, 3).double() / 7, gradlib.tensor(1.5, dtype=gradlib.float64)
+
+    def own(x, w):
+        return Mixed.apply(x, w, 2)[0].sum()
+
+    def ops(x, w):
+        return (x.sin() * w**2).sum()
+
+    def same(transform, *args):
+        for a, b in zip(*[_leaves(transform(f)(*args)) for f in (own, ops)], strict=True):
+            assert gradlib.allclose(a, b)
+
+    dims = (0, None)
+    same(lambda f: vmap(f, dims), x, w)
+    same(lambda f: vmap(grad(f, (0, 1)), dims), x, w)
+    same(lambda f: grad(lambda x, w: vmap(f, dims)(x, w).cos().sum(), (0, 1)), x, w)
+    same(lambda f: grad(lambda x, w: vmap(grad(f), dims)(x, w).cos().sum(), (0, 1)), x, w)
+    same(lambda f: vmap(lambda x, w: jvp(f, (x, w), (x, w)), dims), x, w)
+    same(lambda f: lambda x, w: jvp(vmap(f, dims), (x, w), (x, w)), x, w)
+    same(lambda f: vmap(hessian(f), dims), x, w)
+    same(
+        lambda f: vmap(vmap(grad(f), (0, None)), (0, 0)),
+        x.reshape(2, 2, 3),
+        gradlib.stack([w, w + 1]),
+    )
+    same(lambda f: jacrev(vmap(f, dims), (0, 1)), x, w)
+    same(lambda f: jacfwd(vmap(f, dims), (0, 1)), x, w)
+
+
+def test_own_rule_inside_grad_with_an_outer_gradient():
+    x, k = batch(4, 3).double(), gradlib.tensor(2.0, dtype=gradlib.float64)
+
+    def loss(f):
+        def total(x, k):
+            return vmap(grad(lambda t: (f(t, k) ** 3).sum()))(x).sin().sum()
+
+        return grad(total, (0, 1))(x, k)
+
+    for a, b in zip(loss(Scale.apply), loss(lambda t, k: t * k), strict=True):
+        assert gradlib.allclose(a, b)
+
+
+def _leaves(value):
+    return [value] if isinstance(value, gradlib.Tensor) else [t for v in value for t in _leaves(v)]
+
+
+def test_setup_context_is_needed():
+    class Joined(Generated):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        setup_context = Function.setup_context
+
+    with pytest.raises(RuntimeError, match="must override the setup_context staticmethod"):
+        vmap(Joined.apply)(batch(2, 3))
 
 
 def test_no_rule():
