@@ -255,14 +255,15 @@ class BatchLevel(Interposer):
             return value
         moved = self.outside(lambda: value.movedim(dim, 0)) if dim else value
         logical = Tensor._make(wrap(self, moved))
-        if state.bits & FORWARD_AD and (tangent := tangents.tangent_of(value)) is not None:
-            tangents.own_tangent(logical, self.entry(tangent, dim))
+        if state.bits & FORWARD_AD:
+            tangents.mirror(logical)
         return logical
 
     def result(self, value: Any, dim: int) -> Tensor:
         """What the caller of vmap gets for a result of the function: entries never share memory."""
-        out = self.full(value).contiguous() if not self.part(value)[1] else self.full(value)
-        out = out.movedim(0, dim) if dim else out
+        with modes.Flag(FORWARD_AD, False):
+            out = self.full(value) if self.part(value)[1] else self.full(value).contiguous()
+            out = out.movedim(0, dim) if dim else out
         if not state.bits & FORWARD_AD:
             return out
         with self.running():  # that of a view is made from its base's by ops
@@ -290,7 +291,10 @@ class BatchLevel(Interposer):
 
 
 def each_entry(run: Callable) -> Callable:
-    """Decorates a function that reads the values of tensors: inside vmap it runs for each entry of the batch."""
+    """Decorates a function that reads the values of tensors: inside vmap it runs for each entry of the batch.
+
+    One whose name ends with "_" writes to its first argument.
+    """
 
     @functools.wraps(run)
     def entries(*args: Any, **kwargs: Any) -> Any:
@@ -306,6 +310,8 @@ def each_entry(run: Callable) -> Callable:
     def entries_of(level: BatchLevel, run: Callable, leaves: list, spec: Any) -> Any:
         parts = [level.part(v) for v in leaves]
         if any([batched for _, batched in parts]):
+            if run.__name__.endswith("_") and not parts[0][1]:
+                raise RuntimeError(WRITE)
             return level.entries(entries, leaves, spec)
         args, kwargs = unflatten([p for p, _ in parts], spec)
         with Physically(level):

@@ -69,6 +69,10 @@ def split_off(tensor: Tensor) -> Tensor:
 
 def own_tangent(holder: Any, tangent: Tensor | None) -> None:
     """Let `tangent` be that of a tensor (or DualView), whatever aliases it."""
+    if shared.batches and holder._array.__class__ is not batched.Logical:
+        # one that all entries share may leave the vmap with the tensor
+        while batched.is_logical(tangent) and not tangent._array.batched:
+            tangent = tangent._array.physical
     holder._tangent, holder._tangent_level = tangent, state.dual_serial
     view: Any = getattr(holder, "_view", None)
     if view.__class__ is DualView:
@@ -83,7 +87,22 @@ def forget(tensor: Tensor) -> None:
 
 
 def own_tangent_of(holder: Any) -> Tensor | None:
-    return holder._tangent if holder._tangent_level == state.dual_serial else None
+    if holder._tangent_level != state.dual_serial:
+        return None
+    if shared.batches and getattr(holder, "_mirrored", None) is not None:
+        mirror(holder)
+    return holder._tangent
+
+
+def mirror(tensor: Tensor) -> None:
+    """Let an entry of a batch, of which nothing was computed yet, have the tangent of the batch as it is now."""
+    level, physical = tensor._array.level, tensor._array.physical
+    with batched.Physically(level):
+        whole = tangent_of(physical)
+    if whole is not tensor._mirrored:
+        tensor._mirrored = whole
+        pushed = None if whole is None else Tensor._make(batched.wrap(level, whole))
+        own_tangent(tensor, pushed)
 
 
 def tangent_of(tensor: Any) -> Tensor | None:
@@ -152,6 +171,8 @@ def _push_outside(tensor: Tensor, tangent: Tensor) -> None:
         pushed = level.full(tangent) if has else level.part(tangent)[0]
         with batched.Physically(level):
             set_tangent(physical, pushed)
+            if tensor._mirrored is not None:
+                tensor._mirrored = tangent_of(physical)
 
 
 def _writable(have: Tensor, tangent: Tensor) -> bool:

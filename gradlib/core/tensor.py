@@ -66,6 +66,9 @@ class Tensor(Interop, Geometry, Hooks, Declared):
     _inherits = False  # of a view that nothing recorded: it requires grad because its base does, and has no edge
     # Of a view: the tangent of its base, and the part of it that is the view's.
     _tangent_part: Any = None
+    _mirrored: Tensor | None = (
+        None  # of an entry of a batch whose tangent is part of the batch's: the batch's
+    )
     _tangent_copied: Tensor | None = None  # the tangent, if it is a copy that nobody else holds
     __array_priority__ = 1000  # NumPy arrays leave binary operators to us
     is_sparse = is_quantized = is_mkldnn = is_mps = is_meta = is_xpu = is_nested = Constant(False)

@@ -73,7 +73,7 @@ def _host_only(x: Tensor, name: str) -> None:
 
 
 @each_entry
-def _each(x: Tensor, function, *others: Tensor) -> Tensor:
+def _each_(x: Tensor, function, *others: Tensor) -> Tensor:
     """`x` with ``function(x_i, other_i...)`` in the place of each element."""
     array = x._array
     items = [np.broadcast_to(to_host(o._array), array.shape).ravel().tolist() for o in (x, *others)]
@@ -88,7 +88,7 @@ def _each(x: Tensor, function, *others: Tensor) -> Tensor:
 def apply_(self, callable):
     """Every element replaced by ``callable(element)``: slow, a Python call for each. CPU only, no gradients."""
     _host_only(self, "apply_")
-    return _each(self, callable)
+    return _each_(self, callable)
 
 
 @method("map_")
@@ -102,7 +102,7 @@ def map_(self, tensor, callable):
     wrong = errors.broadcast(self._array.shape, tensor._array.shape)
     if wrong is not None:
         raise wrong
-    return _each(self, callable, tensor)
+    return _each_(self, callable, tensor)
 
 
 # -- subclasses, memory, old names -------------------------------------------------------------------------------
