@@ -124,6 +124,11 @@ class Interop:
         """
         if shared.active and state.bits & VMAP:
             _batching().refuse(self, NO_STORAGE)
+        if state.of_transform and state.of_transform == state.dual_serial:
+            from .tangents import tangent_of
+
+            if tangent_of(self) is not None:  # whatever comes of the array would have the tangent 0
+                raise RuntimeError(NO_STORAGE)
         if force:
             return to_host(self._array)
         if self._rg and not state.bits & NO_GRAD:

@@ -358,6 +358,13 @@ def _invalid_pow(input, exponent) -> TypeError:
     )
 
 
+def _python_number(exponent):
+    """A NumPy number as Python's, so that the dtype of it does not count; anything else as it is."""
+    if not isinstance(exponent, np.generic) or exponent.dtype not in dtypes.BY_NP:
+        return exponent
+    return exponent.item()
+
+
 def _keeps_dtype(input: Tensor, exponent) -> bool:
     """Whether a power by a number has the dtype of `input`; RuntimeError for negative powers of integers."""
     kind = input._array.dtype.kind
@@ -380,6 +387,7 @@ def pow(input, exponent, *, out=None):
     if not isinstance(exponent, Tensor):
         if not isinstance(input, Tensor):
             raise _invalid_pow(input, exponent)
+        exponent = _python_number(exponent)
         op = pow_number if _keeps_dtype(input, exponent) else pow_tensors
         return op.call(input, exponent) if out is None else write_out(out, op.call(input, exponent))
     return write_out(out, pow_tensors.call(input, exponent))
@@ -388,6 +396,7 @@ def pow(input, exponent, *, out=None):
 @method("pow_")
 def pow_(self, exponent):
     """In-place version of ``pow``."""
+    exponent = _python_number(exponent)
     if isinstance(exponent, Tensor) or not _keeps_dtype(self, exponent):
         return inplace(pow_tensors, self, (exponent,))
     return inplace(pow_number, self, (), (exponent,))
