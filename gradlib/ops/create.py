@@ -105,7 +105,7 @@ def place(dtype, dev, like: Tensor | None = None, out: Tensor | None = None):
     target = (
         like.device
         if dev is None and like is not None
-        else devices.default
+        else devices.default.device
         if dev is None
         else check_device(dev)
     )

@@ -214,8 +214,8 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
 def _copied(data, dtype, device, requires_grad: bool) -> Tensor:
     """A new tensor with a copy of `data`."""
     array = to_array(data, dtypes.of(dtype) if dtype is not None else None)
-    if device is None and devices.default is not devices.CPU:
-        device = devices.default
+    if device is None and devices.default.device is not devices.CPU:
+        device = devices.default.device
     if device is not None:
         target = check_device(device)
         if target.type != "cpu":
