@@ -16,6 +16,7 @@ import numpy as np
 from numpy import ndarray
 
 from .hooks import RemovableHandle
+from .modes import ANOMALY, shared, state
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -279,6 +280,10 @@ def leaf_edge(leaf: Tensor) -> tuple[Node, int]:
             return node, 0
     node = AccumulateGrad(leaf)
     leaf._accumulator = weakref.ref(node)
+    if shared.active and state.bits & ANOMALY:
+        from .anomaly import stamp
+
+        stamp(node)
     return node, 0
 
 
