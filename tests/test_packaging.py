@@ -75,3 +75,19 @@ def test_readme_names_the_extras():
     sentence = re.search(r"Other extras: ([^\n]*)", text)
     assert sentence is not None
     assert set(re.findall(r"`([\w-]+)`", sentence[1])) == {"special", "profile", "test", "dev"}
+
+
+def test_hosted_ci_runs_on_pythons_that_are_classified():
+    text = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
+    matrix = re.search(r"python: \[(.*)\]", text)
+    assert matrix is not None and "run: ci/test" in text
+    classified = "\n".join(PROJECT["project"]["classifiers"])
+    for version in re.findall(r"\"([\d.]+)\"", matrix[1]):
+        assert f"Python :: {version}" in classified
+
+
+def test_hooks_before_a_commit_are_what_ci_checks():
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text()
+    checks = (ROOT / "ci" / "test").read_text()
+    for command in re.findall(r"entry: \.venv/bin/(\w+(?: (?:format|check))?)", hooks):
+        assert f".venv/bin/{command}" in checks
