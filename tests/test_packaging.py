@@ -91,3 +91,12 @@ def test_hooks_before_a_commit_are_what_ci_checks():
     checks = (ROOT / "ci" / "test").read_text()
     for command in re.findall(r"entry: \.venv/bin/(\w+(?: (?:format|check))?)", hooks):
         assert f".venv/bin/{command}" in checks
+
+
+def test_the_changelog_has_this_version():
+    text = (ROOT / "CHANGELOG.md").read_text()
+    headings = re.findall(r"^## \[(.*?)\](?: - \d{4}-\d\d-\d\d)?$", text, re.MULTILINE)
+    assert headings[0] == "Unreleased" and headings[1] == gradlib.__version__
+    assert set(re.findall(r"^### (\w+)$", text, re.MULTILINE)) <= {
+        "Added", "Changed", "Deprecated", "Removed", "Fixed", "Security",
+    }  # fmt: skip
