@@ -12,7 +12,6 @@ import sys
 from typing import Any
 
 import numpy as np
-from numpy._core import _exceptions as ufunc_errors
 
 from . import batched, dtypes, errors, saved, streams, views
 from .layout import in_order
@@ -540,16 +539,17 @@ def kernel_error(exc: Exception, op, args: tuple, attrs: tuple) -> Exception:
             found = errors.broadcast(first, other)
             if found is not None:
                 return found
-    if isinstance(exc, ufunc_errors._UFuncNoLoopError) or (
+    if errors.no_kernel(exc) or (
         isinstance(exc, TypeError)
         and ("not supported for the input types" in str(exc) or "Wrong type (" in str(exc))
     ):
         first = next((a for a in args if isinstance(a, Tensor)), None)
         kind = first.dtype.tensor_type.removesuffix("Tensor") if first is not None else "?"
         return NotImplementedError(f"\"{op.name}\" not implemented for '{kind}'")
-    if isinstance(exc, ufunc_errors._UFuncOutputCastingError):
+    if errors.wrong_out(exc):
         have, want = (
-            dtypes.BY_NP[d].tensor_type.removesuffix("Tensor") for d in (exc.from_, exc.to)
+            dtypes.BY_NP[d].tensor_type.removesuffix("Tensor")
+            for d in (exc.from_, exc.to)  # type: ignore[attr-defined]
         )
         return RuntimeError(f"result type {have} can't be cast to the desired output type {want}")
     return exc

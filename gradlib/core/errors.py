@@ -168,6 +168,20 @@ def broadcast(a, b) -> RuntimeError | None:
     return None
 
 
+# NumPy's classes of errors in ufuncs are private, and all called UFuncTypeError: their qualified names differ.
+# CuPy has none.
+
+
+def no_kernel(exc: BaseException) -> bool:
+    """Whether a ufunc has no kernel for the dtypes that it was given."""
+    return type(exc).__qualname__ == "_UFuncNoLoopError"
+
+
+def wrong_out(exc: BaseException) -> bool:
+    """Whether a ufunc's result cannot be cast to the dtype of the array it is written to."""
+    return type(exc).__qualname__ == "_UFuncOutputCastingError"
+
+
 def allocation(exc: Exception, shape=None, itemsize: int = 0) -> RuntimeError | None:
     """PyTorch's error for an array that NumPy could not make, or None if something else went wrong.
 

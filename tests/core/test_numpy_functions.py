@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import gradlib as torch
 from gradlib import func
 from gradlib.autograd import forward_ad
+from gradlib.core import errors
 
 pytestmark = pytest.mark.host
 
@@ -72,3 +76,27 @@ def test_no_array_of_an_argument_of_jvp():
     assert tangent.tolist() == [1.0, 1.0]
     with forward_ad.dual_level():  # by hand: an array is taken as from a detached tensor
         assert forward_ad.make_dual(t, t).numpy().tolist() == [1.0, 1.0]
+
+
+def test_names_of_the_errors_that_are_told_apart_by_name():
+    """A NumPy that calls them otherwise is found out here."""
+    with pytest.raises(TypeError) as caught:
+        np.bitwise_and(np.ones(2), np.ones(2))
+    assert errors.no_kernel(caught.value) or "not supported for the input types" in str(
+        caught.value
+    )
+    with pytest.raises(TypeError) as caught:
+        np.subtract(np.array(["a"]), np.array(["b"]))
+    assert errors.no_kernel(caught.value)
+    with pytest.raises(TypeError) as caught:
+        np.add(np.ones(2), 1, out=np.ones(2, int))
+    assert errors.wrong_out(caught.value)
+
+
+def test_no_private_module_of_numpy_is_imported():
+    """They come and go with NumPy's versions; names in checkpoints are data."""
+    source = Path(torch.__file__).parent
+    for path in source.rglob("*.py"):
+        for line in path.read_text().splitlines():
+            assert not re.match(r"\s*(from|import) numpy\S*\._", line), f"{path}: {line}"
+            assert not re.search(r"\bnp\.(\w+\.)*_(?!_)", line), f"{path}: {line}"
