@@ -44,11 +44,11 @@ def erfcx(input: Tensor, *, out: Any = None) -> Tensor:
 def erfinv(input: Tensor, *, out: Any = None) -> Tensor:
     """The inverse of ``erf``."""
 def exp2(input: Tensor, *, out: Any = None) -> Tensor:
-    """``exp2`` of each element."""
+    """2 to the power of each element."""
 def expit(input: Tensor, *, out: Any = None) -> Tensor:
-    """``sigmoid`` of each element."""
+    """1 / (1 + e^-x) of each element, in [0, 1]."""
 def expm1(input: Tensor, *, out: Any = None) -> Tensor:
-    """``expm1`` of each element."""
+    """e^x - 1 of each element, exact near 0."""
 def gammainc(input: Tensor, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
     """The regularised lower incomplete gamma function of (a, x), differentiable in x."""
 def gammaincc(input: Tensor, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
@@ -72,7 +72,7 @@ def laguerre_polynomial_l(input: Tensor, n: Any, *, out: Any = None) -> Tensor:
 def legendre_polynomial_p(input: Tensor, n: Any, *, out: Any = None) -> Tensor:
     """The polynomial legendre polynomial p of degree `n` (a number or a tensor) at `input`."""
 def log1p(input: Tensor, *, out: Any = None) -> Tensor:
-    """``log1p`` of each element."""
+    """log(1 + x) of each element, exact near 0; nan below -1."""
 def log_ndtr(input: Tensor, *, out: Any = None) -> Tensor:
     """The special function log_ndtr of each element."""
 def log_softmax(input: Tensor, dim: Any, *, dtype: _dtype | None = None) -> Tensor:

@@ -77,6 +77,7 @@ class Node:
         return ()
 
     def targets(self) -> tuple[Node | None, ...]:
+        """The nodes that the gradients go to, None where there is none."""
         return tuple(node for node, _ in self.edges())
 
     def name(self) -> str:
@@ -98,6 +99,7 @@ class Node:
 
     @property
     def requires_grad(self) -> bool:
+        """True: only what leads to a gradient is in a graph."""
         return True
 
     @property
@@ -122,6 +124,7 @@ class Node:
     # -- hooks ---------------------------------------------------------------------------------------------------
 
     def make_extra(self) -> Extra:
+        """The record of what hangs on the node (hooks, metadata, ...), made if there is none."""
         if self.extra is None:
             self.extra = Extra()
         return self.extra

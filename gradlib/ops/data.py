@@ -354,7 +354,13 @@ class _TypedTensor(type):
 for _kind in dtypes.ALL:
     if not _kind.name.startswith(("uint16", "uint32", "uint64", "complex")):
         PUBLIC[_kind.tensor_type] = _TypedTensor(
-            _kind.tensor_type, (), {"dtype": _kind, "__module__": "gradlib"}
+            _kind.tensor_type,
+            (),
+            {
+                "dtype": _kind,
+                "__module__": "gradlib",
+                "__doc__": f"Makes tensors of dtype {_kind.name} of sizes or data; ``isinstance`` asks for the dtype.",
+            },
         )
 
 

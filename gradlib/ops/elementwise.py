@@ -13,7 +13,7 @@ from ..core.inplace import inplace
 from ..core.op import declare
 from ..core.tensor import Tensor
 from ._blocks import missing
-from .expose import FOUND, function, legacy, method, need_tensor, write_out
+from .expose import FOUND, function, in_place_text, legacy, method, need_tensor, write_out
 from .plain_numbers import SMALL, plain_number
 from .pointwise import pointwise, unary
 
@@ -75,15 +75,33 @@ div_op = declare(
     # divided twice, since a square may leave the range of the type
     other=lambda g, self, other: -g * (self / other / other).conjugate(), complex=True)  # fmt: skip
 neg = unary(
-    "neg", lambda g: -g, "negative", forward="negative", promote="same", complex=True, exact_out=FOUND,
-    check=_refuse_bool_negative)  # fmt: skip
+    "neg",
+    lambda g: -g,
+    "negative",
+    forward="negative",
+    promote="same",
+    complex=True,
+    exact_out=FOUND,
+    check=_refuse_bool_negative,
+    doc="Each element with the other sign.",
+    example=("gradlib.neg(gradlib.tensor([1.0, -2.0]))", "tensor([-1.,  2.])"),
+)
 reciprocal = unary(
     "reciprocal",
     lambda g, result: -g * (result * result).conjugate(),
     domain=(0.3, 2.0),
     complex=True,
+    doc="1 / x of each element; inf at 0.",
+    example=("gradlib.reciprocal(gradlib.tensor([2.0, -4.0]))", "tensor([ 0.5000, -0.2500])"),
 )
-square = unary("square", lambda g, self: g * (2 * self).conjugate(), promote="number", complex=True)
+square = unary(
+    "square",
+    lambda g, self: g * (2 * self).conjugate(),
+    promote="number",
+    complex=True,
+    doc="x * x of each element.",
+    example=("gradlib.square(gradlib.tensor([-2.0, 3.0]))", "tensor([4., 9.])"),
+)
 
 
 @function("positive", method=True)
@@ -447,11 +465,22 @@ def float_power_(self, exponent):
 
 
 sqrt = unary(
-    "sqrt", lambda g, result: g / (2 * result).conjugate(), domain=(0.1, 3.0), complex=True
+    "sqrt",
+    lambda g, result: g / (2 * result).conjugate(),
+    domain=(0.1, 3.0),
+    complex=True,
+    doc="The square root of each element; nan below 0.",
+    example=("gradlib.sqrt(gradlib.tensor([4.0, 2.0]))", "tensor([2.0000, 1.4142])"),
 )
 rsqrt = unary(
-    "rsqrt", lambda g, result: -0.5 * g * (result * result * result).conjugate(),
-    forward=lambda xp, self: xp.reciprocal(xp.sqrt(self)), domain=(0.1, 3.0), complex=True)  # fmt: skip
+    "rsqrt",
+    lambda g, result: -0.5 * g * (result * result * result).conjugate(),
+    forward=lambda xp, self: xp.reciprocal(xp.sqrt(self)),
+    domain=(0.1, 3.0),
+    complex=True,
+    doc="1 / sqrt(x) of each element; inf at 0, nan below it.",
+    example=("gradlib.rsqrt(gradlib.tensor([4.0, 0.25]))", "tensor([0.5000, 2.0000])"),
+)
 
 
 for _name, _fn, _op in (
@@ -473,5 +502,5 @@ for _name, _fn, _op in (
         return inplace(op, self, (other,))
 
     _in_place.__name__ = _in_place.__qualname__ = _name + "_"
-    _in_place.__doc__ = f"In-place version of ``{_name}``."
+    _in_place.__doc__ = in_place_text(_name)
     setattr(Tensor, _name + "_", _in_place)

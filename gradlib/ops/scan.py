@@ -11,7 +11,16 @@ from ..core.inplace import inplace
 from ..core.op import Op, declare
 from ..core.tensor import Tensor, wrap_dim
 from ._blocks import PIECE, row_blocks
-from .expose import PUBLIC, c_type, function, method, need_tensor, write_out, write_same
+from .expose import (
+    PUBLIC,
+    c_type,
+    function,
+    in_place_text,
+    method,
+    need_tensor,
+    write_out,
+    write_same,
+)
 from .reduce import result_dtype
 from .scatter import places
 from .transcendental import logaddexp_kernel
@@ -354,7 +363,7 @@ def _publish(op: Op, text: str) -> None:
     call.__name__ = call.__qualname__ = op.name
     call.__doc__ = f"The {text} along `dim`.\n\n    dtype: the input is converted to it first.\n"
     call_inplace.__name__ = call_inplace.__qualname__ = op.name + "_"
-    call_inplace.__doc__ = f"In-place version of ``{op.name}``."
+    call_inplace.__doc__ = in_place_text(op.name)
     function(op.name, method=True)(call)
     method(op.name + "_")(call_inplace)
 

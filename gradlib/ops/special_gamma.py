@@ -195,11 +195,20 @@ def polygamma(n, input, *, out=None):
 
 @method("polygamma")
 def _polygamma_method(self, n):
+    """``polygamma(n, self)``: the n-th derivative of digamma of each element.
+
+    Raises NotImplementedError for complex tensors, RuntimeError for a negative n.
+
+    Example:
+        >>> gradlib.ones(1).polygamma(1)
+        tensor([1.6449])
+    """
     return polygamma(n, self)
 
 
 @method("polygamma_")
 def _polygamma_in_place(self, n):
+    """In-place version of ``polygamma``: the result is written into this tensor, which is returned."""
     from ..core.inplace import inplace
 
     return inplace(polygamma_op, self, (), (n,))
@@ -246,11 +255,20 @@ def mvlgamma(input, p, *, out=None):
 
 @method("mvlgamma")
 def _mvlgamma_method(self, p):
+    """``mvlgamma(self, p)``: log of the multivariate gamma function of dimension `p`, of each element.
+
+    Raises RuntimeError for p < 1 and for bool tensors.
+
+    Example:
+        >>> gradlib.tensor([2.0]).mvlgamma(2)
+        tensor([0.4516])
+    """
     return mvlgamma(self, p)
 
 
 @method("mvlgamma_")
 def _mvlgamma_in_place(self, p):
+    """In-place version of ``mvlgamma``; RuntimeError for a tensor of whole numbers, which cannot hold the result."""
     if not self.is_floating_point():
         kind = self.dtype.tensor_type.removesuffix("Tensor")
         raise RuntimeError(
