@@ -201,7 +201,7 @@ def adjoint(input: Tensor) -> Tensor:
 def affine_grid_generator(theta: Any, size: Any, align_corners: Any) -> Tensor:
     """``nn.functional.affine_grid``."""
 def alias_copy(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> Tensor:
-    """A copy of what ``alias`` gives as a view."""
+    """A copy of what ``alias`` gives as a view, with memory of its own."""
 def all(input: Tensor, dim: Any = None, keepdim: _b.bool = False, *, out: Any = None, axis: Any = None, keepdims: _b.bool = False) -> Tensor:
     """Whether all elements (along `dim`) are true; bool, uint8 for uint8 tensors."""
 def allclose(input: Tensor, other: Tensor | _b.complex, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: _b.bool = False) -> _b.bool:
@@ -261,7 +261,7 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: Any = None
 def as_strided_(input: Tensor, size: Any, stride: Any, storage_offset: Any = None) -> Tensor:
     """In-place version of ``as_strided``."""
 def as_strided_copy(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> Tensor:
-    """A copy of what ``as_strided`` gives as a view."""
+    """A copy of what ``as_strided`` gives as a view, with memory of its own."""
 def as_strided_scatter(input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: Any = None) -> Tensor:
     """A copy of `input` with `src` in place of ``input.as_strided(size, stride, storage_offset)``."""
 def as_tensor(data: Any, dtype: _dtype | None = None, device: _device | _b.str | _b.int | None = None) -> Tensor:
@@ -471,7 +471,7 @@ def diagflat(input: Tensor, offset: _b.int = 0) -> Tensor:
 def diagonal(input: Tensor, offset: _b.int = 0, dim1: _b.int = 0, dim2: _b.int = 1) -> Tensor:
     """A view of the diagonal of the dimensions `dim1` and `dim2`, which go; it is the last dimension."""
 def diagonal_copy(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> Tensor:
-    """A copy of what ``diagonal`` gives as a view."""
+    """A copy of what ``diagonal`` gives as a view, with memory of its own."""
 def diagonal_scatter(input: Tensor, src: Tensor, offset: _b.int = 0, dim1: _b.int = 0, dim2: _b.int = 1, *, out: Any = None) -> Tensor:
     """A copy of `input` with `src` in place of ``input.diagonal(offset, dim1, dim2)``."""
 def diff(input: Tensor, n: Any = 1, dim: Any = -1, prepend: Any = None, append: Any = None, *, out: Any = None) -> Tensor:
@@ -533,7 +533,7 @@ def exp_(input: Tensor) -> Tensor:
 def expand(input: Tensor, *size: Any, implicit: _b.bool = False, **kw: Any) -> Tensor:
     """A view with dimensions of length one repeated (without copy) up to `size`; -1 keeps a dimension."""
 def expand_copy(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> Tensor:
-    """A copy of what ``expand`` gives as a view."""
+    """A copy of what ``expand`` gives as a view, with memory of its own."""
 def expit(input: Tensor, *, out: Any = None) -> Tensor:
     """1 / (1 + e^-x) of each element, in [0, 1]."""
 def expm1(input: Tensor, *, out: Any = None) -> Tensor:
@@ -937,7 +937,7 @@ def pdist(input: Tensor, p: Any = 2.0) -> Tensor:
 def permute(input: Tensor, *dims: Any, **kw: Any) -> Tensor:
     """A view with the dimensions in the order `dims`."""
 def permute_copy(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> Tensor:
-    """A copy of what ``permute`` gives as a view."""
+    """A copy of what ``permute`` gives as a view, with memory of its own."""
 def pinverse(A: Any, rcond: Any = None, *, atol: Any = None, rtol: Any = None, hermitian: _b.bool = False, out: Any = None) -> Tensor:
     """The Moore-Penrose pseudo-inverse; singular values up to max(atol, rtol * largest) count as 0."""
 def pixel_shuffle(input: Tensor, upscale_factor: Any) -> Tensor:
@@ -1051,7 +1051,7 @@ def searchsorted(sorted_sequence: Tensor | _b.complex, input: Tensor | _b.comple
 def select(input: Tensor, dim: Any, index: Tensor) -> Tensor:
     """A view of the entries at `index` of dimension `dim`, which goes away."""
 def select_copy(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> Tensor:
-    """A copy of what ``select`` gives as a view."""
+    """A copy of what ``select`` gives as a view, with memory of its own."""
 def select_scatter(input: Tensor, src: Tensor, dim: Any, index: Tensor, *, out: Any = None) -> Tensor:
     """A copy of `input` with `src` in place of ``input.select(dim, index)``."""
 def selu(input: Tensor, inplace: _b.bool = False) -> Tensor:
@@ -1083,7 +1083,7 @@ def sinh(input: Tensor, *, out: Any = None) -> Tensor:
 def sinh_(input: Tensor) -> Tensor:
     """In-place version of ``sinh``: the result is written into this tensor, which is returned."""
 def slice_copy(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> Tensor:
-    """A copy of what ``slice`` gives as a view."""
+    """A copy of what ``slice`` gives as a view, with memory of its own."""
 def slice_inverse(input: Tensor, src: Tensor, dim: Any = 0, start: Any = None, end: Tensor | _b.complex | None = None, step: Any = 1) -> Tensor:
     """The tensor that `input` is a slice of, laid out in memory as `src` is: the opposite of slicing."""
 def slice_scatter(input: Tensor, src: Tensor, dim: Any = 0, start: Any = None, end: Tensor | _b.complex | None = None, step: Any = 1, *, out: Any = None) -> Tensor:
@@ -1103,11 +1103,11 @@ def sparse_csr_tensor(*args: Any, **kwargs: Any) -> Any:
 def split(tensor: Tensor, split_size_or_sections: Any = None, dim: Any = 0, *, split_size: Any = None) -> tuple[Tensor, ...]:
     """Pieces of `split_size` entries of `dim` (the last may be smaller), or of the given lengths."""
 def split_copy(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> tuple[Tensor, ...]:
-    """A copy of what ``split`` gives as a view."""
+    """A copy of what ``split`` gives as a view, with memory of its own."""
 def split_with_sizes(input: Tensor, split_sizes: Any, dim: Any = 0) -> tuple[Tensor, ...]:
     """Pieces of the given lengths along `dim`; RuntimeError if they do not add up to its size."""
 def split_with_sizes_copy(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> tuple[Tensor, ...]:
-    """A copy of what ``split_with_sizes`` gives as a view."""
+    """A copy of what ``split_with_sizes`` gives as a view, with memory of its own."""
 def sqrt(input: Tensor, *, out: Any = None) -> Tensor:
     """The square root of each element; nan below 0."""
 def sqrt_(input: Tensor) -> Tensor:
@@ -1119,7 +1119,7 @@ def square_(input: Tensor) -> Tensor:
 def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     """A view without dimensions of length one: all of them, or those among `dim` (an int or a tuple)."""
 def squeeze_copy(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> Tensor:
-    """A copy of what ``squeeze`` gives as a view."""
+    """A copy of what ``squeeze`` gives as a view, with memory of its own."""
 def stack(tensors: Sequence[Tensor], dim: Any = 0, *, out: Any = None) -> Tensor:
     """Tensors of the same size along a new dimension `dim`."""
 def std(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: _b.bool = False, *, correction: Any = None, out: Any = None, axis: Any = None, keepdims: _b.bool = False) -> Tensor:
@@ -1145,7 +1145,7 @@ def swapdims(input: Tensor, dim0: _b.int | None = None, dim1: _b.int | None = No
 def t(input: Tensor) -> Tensor:
     """The transpose of a matrix (a view); vectors and scalars as they are."""
 def t_copy(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> Tensor:
-    """A copy of what ``t`` gives as a view."""
+    """A copy of what ``t`` gives as a view, with memory of its own."""
 def take(input: Tensor, index: Tensor, *, out: Any = None) -> Tensor:
     """The elements at the positions `index` of the flat input, in the shape of `index`."""
 def take_along_dim(input: Tensor, indices: Any, dim: Any = None, *, out: Any = None) -> Tensor:
@@ -1179,7 +1179,7 @@ def trace(input: Tensor) -> Tensor:
 def transpose(input: Tensor, dim0: _b.int | None = None, dim1: _b.int | None = None, *, axis0: Any = None, axis1: Any = None) -> Tensor:
     """A view with two dimensions exchanged."""
 def transpose_copy(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> Tensor:
-    """A copy of what ``transpose`` gives as a view."""
+    """A copy of what ``transpose`` gives as a view, with memory of its own."""
 def trapezoid(y: Any, x: Any = None, *, dx: Any = 1.0, dim: Any = -1) -> Tensor:
     """The integral along `dim` by the trapezoid rule, over the places `x` or with the spacing `dx`."""
 def trapz(y: Any, x: Any = None, *, dx: Any = 1.0, dim: Any = -1) -> Tensor:
@@ -1207,11 +1207,11 @@ def typename(obj: Any) -> _b.str:
 def unbind(input: Tensor, dim: Any = 0) -> tuple[Tensor, ...]:
     """All entries of `dim`, as a tuple of views without that dimension."""
 def unbind_copy(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> tuple[Tensor, ...]:
-    """A copy of what ``unbind`` gives as a view."""
+    """A copy of what ``unbind`` gives as a view, with memory of its own."""
 def unflatten(input: Tensor, dim: Any, sizes: Any) -> Tensor:
     """The dimension `dim` split into `sizes` (one may be -1)."""
 def unfold_copy(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> Tensor:
-    """A copy of what ``unfold`` gives as a view."""
+    """A copy of what ``unfold`` gives as a view, with memory of its own."""
 def unique(input: Tensor, sorted: _b.bool = True, return_inverse: _b.bool = False, return_counts: _b.bool = False, dim: Any = None) -> Any:
     """The distinct elements (or slices of `dim`) in ascending order."""
 def unique_consecutive(input: Tensor, return_inverse: _b.bool = False, return_counts: _b.bool = False, dim: Any = None) -> Any:
@@ -1227,7 +1227,7 @@ def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: Any = 0) -> tu
 def unsqueeze(input: Tensor, dim: Any) -> Tensor:
     """A view with a dimension of length one inserted at `dim`."""
 def unsqueeze_copy(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> Tensor:
-    """A copy of what ``unsqueeze`` gives as a view."""
+    """A copy of what ``unsqueeze`` gives as a view, with memory of its own."""
 def vander(x: Any, N: Any = None, increasing: _b.bool = False) -> Tensor:
     """The matrix of powers of a vector's elements: N columns, by default as many as it has elements."""
 def var(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: _b.bool = False, *, correction: Any = None, out: Any = None, axis: Any = None, keepdims: _b.bool = False) -> Tensor:
@@ -1239,13 +1239,13 @@ def vdot(input: Tensor, other: Tensor | _b.complex, *, out: Any = None) -> Tenso
 def view_as_complex(input: Tensor) -> Tensor:
     """A complex view of a real tensor whose last dimension holds real and imaginary parts."""
 def view_as_complex_copy(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> Tensor:
-    """A copy of what ``view_as_complex`` gives as a view."""
+    """A copy of what ``view_as_complex`` gives as a view, with memory of its own."""
 def view_as_real(input: Tensor) -> Tensor:
     """A view of a complex tensor as real numbers, with a last dimension of length two."""
 def view_as_real_copy(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> Tensor:
-    """A copy of what ``view_as_real`` gives as a view."""
+    """A copy of what ``view_as_real`` gives as a view, with memory of its own."""
 def view_copy(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> Tensor:
-    """A copy of what ``view`` gives as a view."""
+    """A copy of what ``view`` gives as a view, with memory of its own."""
 def vsplit(input: Tensor, indices_or_sections: Any = None, *, indices: Any = None, sections: Any = None) -> tuple[Tensor, ...]:
     """``tensor_split`` along the dimension that ``vstack`` joins."""
 def vstack(tensors: Sequence[Tensor], *, out: Any = None) -> Tensor:

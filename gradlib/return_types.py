@@ -23,7 +23,10 @@ class _Named(tuple if TYPE_CHECKING else object):
 
 def _define(name: str, fields: str) -> type:
     base = namedtuple(name, fields)
-    text = f"What functions called ``{name}`` return: the tuple ({', '.join(fields.split())}), also by these names."
+    text = (
+        f"What functions called ``{name}`` return: the tuple ({', '.join(fields.split())}).\n\n"
+        "Its entries also have these names: ``result." + fields.split()[0] + "``."
+    )
     return type(name, (_Named, base), {"__slots__": (), "__module__": __name__, "__doc__": text})
 
 

@@ -334,7 +334,7 @@ class Declared:
     def byte(self, memory_format: _memory_format | None = None) -> Tensor:
         """Converted to uint8; itself if it is so already."""
     def cauchy_(self, *args: Any, generator: Generator | None = None, **kwargs: Any) -> Tensor:
-        """Fill with numbers from the Cauchy distribution."""
+        """Fill this tensor with numbers from the Cauchy distribution; it is returned."""
     def cdouble(self, memory_format: _memory_format | None = None) -> Tensor:
         """Converted to complex128; itself if it is so already."""
     def ceil(self, *, out: Any = None) -> Tensor:
@@ -496,7 +496,7 @@ class Declared:
     def expm1_(self) -> Tensor:
         """In-place version of ``expm1``: the result is written into this tensor, which is returned."""
     def exponential_(self, *args: Any, generator: Generator | None = None, **kwargs: Any) -> Tensor:
-        """Fill with numbers from the exponential distribution of rate lambd."""
+        """Fill this tensor with numbers from the exponential distribution of rate lambd; it is returned."""
     def fill_(self, value: Tensor | _b.complex) -> Tensor:
         """Every element set to `value`, a number or a 0-dim tensor (gradients flow to it)."""
     def fill_diagonal_(self, fill_value: Any, wrap: _b.bool = False) -> Tensor:
@@ -552,7 +552,7 @@ class Declared:
     def ge_(self, other: Tensor | _b.complex) -> Tensor:
         """In-place version of ``ge``: the result is written into this tensor, which is returned."""
     def geometric_(self, *args: Any, generator: Generator | None = None, **kwargs: Any) -> Tensor:
-        """Fill with numbers from the geometric distribution: trials up to the first success."""
+        """Fill this tensor with numbers from the geometric distribution: trials up to the first success; it is returned."""
     def geqrf(self, *, out: Any = None) -> _geqrf:
         """(a, tau): R above the diagonal and the Householder vectors below it, and their factors. No derivative."""
     def ger(self, vec2: Tensor, *, out: Any = None) -> Tensor:
@@ -699,7 +699,7 @@ class Declared:
     def log_(self) -> Tensor:
         """In-place version of ``log``: the result is written into this tensor, which is returned."""
     def log_normal_(self, *args: Any, generator: Generator | None = None, **kwargs: Any) -> Tensor:
-        """Fill with numbers from the log-normal distribution."""
+        """Fill this tensor with numbers from the log-normal distribution; it is returned."""
     def log_softmax(self, dim: Any, dtype: _dtype | None = None, *, out: Any = None) -> Tensor:
         """The logarithm of ``softmax(input, dim)``, computed without loss of precision."""
     def logaddexp(self, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:

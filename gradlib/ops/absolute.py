@@ -317,7 +317,14 @@ def _invalid(name: str, input, *bounds) -> TypeError:
 
 @function("clamp", "clip", method=True)
 def clamp(input, min=None, max=None, *, out=None):
-    """Limit each element to [min, max]; bounds are numbers, tensors or None. The gradient at a bound is 1."""
+    """Limit each element to [min, max]; bounds are numbers, tensors or None. The gradient at a bound is 1.
+
+    Raises RuntimeError: neither bound is given. Where min is above max the result is max.
+
+    Example:
+        >>> gradlib.clamp(gradlib.tensor([-1.0, 0.5, 2.0]), 0, 1)
+        tensor([0.0000, 0.5000, 1.0000])
+    """
     if not isinstance(input, Tensor):
         raise _invalid("clamp", input, min, max)
     if min is None and max is None:

@@ -399,7 +399,14 @@ def is_nonzero(input) -> bool:
 
 @function("isclose", method=True)
 def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
-    """``|input - other| <= atol + rtol * |other|``, elementwise."""
+    """``|input - other| <= atol + rtol * |other|``, elementwise.
+
+    Raises RuntimeError: the dtypes differ, or a tolerance is negative. equal_nan: nan is close to nan.
+
+    Example:
+        >>> gradlib.isclose(gradlib.tensor([1.0, 2.0]), gradlib.tensor([1.0, 2.1]))
+        tensor([ True, False])
+    """
     from ..backends import backend_of
     from .create import wrap_like
 
@@ -428,13 +435,27 @@ def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
 
 @function("allclose", method=True)
 def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False) -> bool:
-    """Whether all elements are close (see ``isclose``)."""
+    """Whether all elements are close (see ``isclose``).
+
+    Raises RuntimeError: the dtypes differ, or a tolerance is negative.
+
+    Example:
+        >>> gradlib.allclose(gradlib.ones(2), gradlib.ones(2) + 1e-9)
+        True
+    """
     return bool(isclose(input, other, rtol, atol, equal_nan).all())
 
 
 @function("equal", method=True)
 def equal(input, other) -> bool:
-    """Whether both tensors have the same size and elements."""
+    """Whether both tensors have the same size and elements.
+
+    Raises RuntimeError: the tensors are on different devices.
+
+    Example:
+        >>> gradlib.equal(gradlib.ones(2), gradlib.ones(3))
+        False
+    """
     try:
         a, b = input._array, other._array
     except AttributeError:

@@ -225,7 +225,14 @@ def _copied(data, dtype, device, requires_grad: bool) -> Tensor:
 
 @function("as_tensor")
 def as_tensor(data, dtype=None, device=None):
-    """`data` as a tensor, sharing memory where dtype and device allow it."""
+    """`data` as a tensor, sharing memory where dtype and device allow it.
+
+    Raises TypeError, ValueError: no tensor can be made of it.
+
+    Example:
+        >>> gradlib.as_tensor([1, 2])
+        tensor([1, 2])
+    """
     if isinstance(data, np.ndarray):
         data = from_numpy(data)
     if isinstance(data, Tensor):

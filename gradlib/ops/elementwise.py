@@ -68,7 +68,9 @@ mul = pointwise(
     "mul", "multiply", "multiply", args="self other",
     self=lambda g, other: g * other.conjugate(),
     other=lambda g, self: g * self.conjugate(),
-    doc="``input * other``, with broadcasting.", complex=True, wide_numbers=True)  # fmt: skip
+    doc="``input * other``, with broadcasting.",
+    example=("gradlib.mul(gradlib.tensor([1.0, 2.0]), 3)", "tensor([3., 6.])"),
+    complex=True, wide_numbers=True)  # fmt: skip
 div_op = declare(
     "div", "true_divide", args="self other", elementwise=True, promote="float", wide_numbers=True,
     self=lambda g, other: g / other.conjugate(),
@@ -147,7 +149,14 @@ def _legacy(name: str, *args) -> tuple[list, list]:
 
 @function("add", method=True)
 def add(input, other, *more, alpha=1, out=None):
-    """``input + alpha * other``, with broadcasting."""
+    """``input + alpha * other``, with broadcasting.
+
+    Raises RuntimeError: shapes do not broadcast.
+
+    Example:
+        >>> gradlib.add(gradlib.ones(2), 3, alpha=2)
+        tensor([7., 7.])
+    """
     if more:
         (input, other), (alpha,) = _legacy("add", input, other, *more)
     if alpha.__class__ is not int or alpha != 1:
@@ -157,7 +166,14 @@ def add(input, other, *more, alpha=1, out=None):
 
 @function("sub", "subtract", method=True)
 def sub(input, other, *more, alpha=1, out=None):
-    """``input - alpha * other``, with broadcasting."""
+    """``input - alpha * other``, with broadcasting.
+
+    Raises RuntimeError: shapes do not broadcast. Bool tensors are refused.
+
+    Example:
+        >>> gradlib.sub(gradlib.ones(2), 3)
+        tensor([-2., -2.])
+    """
     if more:
         (input, other), (alpha,) = _legacy("sub", input, other, *more)
     if alpha.__class__ is not int or alpha != 1:
@@ -179,7 +195,14 @@ def rsub(input, other, *, alpha=1):
 
 @function("div", "divide", method=True)
 def div(input, other, *, rounding_mode=None, out=None):
-    """``input / other``; rounding_mode "trunc" or "floor" rounds the quotient (integers stay integers)."""
+    """``input / other``; rounding_mode "trunc" or "floor" rounds the quotient (integers stay integers).
+
+    Raises RuntimeError: shapes do not broadcast, or another rounding_mode.
+
+    Example:
+        >>> gradlib.div(gradlib.tensor([7.0, -7.0]), 2, rounding_mode="floor")
+        tensor([ 3., -4.])
+    """
     if rounding_mode is None:
         return div_op.call(input, other, out=out)
     return write_out(out, _rounded(rounding_mode).call(input, other))
@@ -260,11 +283,15 @@ def _whole(F, self, other):
 remainder = pointwise(
     "remainder", lambda xp, self, other: (_check_integers(xp, other, "remainder"), xp.remainder(self, other))[1],
     self=lambda g: g, other=lambda F, g, self, other: -g * F.floor_divide(self, other),
-    doc="Remainder of the division, with the sign of `other`.", complex=False, numbers="one")  # fmt: skip
+    doc="Remainder of the division, with the sign of `other`.",
+    example=("gradlib.remainder(gradlib.tensor([-3.0, 3.0]), 2)", "tensor([1., 1.])"),
+    complex=False, numbers="one")  # fmt: skip
 fmod = pointwise(
     "fmod", lambda xp, self, other: (_check_integers(xp, other, "fmod"), xp.fmod(self, other))[1],
     self=lambda g: g, other=lambda F, g, self, other: -g * _whole(F, self, other),
-    doc="Remainder of the division, with the sign of `input`.", complex=False, numbers="second")  # fmt: skip
+    doc="Remainder of the division, with the sign of `input`.",
+    example=("gradlib.fmod(gradlib.tensor([-3.0, 3.0]), 2)", "tensor([-1.,  1.])"),
+    complex=False, numbers="second")  # fmt: skip
 
 
 # -- powers ------------------------------------------------------------------------------------------------------
@@ -401,7 +428,14 @@ def _keeps_dtype(input: Tensor, exponent) -> bool:
 
 @function("pow", method=True)
 def pow(input, exponent, *, out=None):
-    """``input ** exponent`` for tensors and numbers on either side."""
+    """``input ** exponent`` for tensors and numbers on either side.
+
+    Raises RuntimeError: a negative power of integers, or shapes that do not broadcast.
+
+    Example:
+        >>> gradlib.pow(gradlib.tensor([2.0, 3.0]), 2)
+        tensor([4., 9.])
+    """
     if not isinstance(exponent, Tensor):
         if not isinstance(input, Tensor):
             raise _invalid_pow(input, exponent)

@@ -67,7 +67,8 @@ def described(op: Op, what: str, example: tuple[str, str] | None) -> str:
             "    RuntimeError: the shapes do not broadcast, or the tensors are on different devices."
         )
     if op.complex is False:
-        wrong.append("    NotImplementedError: an argument is complex.")
+        kind = "NotImplementedError" if op.check is None else "RuntimeError"
+        wrong.append(f"    {kind}: an argument is complex.")
     wrong.append(
         "    TypeError: an argument is of another kind"
         + (", or all are numbers." if several else ".")

@@ -395,7 +395,14 @@ def _check_end(input: Tensor, part: Tensor, d: int) -> None:
 
 @function("diff", method=True)
 def diff(input, n=1, dim=-1, prepend=None, append=None, *, out=None):
-    """The n-th differences of neighbours along `dim`, after `prepend` and `append` are put at the ends."""
+    """The n-th differences of neighbours along `dim`, after `prepend` and `append` are put at the ends.
+
+    Raises RuntimeError: a tensor without dimensions, a negative n.
+
+    Example:
+        >>> gradlib.diff(gradlib.tensor([1, 4, 9]))
+        tensor([3, 5])
+    """
     if input.ndim == 0:
         raise RuntimeError("diff expects input to be at least one-dimensional")
     if n < 0:
@@ -436,7 +443,14 @@ def _areas(name: str, y: Tensor, x, dx, dim: int):
 
 @function("trapezoid", "trapz")
 def trapezoid(y, x=None, *, dx=1.0, dim=-1):
-    """The integral along `dim` by the trapezoid rule, over the places `x` or with the spacing `dx`."""
+    """The integral along `dim` by the trapezoid rule, over the places `x` or with the spacing `dx`.
+
+    Raises RuntimeError: `x` does not fit. Integers become floating.
+
+    Example:
+        >>> gradlib.trapezoid(gradlib.tensor([1.0, 2.0, 3.0]))
+        tensor(4.)
+    """
     d = wrap_dim(dim, y.ndim)
     if not y.shape[d]:
         return y.sum(d).to(y.dtype)

@@ -157,6 +157,7 @@ def zeta_kernel(xp, s, q):
 lgamma = unary(
     "lgamma", lambda F, g, self: g * F.digamma(self), forward=floating(lambda xp, self: lgamma_kernel(xp, self)),
     domain=(0.2, 4.0), doc="``log(|gamma(input)|)``.",
+    example=("gradlib.lgamma(gradlib.tensor([1.0, 4.0]))", "tensor([0.0000, 1.7918])"),
 )  # fmt: skip
 digamma = unary(
     "digamma",
@@ -164,6 +165,7 @@ digamma = unary(
     forward=floating(lambda xp, self: digamma_kernel(xp, self)),
     domain=(0.2, 4.0),
     doc="The derivative of ``lgamma``.",
+    example=("gradlib.digamma(gradlib.tensor([1.0, 2.0]))", "tensor([-0.5772,  0.4228])"),
 )
 
 
@@ -293,6 +295,7 @@ def _xlog1py(xp, self, other):
 xlogy = pointwise(
     "xlogy", _xlogy, promote="float", domain=(0.2, 2.0), numbers="one", complex=False,
     doc="``input * log(other)``, and 0 where `input` is 0.",
+    example=("gradlib.xlogy(gradlib.tensor([0.0, 2.0]), gradlib.tensor([0.0, 2.0]))", "tensor([0.0000, 1.3863])"),
     self=lambda F, g, self, other: F.where((self == 0.0) & (other <= 0), 0.0, F.xlogy(g, other)),
     other=lambda g, self, other: g * self / other,
 )  # fmt: skip
