@@ -120,7 +120,12 @@ class Interop:
     def numpy(self, *, force: bool = False) -> np.ndarray:
         """The values as a NumPy array that shares memory with a CPU tensor.
 
-        Raises RuntimeError if the tensor requires grad and TypeError if it is on a CUDA device, unless `force`.
+        Raises RuntimeError if the tensor requires grad and TypeError if it is on a CUDA device, unless `force`; and
+        RuntimeError inside `vmap`, and for what depends on the argument of `func.jvp`.
+
+        Example:
+            >>> gradlib.tensor([1.0, 2.0]).numpy()
+            array([1., 2.], dtype=float32)
         """
         if shared.active and state.bits & VMAP:
             _batching().refuse(self, NO_STORAGE)
