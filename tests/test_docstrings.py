@@ -24,17 +24,18 @@ ONE_LINE = {
     "gradlib.Tensor": 225,
     "gradlib.accelerator": 16,
     "gradlib.amp": 15,
-    "gradlib.autograd": 112,
+    "gradlib.autograd": 114,
     "gradlib.collect_env": 3,
     "gradlib.compiler": 6,
     "gradlib.cuda": 86,
     "gradlib.dtype": 4,
+    "gradlib.enable_grad": 1,
     "gradlib.fft": 4,
     "gradlib.inference_mode": 1,
     "gradlib.linalg": 25,
-    "gradlib.nn": 384,
-    "gradlib.optim": 92,
-    "gradlib.profiler": 18,
+    "gradlib.nn": 462,
+    "gradlib.optim": 102,
+    "gradlib.profiler": 28,
     "gradlib.quasirandom": 4,
     "gradlib.safetensors": 3,
     "gradlib.serialization": 5,
@@ -64,8 +65,8 @@ def ours(value) -> bool:
 
 
 def members(name: str, cls: type):
-    """The public methods and properties that a class has of its own (those of Tensor come from many places)."""
-    for key in dir(cls) if cls is gradlib.Tensor else vars(cls):
+    """The public methods and properties of a class; those of private bases, too."""
+    for key in dir(cls):
         value = inspect.getattr_static(cls, key)
         if not key.startswith("_") and (callable(getattr(cls, key)) or isinstance(value, property)):
             raw = getattr(value, "__func__", value)

@@ -42,6 +42,7 @@ class _ModeDecorator:
     """What makes a context manager a decorator: each call enters a fresh copy of it."""
 
     def clone(self):
+        """Another one of the same mode."""
         return type(self)()
 
     def __enter__(self) -> Any:
