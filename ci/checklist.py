@@ -1,7 +1,7 @@
-"""Print which rows of the specification's checklist the tests cover: ``rows covered / rows``.
+"""Print which promises of docs/promises.md the tests cover: ``rows covered / rows``.
 
 A test names the rows it covers in a comment or docstring: ``# rows: TENSOR-04 BWD-03``. With --missing the uncovered
-rows are listed. The specification lies beside the checkout (../shared/spec/checklist.md) or is given by --spec.
+rows are listed.
 """
 
 from __future__ import annotations
@@ -11,8 +11,14 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-ROW = re.compile(r"^\| ([A-Z]+-\d+) \| (.*?) \|", re.MULTILINE)
+PROMISES = ROOT / "docs" / "promises.md"
+ROW = re.compile(r"^\| ([A-Z]+-\d+) \| (.*) \|$", re.MULTILINE)
 NAMED = re.compile(r"rows?: ((?:[A-Z]+-\d+[ ,]*)+)")
+
+
+def promised() -> dict[str, str]:
+    """row id -> promise."""
+    return dict(ROW.findall(PROMISES.read_text()))
 
 
 def covered() -> dict[str, list[str]]:
@@ -28,18 +34,9 @@ def covered() -> dict[str, list[str]]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--spec", type=Path, default=ROOT.parent / "shared" / "spec" / "checklist.md"
-    )
     parser.add_argument("--missing", action="store_true", help="list the rows that no test names")
     args = parser.parse_args()
-    if not args.spec.exists():
-        parser.error(f"no checklist at {args.spec}: give its path with --spec")
-    rows = {
-        row: text for row, text in ROW.findall(args.spec.read_text()) if not row.startswith("D-")
-    }
-    have = covered()
-    unknown = sorted(set(have) - set(rows))
+    rows, have = promised(), covered()
     areas: dict[str, list[str]] = {}
     for row in rows:
         areas.setdefault(row.split("-")[0], []).append(row)
@@ -49,6 +46,7 @@ def main() -> int:
             for i in ids:
                 if i not in have:
                     print(f"    {i}: {rows[i]}")
+    unknown = sorted(set(have) - set(rows))
     if unknown:
         print("tests name rows that do not exist: " + ", ".join(unknown))
     print(f"rows covered {sum(i in have for i in rows)} / {len(rows)}")

@@ -40,7 +40,7 @@ def compile(
         RuntimeError: `mode` and `options` are both given.
 
     Example:
-        >>> step = compile(lambda x: x * 2)
+        >>> step = gradlib.compile(lambda x: x * 2)
         >>> step(gradlib.ones(2))
         tensor([2., 2.])
     """

@@ -23,7 +23,11 @@ class _Named(tuple if TYPE_CHECKING else object):
 
 def _define(name: str, fields: str) -> type:
     base = namedtuple(name, fields)
-    return type(name, (_Named, base), {"__slots__": (), "__module__": __name__})
+    text = (
+        f"What functions called ``{name}`` return: the tuple ({', '.join(fields.split())}).\n\n"
+        "Its entries also have these names: ``result." + fields.split()[0] + "``."
+    )
+    return type(name, (_Named, base), {"__slots__": (), "__module__": __name__, "__doc__": text})
 
 
 _PAIRS = "max min median nanmedian mode kthvalue sort topk cummax cummin"

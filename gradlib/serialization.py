@@ -142,6 +142,7 @@ def load(
 
     Example:
         >>> model.load_state_dict(gradlib.load("model.pt", map_location="cpu"))
+        <All keys matched successfully>
     """
     weights_only = weights_only is not False if pickle_module is None else bool(weights_only)
     if weights_only and pickle_module is not None:

@@ -14,15 +14,15 @@ from .core.tensor import Tensor as Tensor
 
 
 def airy_ai(input: Tensor, *, out: Any = None) -> Tensor:
-    """The special function airy_ai of each element."""
+    """The Airy function Ai, the solution of y'' = x y that vanishes for large x (DLMF 9.2)."""
 def bessel_j0(input: Tensor, *, out: Any = None) -> Tensor:
-    """The special function bessel_j0 of each element."""
+    """The Bessel function of the first kind of order 0 (DLMF 10.2)."""
 def bessel_j1(input: Tensor, *, out: Any = None) -> Tensor:
-    """The special function bessel_j1 of each element."""
+    """The Bessel function of the first kind of order 1 (DLMF 10.2)."""
 def bessel_y0(input: Tensor, *, out: Any = None) -> Tensor:
-    """The special function bessel_y0 of each element."""
+    """The Bessel function of the second kind of order 0: -inf at 0, nan below it (DLMF 10.2)."""
 def bessel_y1(input: Tensor, *, out: Any = None) -> Tensor:
-    """The special function bessel_y1 of each element."""
+    """The Bessel function of the second kind of order 1: -inf at 0, nan below it (DLMF 10.2)."""
 def chebyshev_polynomial_t(input: Tensor, n: Any, *, out: Any = None) -> Tensor:
     """The polynomial chebyshev polynomial t of degree `n` (a number or a tensor) at `input`."""
 def chebyshev_polynomial_u(input: Tensor, n: Any, *, out: Any = None) -> Tensor:
@@ -34,21 +34,21 @@ def chebyshev_polynomial_w(input: Tensor, n: Any, *, out: Any = None) -> Tensor:
 def digamma(input: Tensor, *, out: Any = None) -> Tensor:
     """The derivative of ``lgamma``."""
 def entr(input: Tensor, *, out: Any = None) -> Tensor:
-    """The special function entr of each element."""
+    """-x log(x), and 0 at 0, -inf below it."""
 def erf(input: Tensor, *, out: Any = None) -> Tensor:
     """The error function: 2/sqrt(pi) times the integral of exp(-t^2) from 0 to each element."""
 def erfc(input: Tensor, *, out: Any = None) -> Tensor:
     """The complementary error function ``1 - erf(input)``."""
 def erfcx(input: Tensor, *, out: Any = None) -> Tensor:
-    """The special function erfcx of each element."""
+    """exp(x^2) erfc(x): the complementary error function scaled, which does not vanish for large x."""
 def erfinv(input: Tensor, *, out: Any = None) -> Tensor:
     """The inverse of ``erf``."""
 def exp2(input: Tensor, *, out: Any = None) -> Tensor:
-    """``exp2`` of each element."""
+    """2 to the power of each element."""
 def expit(input: Tensor, *, out: Any = None) -> Tensor:
-    """``sigmoid`` of each element."""
+    """1 / (1 + e^-x) of each element, in [0, 1]."""
 def expm1(input: Tensor, *, out: Any = None) -> Tensor:
-    """``expm1`` of each element."""
+    """e^x - 1 of each element, exact near 0."""
 def gammainc(input: Tensor, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
     """The regularised lower incomplete gamma function of (a, x), differentiable in x."""
 def gammaincc(input: Tensor, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
@@ -62,21 +62,21 @@ def hermite_polynomial_he(input: Tensor, n: Any, *, out: Any = None) -> Tensor:
 def i0(input: Tensor, *, out: Any = None) -> Tensor:
     """The modified Bessel function I0."""
 def i0e(input: Tensor, *, out: Any = None) -> Tensor:
-    """The special function i0e of each element."""
+    """exp(-|x|) I0(x): the modified Bessel function of order 0, scaled."""
 def i1(input: Tensor, *, out: Any = None) -> Tensor:
-    """The special function i1 of each element."""
+    """I1: the modified Bessel function of the first kind of order 1 (DLMF 10.25)."""
 def i1e(input: Tensor, *, out: Any = None) -> Tensor:
-    """The special function i1e of each element."""
+    """exp(-|x|) I1(x): the modified Bessel function of order 1, scaled."""
 def laguerre_polynomial_l(input: Tensor, n: Any, *, out: Any = None) -> Tensor:
     """The polynomial laguerre polynomial l of degree `n` (a number or a tensor) at `input`."""
 def legendre_polynomial_p(input: Tensor, n: Any, *, out: Any = None) -> Tensor:
     """The polynomial legendre polynomial p of degree `n` (a number or a tensor) at `input`."""
 def log1p(input: Tensor, *, out: Any = None) -> Tensor:
-    """``log1p`` of each element."""
+    """log(1 + x) of each element, exact near 0; nan below -1."""
 def log_ndtr(input: Tensor, *, out: Any = None) -> Tensor:
-    """The special function log_ndtr of each element."""
+    """log(ndtr(x)), exact where ndtr(x) is tiny."""
 def log_softmax(input: Tensor, dim: Any, *, dtype: _dtype | None = None) -> Tensor:
-    """``gradlib.log_softmax``."""
+    """``gradlib.log_softmax``: the logarithm of `softmax` along `dim`, which has no default here."""
 def logit(input: Tensor, eps: Any = None, *, out: Any = None) -> Tensor:
     """``log(x / (1 - x))``; with `eps` the input is first limited to [eps, 1 - eps]."""
 def logsumexp(input: Tensor, dim: Any = None, keepdim: _b.bool = False, *, out: Any = None, axis: Any = None, keepdims: _b.bool = False) -> Tensor:
@@ -84,17 +84,17 @@ def logsumexp(input: Tensor, dim: Any = None, keepdim: _b.bool = False, *, out: 
 def modified_bessel_i0(input: Tensor, *, out: Any = None) -> Tensor:
     """The modified Bessel function I0."""
 def modified_bessel_i1(input: Tensor, *, out: Any = None) -> Tensor:
-    """The special function i1 of each element."""
+    """I1: the modified Bessel function of the first kind of order 1 (DLMF 10.25)."""
 def modified_bessel_k0(input: Tensor, *, out: Any = None) -> Tensor:
-    """The special function modified_bessel_k0 of each element."""
+    """K0: the modified Bessel function of the second kind of order 0; inf at 0 (DLMF 10.25)."""
 def modified_bessel_k1(input: Tensor, *, out: Any = None) -> Tensor:
-    """The special function modified_bessel_k1 of each element."""
+    """K1: the modified Bessel function of the second kind of order 1; inf at 0 (DLMF 10.25)."""
 def multigammaln(input: Tensor, p: Any, *, out: Any = None) -> Tensor:
     """The logarithm of the multivariate gamma function of dimension `p`; all elements above ``(p - 1) / 2``."""
 def ndtr(input: Tensor, *, out: Any = None) -> Tensor:
-    """The special function ndtr of each element."""
+    """The area below the standard normal density up to x: (1 + erf(x / sqrt(2))) / 2."""
 def ndtri(input: Tensor, *, out: Any = None) -> Tensor:
-    """The special function ndtri of each element."""
+    """The x at which ndtr(x) is the element: the inverse of ndtr, nan outside of [0, 1]."""
 def polygamma(n: Any, input: Tensor, *, out: Any = None) -> Tensor:
     """The n-th derivative of ``digamma``; n >= 0."""
 def psi(input: Tensor, *, out: Any = None) -> Tensor:
@@ -102,9 +102,9 @@ def psi(input: Tensor, *, out: Any = None) -> Tensor:
 def round(input: Tensor, *, decimals: Any = 0, out: Any = None) -> Tensor:
     """Round to the nearest number with `decimals` digits after the point; halves go to the even neighbour."""
 def scaled_modified_bessel_k0(input: Tensor, *, out: Any = None) -> Tensor:
-    """The special function scaled_modified_bessel_k0 of each element."""
+    """exp(x) K0(x): the modified Bessel function of the second kind of order 0, scaled."""
 def scaled_modified_bessel_k1(input: Tensor, *, out: Any = None) -> Tensor:
-    """The special function scaled_modified_bessel_k1 of each element."""
+    """exp(x) K1(x): the modified Bessel function of the second kind of order 1, scaled."""
 def shifted_chebyshev_polynomial_t(input: Tensor, n: Any, *, out: Any = None) -> Tensor:
     """The polynomial shifted chebyshev polynomial t of degree `n` (a number or a tensor) at `input`."""
 def shifted_chebyshev_polynomial_u(input: Tensor, n: Any, *, out: Any = None) -> Tensor:
@@ -116,13 +116,13 @@ def shifted_chebyshev_polynomial_w(input: Tensor, n: Any, *, out: Any = None) ->
 def sinc(input: Tensor, *, out: Any = None) -> Tensor:
     """``sin(pi x) / (pi x)``, and 1 at 0."""
 def softmax(input: Tensor, dim: Any, *, dtype: _dtype | None = None) -> Tensor:
-    """``gradlib.softmax``."""
+    """``gradlib.softmax``: exp(input) / sum(exp(input)) along `dim`, which has no default here."""
 def spherical_bessel_j0(input: Tensor, *, out: Any = None) -> Tensor:
-    """The special function spherical_bessel_j0 of each element."""
+    """sin(x) / x, and 1 at 0: the spherical Bessel function of order 0."""
 def xlog1py(input: Tensor, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
-    """The special function xlog1py of (input, other), with broadcasting."""
+    """input * log(1 + other), and 0 where `input` is 0 and `other` is no nan."""
 def xlogy(input: Tensor | _b.complex, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
     """``input * log(other)``, and 0 where `input` is 0."""
 def zeta(input: Tensor, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
-    """The special function zeta of (input, other), with broadcasting."""
+    """The Hurwitz zeta function: the sum of 1 / (k + other)^input over k = 0, 1, ..., for input > 1 (DLMF 25.11)."""
 def __getattr__(name: _b.str) -> Any: ...

@@ -167,12 +167,14 @@ class BackwardCFunction(UnfinishedNode):
         return self._forward_cls.jvp(self.ctx, *args)
 
     def run(self, g, inbox):
+        """Run the user's backward on raw gradients, and deliver what it gives."""
         grads = [g] if self.n_out == 1 else [None] * self.n_out if g is None else g
         for (target, nr), grad in zip(self.edge_list, self.gradients(grads, False), strict=True):
             if target is not None and grad is not None:
                 deliver(inbox, target, nr, grad)
 
     def gradients(self, grads, traced):
+        """The gradients of the tensor arguments, by the user's backward; missing ones as materialized."""
         materialize = self.ctx.materialize_grads
         values = []
         for grad, like in zip(grads, self._outputs, strict=True):
@@ -226,10 +228,12 @@ class BackwardCFunction(UnfinishedNode):
         return tuple(grads)
 
     def release(self):
+        """Let go of what forward saved."""
         self.ctx._saved = None
 
     @property
     def saved_tensors(self):
+        """What forward saved; RuntimeError after the graph was freed."""
         return self.ctx.saved_tensors
 
     @property
@@ -239,18 +243,23 @@ class BackwardCFunction(UnfinishedNode):
         return tuple(RawSaved(self, i) for i in range(len(self.ctx._versions)))
 
     def save_for_backward(self, *tensors):
+        """That of its ctx: see `FunctionCtx.save_for_backward`."""
         self.ctx.save_for_backward(*tensors)
 
     def save_for_forward(self, *tensors):
+        """That of its ctx: see `FunctionCtx.save_for_forward`."""
         self.ctx.save_for_forward(*tensors)
 
     def mark_dirty(self, *args):
+        """That of its ctx: see `FunctionCtx.mark_dirty`."""
         self.ctx.mark_dirty(*args)
 
     def mark_non_differentiable(self, *args):
+        """That of its ctx: see `FunctionCtx.mark_non_differentiable`."""
         self.ctx.mark_non_differentiable(*args)
 
     def set_materialize_grads(self, value):
+        """That of its ctx: see `FunctionCtx.set_materialize_grads`."""
         self.ctx.set_materialize_grads(value)
 
     @property

@@ -198,7 +198,9 @@ def vjp(func, inputs, v=None, create_graph=False, strict=False):
     v: of the shapes of the outputs; may be left out for a single element.
 
     Example:
-        >>> vjp(lambda x: x.exp().sum(dim=1), x, gradlib.ones(4))
+        >>> _, product = vjp(lambda x: x.exp().sum(dim=1), gradlib.zeros(4, 2), gradlib.ones(4))
+        >>> product.shape
+        torch.Size([4, 2])
     """
     with modes.Flag(NO_GRAD, False):
         many, inputs = _as_tuple(inputs, "inputs", "vjp")

@@ -42,6 +42,7 @@ class _ModeDecorator:
     """What makes a context manager a decorator: each call enters a fresh copy of it."""
 
     def clone(self):
+        """Another one of the same mode."""
         return type(self)()
 
     def __enter__(self) -> Any:
@@ -175,6 +176,7 @@ class set_grad_enabled(_ModeDecorator):
     __repr__ = __str__
 
     def clone(self) -> set_grad_enabled:
+        """Another one of the same mode."""
         made = object.__new__(set_grad_enabled)
         made.mode, made.prev = self.mode, is_grad_enabled()
         return made
@@ -207,6 +209,7 @@ class inference_mode(_ModeDecorator):
         self.mode = mode
 
     def clone(self) -> inference_mode:
+        """Another one of the same mode."""
         return inference_mode(self.mode)
 
     def __enter__(self) -> None:
@@ -245,6 +248,7 @@ class set_multithreading_enabled(_ModeDecorator):
         state.multithreading = self.prev
 
     def clone(self) -> set_multithreading_enabled:
+        """Another one of the same mode."""
         made = object.__new__(set_multithreading_enabled)
         made.mode, made.prev = self.mode, state.multithreading
         return made

@@ -105,7 +105,7 @@ class Declared:
     def __add__(self, other: Any, /) -> Tensor: ...
     def __and__(self, other: Any, /) -> Tensor: ...
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: _b.bool = False) -> Tensor:
-        """The result of a NumPy function on this tensor, as a tensor on its device."""
+        """The result of a NumPy function on this tensor, as a tensor on its device; bool becomes uint8, as in PyTorch."""
     def __contains__(self, other: Any, /) -> _b.bool: ...
     def __delitem__(self, other: Any, /) -> Tensor: ...
     def __div__(self, other: Any, /) -> Tensor: ...
@@ -164,25 +164,25 @@ class Declared:
     def __truediv__(self, other: Any, /) -> Tensor: ...
     def __xor__(self, other: Any, /) -> Tensor: ...
     def abs(self, *, out: Any = None) -> Tensor:
-        """``abs`` of each element."""
+        """The absolute value of each element; of a complex number sqrt(re^2 + im^2), which is real."""
     def abs_(self) -> Tensor:
         """In-place version of ``abs``; RuntimeError for complex tensors."""
     def absolute(self, *, out: Any = None) -> Tensor:
-        """``abs`` of each element."""
+        """The absolute value of each element; of a complex number sqrt(re^2 + im^2), which is real."""
     def absolute_(self) -> Tensor:
         """In-place version of ``abs``; RuntimeError for complex tensors."""
     def acos(self, *, out: Any = None) -> Tensor:
-        """``acos`` of each element."""
+        """The inverse cosine of each element, in [0, pi]; nan outside of [-1, 1]."""
     def acos_(self) -> Tensor:
-        """In-place version of ``acos``."""
+        """In-place version of ``acos``: the result is written into this tensor, which is returned."""
     def acosh(self, *, out: Any = None) -> Tensor:
-        """``acosh`` of each element."""
+        """The inverse hyperbolic cosine of each element: log(x + sqrt(x^2 - 1)); nan below 1."""
     def acosh_(self) -> Tensor:
-        """In-place version of ``acosh``."""
+        """In-place version of ``acosh``: the result is written into this tensor, which is returned."""
     def add(self, other: Tensor | _b.complex, *more: Any, alpha: Any = 1, out: Any = None) -> Tensor:
         """``input + alpha * other``, with broadcasting."""
     def add_(self, other: Tensor | _b.complex, *, alpha: Any = 1, rounding_mode: _b.str | None = None) -> Tensor:
-        """In-place version of ``add``."""
+        """In-place version of ``add``: the result is written into this tensor, which is returned."""
     def addbmm(self, batch1: Tensor, batch2: Tensor, *more: Any, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Tensor:
         """``beta * input + alpha * sum(batch1 @ batch2)``, summed over the batch; with beta 0 `input` is ignored."""
     def addbmm_(self, batch1: Tensor, batch2: Tensor, *more: Any, beta: Any = 1, alpha: Any = 1) -> Tensor:
@@ -226,33 +226,33 @@ class Declared:
     def apply_(self, callable: Callable[..., Any]) -> Tensor:
         """Every element replaced by ``callable(element)``: slow, a Python call for each. CPU only, no gradients."""
     def arccos(self, *, out: Any = None) -> Tensor:
-        """``acos`` of each element."""
+        """The inverse cosine of each element, in [0, pi]; nan outside of [-1, 1]."""
     def arccos_(self) -> Tensor:
-        """In-place version of ``acos``."""
+        """In-place version of ``acos``: the result is written into this tensor, which is returned."""
     def arccosh(self, *, out: Any = None) -> Tensor:
-        """``acosh`` of each element."""
+        """The inverse hyperbolic cosine of each element: log(x + sqrt(x^2 - 1)); nan below 1."""
     def arccosh_(self) -> Tensor:
-        """In-place version of ``acosh``."""
+        """In-place version of ``acosh``: the result is written into this tensor, which is returned."""
     def arcsin(self, *, out: Any = None) -> Tensor:
-        """``asin`` of each element."""
+        """The inverse sine of each element, in [-pi/2, pi/2]; nan outside of [-1, 1]."""
     def arcsin_(self) -> Tensor:
-        """In-place version of ``asin``."""
+        """In-place version of ``asin``: the result is written into this tensor, which is returned."""
     def arcsinh(self, *, out: Any = None) -> Tensor:
-        """``asinh`` of each element."""
+        """The inverse hyperbolic sine of each element: log(x + sqrt(x^2 + 1))."""
     def arcsinh_(self) -> Tensor:
-        """In-place version of ``asinh``."""
+        """In-place version of ``asinh``: the result is written into this tensor, which is returned."""
     def arctan(self, *, out: Any = None) -> Tensor:
-        """``atan`` of each element."""
+        """The inverse tangent of each element, in [-pi/2, pi/2]."""
     def arctan2(self, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
-        """``atan2`` of each element."""
+        """The angle of each point (other, input) in the plane, in [-pi, pi]: atan(input / other) in the right quadrant."""
     def arctan2_(self, other: Tensor | _b.complex) -> Tensor:
-        """In-place version of ``atan2``."""
+        """In-place version of ``atan2``: the result is written into this tensor, which is returned."""
     def arctan_(self) -> Tensor:
-        """In-place version of ``atan``."""
+        """In-place version of ``atan``: the result is written into this tensor, which is returned."""
     def arctanh(self, *, out: Any = None) -> Tensor:
-        """``atanh`` of each element."""
+        """The inverse hyperbolic tangent of each element: log((1 + x) / (1 - x)) / 2; nan outside of [-1, 1]."""
     def arctanh_(self) -> Tensor:
-        """In-place version of ``atanh``."""
+        """In-place version of ``atanh``: the result is written into this tensor, which is returned."""
     def argmax(self, dim: Any = None, keepdim: _b.bool = False, *, out: Any = None, axis: Any = None, keepdims: _b.bool = False) -> Tensor:
         """The index (int64) of the first largest element: in the flattened tensor, or along `dim`."""
     def argmin(self, dim: Any = None, keepdim: _b.bool = False, *, out: Any = None, axis: Any = None, keepdims: _b.bool = False) -> Tensor:
@@ -270,25 +270,25 @@ class Declared:
     def as_subclass(self, cls: Any) -> Tensor:
         """The same memory and history as an instance of `cls`, a subclass of Tensor."""
     def asin(self, *, out: Any = None) -> Tensor:
-        """``asin`` of each element."""
+        """The inverse sine of each element, in [-pi/2, pi/2]; nan outside of [-1, 1]."""
     def asin_(self) -> Tensor:
-        """In-place version of ``asin``."""
+        """In-place version of ``asin``: the result is written into this tensor, which is returned."""
     def asinh(self, *, out: Any = None) -> Tensor:
-        """``asinh`` of each element."""
+        """The inverse hyperbolic sine of each element: log(x + sqrt(x^2 + 1))."""
     def asinh_(self) -> Tensor:
-        """In-place version of ``asinh``."""
+        """In-place version of ``asinh``: the result is written into this tensor, which is returned."""
     def atan(self, *, out: Any = None) -> Tensor:
-        """``atan`` of each element."""
+        """The inverse tangent of each element, in [-pi/2, pi/2]."""
     def atan2(self, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
-        """``atan2`` of each element."""
+        """The angle of each point (other, input) in the plane, in [-pi, pi]: atan(input / other) in the right quadrant."""
     def atan2_(self, other: Tensor | _b.complex) -> Tensor:
-        """In-place version of ``atan2``."""
+        """In-place version of ``atan2``: the result is written into this tensor, which is returned."""
     def atan_(self) -> Tensor:
-        """In-place version of ``atan``."""
+        """In-place version of ``atan``: the result is written into this tensor, which is returned."""
     def atanh(self, *, out: Any = None) -> Tensor:
-        """``atanh`` of each element."""
+        """The inverse hyperbolic tangent of each element: log((1 + x) / (1 - x)) / 2; nan outside of [-1, 1]."""
     def atanh_(self) -> Tensor:
-        """In-place version of ``atanh``."""
+        """In-place version of ``atanh``: the result is written into this tensor, which is returned."""
     def baddbmm(self, batch1: Tensor, batch2: Tensor, *more: Any, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Tensor:
         """``beta * input + alpha * (batch1 @ batch2)``; `input` is broadcast, and ignored with beta 0."""
     def baddbmm_(self, batch1: Tensor, batch2: Tensor, *more: Any, beta: Any = 1, alpha: Any = 1) -> Tensor:
@@ -302,29 +302,29 @@ class Declared:
     def bincount(self, weights: Any = None, minlength: Any = 0) -> Tensor:
         """How often each of 0, 1, 2... occurs in an integer vector, or the sum of the weights of its occurrences."""
     def bitwise_and(self, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
-        """``bitwise_and`` of each element."""
+        """The bits that both integers have; of bool the logical and."""
     def bitwise_and_(self, other: Tensor | _b.complex) -> Tensor:
-        """In-place version of ``bitwise_and``."""
+        """In-place version of ``bitwise_and``: the result is written into this tensor, which is returned."""
     def bitwise_left_shift(self, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
-        """``bitwise_left_shift`` of each element."""
+        """Integers shifted to the left: input * 2^other, without what does not fit; `other` is a number of bits."""
     def bitwise_left_shift_(self, other: Tensor | _b.complex) -> Tensor:
-        """In-place version of ``bitwise_left_shift``."""
+        """In-place version of ``bitwise_left_shift``: the result is written into this tensor, which is returned."""
     def bitwise_not(self, *, out: Any = None) -> Tensor:
-        """``bitwise_not`` of each element."""
+        """Each element with all bits inverted: -x - 1 of signed integers; of bool tensors the logical not."""
     def bitwise_not_(self) -> Tensor:
-        """In-place version of ``bitwise_not``."""
+        """In-place version of ``bitwise_not``: the result is written into this tensor, which is returned."""
     def bitwise_or(self, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
-        """``bitwise_or`` of each element."""
+        """The bits that one of the integers has, or both; of bool the logical or."""
     def bitwise_or_(self, other: Tensor | _b.complex) -> Tensor:
-        """In-place version of ``bitwise_or``."""
+        """In-place version of ``bitwise_or``: the result is written into this tensor, which is returned."""
     def bitwise_right_shift(self, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
-        """``bitwise_right_shift`` of each element."""
+        """Integers shifted to the right: floor(input / 2^other); `other` is a number of bits."""
     def bitwise_right_shift_(self, other: Tensor | _b.complex) -> Tensor:
-        """In-place version of ``bitwise_right_shift``."""
+        """In-place version of ``bitwise_right_shift``: the result is written into this tensor, which is returned."""
     def bitwise_xor(self, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
-        """``bitwise_xor`` of each element."""
+        """The bits that exactly one of the integers has; of bool whether they differ."""
     def bitwise_xor_(self, other: Tensor | _b.complex) -> Tensor:
-        """In-place version of ``bitwise_xor``."""
+        """In-place version of ``bitwise_xor``: the result is written into this tensor, which is returned."""
     def bmm(self, mat2: Tensor, *, out: Any = None, out_dtype: Any = None) -> Tensor:
         """The products of two equally long lists of matrices: (b, n, k) times (b, k, m) gives (b, n, m)."""
     def bool(self, memory_format: _memory_format | None = None) -> Tensor:
@@ -334,13 +334,13 @@ class Declared:
     def byte(self, memory_format: _memory_format | None = None) -> Tensor:
         """Converted to uint8; itself if it is so already."""
     def cauchy_(self, *args: Any, generator: Generator | None = None, **kwargs: Any) -> Tensor:
-        """Fill with numbers from the Cauchy distribution."""
+        """Fill this tensor with numbers from the Cauchy distribution; it is returned."""
     def cdouble(self, memory_format: _memory_format | None = None) -> Tensor:
         """Converted to complex128; itself if it is so already."""
     def ceil(self, *, out: Any = None) -> Tensor:
-        """``ceil`` of each element."""
+        """The smallest whole number that is not below each element; integers as they are."""
     def ceil_(self) -> Tensor:
-        """In-place version of ``ceil``."""
+        """In-place version of ``ceil``: the result is written into this tensor, which is returned."""
     def cfloat(self, memory_format: _memory_format | None = None) -> Tensor:
         """Converted to complex64; itself if it is so already."""
     def char(self, memory_format: _memory_format | None = None) -> Tensor:
@@ -384,19 +384,19 @@ class Declared:
     def copy_(self, src: Tensor, non_blocking: _b.bool = False) -> Tensor:
         """The elements of `src`, broadcast and converted to this dtype and device; gradients flow to `src`."""
     def copysign(self, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
-        """``copysign`` of each element."""
+        """The magnitude of each element of `input` with the sign of that of `other`; -0.0 is negative."""
     def copysign_(self, other: Tensor | _b.complex) -> Tensor:
-        """In-place version of ``copysign``."""
+        """In-place version of ``copysign``: the result is written into this tensor, which is returned."""
     def corrcoef(self) -> Tensor:
         """The correlation matrix of variables (rows) over observations (columns); of one variable 1."""
     def cos(self, *, out: Any = None) -> Tensor:
-        """``cos`` of each element."""
+        """The cosine of each element, in radians."""
     def cos_(self) -> Tensor:
-        """In-place version of ``cos``."""
+        """In-place version of ``cos``: the result is written into this tensor, which is returned."""
     def cosh(self, *, out: Any = None) -> Tensor:
-        """``cosh`` of each element."""
+        """The hyperbolic cosine of each element: (e^x + e^-x) / 2."""
     def cosh_(self) -> Tensor:
-        """In-place version of ``cosh``."""
+        """In-place version of ``cosh``: the result is written into this tensor, which is returned."""
     def count_nonzero(self, dim: Any = None, *, axis: Any = None) -> Tensor:
         """The number (int64) of elements that are not zero, over the dimension(s) `dim` (all by default)."""
     def cov(self, *, correction: Any = 1, fweights: Any = None, aweights: Any = None) -> Tensor:
@@ -414,15 +414,15 @@ class Declared:
     def cumprod(self, dim: Any = None, *, dtype: _dtype | None = None, out: Any = None, axis: Any = None) -> Tensor:
         """The running product along `dim`."""
     def cumprod_(self, dim: Any, *, dtype: _dtype | None = None) -> Tensor:
-        """In-place version of ``cumprod``."""
+        """In-place version of ``cumprod``: the result is written into this tensor, which is returned."""
     def cumsum(self, dim: Any = None, *, dtype: _dtype | None = None, out: Any = None, axis: Any = None) -> Tensor:
         """The running sum along `dim`."""
     def cumsum_(self, dim: Any, *, dtype: _dtype | None = None) -> Tensor:
-        """In-place version of ``cumsum``."""
+        """In-place version of ``cumsum``: the result is written into this tensor, which is returned."""
     def deg2rad(self, *, out: Any = None) -> Tensor:
-        """``deg2rad`` of each element."""
+        """Each angle, given in degrees, in radians: x * pi / 180."""
     def deg2rad_(self) -> Tensor:
-        """In-place version of ``deg2rad``."""
+        """In-place version of ``deg2rad``: the result is written into this tensor, which is returned."""
     def det(self, *, out: Any = None) -> Tensor:
         """The determinant of square matrices (..., n, n): (...). The gradient exists for singular matrices too."""
     def diag(self, diagonal: _b.int = 0, *, out: Any = None) -> Tensor:
@@ -440,17 +440,17 @@ class Declared:
     def digamma(self, *, out: Any = None) -> Tensor:
         """The derivative of ``lgamma``."""
     def digamma_(self) -> Tensor:
-        """In-place version of ``digamma``."""
+        """In-place version of ``digamma``: the result is written into this tensor, which is returned."""
     def dist(self, other: Tensor | _b.complex, p: Any = 2) -> Tensor:
         """The norm of order `p` of ``input - other`` (with broadcasting)."""
     def div(self, other: Tensor | _b.complex, *, rounding_mode: _b.str | None = None, out: Any = None) -> Tensor:
         """``input / other``; rounding_mode "trunc" or "floor" rounds the quotient (integers stay integers)."""
     def div_(self, other: Tensor | _b.complex, *, alpha: Any = 1, rounding_mode: _b.str | None = None) -> Tensor:
-        """In-place version of ``div``."""
+        """In-place version of ``div``: the result is written into this tensor, which is returned."""
     def divide(self, other: Tensor | _b.complex, *, rounding_mode: _b.str | None = None, out: Any = None) -> Tensor:
         """``input / other``; rounding_mode "trunc" or "floor" rounds the quotient (integers stay integers)."""
     def divide_(self, other: Tensor | _b.complex, *, alpha: Any = 1, rounding_mode: _b.str | None = None) -> Tensor:
-        """In-place version of ``divide``."""
+        """In-place version of ``divide``: the result is written into this tensor, which is returned."""
     def dot(self, tensor: Tensor, *, out: Any = None) -> Tensor:
         """The sum of products of two vectors of the same length (complex: nothing is conjugated)."""
     def double(self, memory_format: _memory_format | None = None) -> Tensor:
@@ -458,53 +458,53 @@ class Declared:
     def dsplit(self, indices_or_sections: Any = None, *, indices: Any = None, sections: Any = None) -> tuple[Tensor, ...]:
         """``tensor_split`` along the dimension that ``dstack`` joins."""
     def eq(self, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
-        """``eq`` of each element."""
+        """Whether elements of `input` are equal to those of `other`; nan equals nothing."""
     def eq_(self, other: Tensor | _b.complex) -> Tensor:
-        """In-place version of ``eq``."""
+        """In-place version of ``eq``: the result is written into this tensor, which is returned."""
     def equal(self, other: Tensor | _b.complex) -> _b.bool:
         """Whether both tensors have the same size and elements."""
     def erf(self, *, out: Any = None) -> Tensor:
         """The error function: 2/sqrt(pi) times the integral of exp(-t^2) from 0 to each element."""
     def erf_(self) -> Tensor:
-        """In-place version of ``erf``."""
+        """In-place version of ``erf``: the result is written into this tensor, which is returned."""
     def erfc(self, *, out: Any = None) -> Tensor:
         """The complementary error function ``1 - erf(input)``."""
     def erfc_(self) -> Tensor:
-        """In-place version of ``erfc``."""
+        """In-place version of ``erfc``: the result is written into this tensor, which is returned."""
     def erfinv(self, *, out: Any = None) -> Tensor:
         """The inverse of ``erf``."""
     def erfinv_(self) -> Tensor:
-        """In-place version of ``erfinv``."""
+        """In-place version of ``erfinv``: the result is written into this tensor, which is returned."""
     def exp(self, *, out: Any = None) -> Tensor:
-        """``exp`` of each element."""
+        """e to the power of each element."""
     def exp2(self, *, out: Any = None) -> Tensor:
-        """``exp2`` of each element."""
+        """2 to the power of each element."""
     def exp2_(self) -> Tensor:
-        """In-place version of ``exp2``."""
+        """In-place version of ``exp2``: the result is written into this tensor, which is returned."""
     def exp_(self) -> Tensor:
-        """In-place version of ``exp``."""
+        """In-place version of ``exp``: the result is written into this tensor, which is returned."""
     def expand(self, *size: Any, implicit: _b.bool = False, **kw: Any) -> Tensor:
         """A view with dimensions of length one repeated (without copy) up to `size`; -1 keeps a dimension."""
     def expand_as(self, other: Tensor | _b.complex) -> Tensor:
         """``expand`` to the shape of `other`."""
     def expit(self, *, out: Any = None) -> Tensor:
-        """``sigmoid`` of each element."""
+        """1 / (1 + e^-x) of each element, in [0, 1]."""
     def expit_(self) -> Tensor:
-        """In-place version of ``sigmoid``."""
+        """In-place version of ``sigmoid``: the result is written into this tensor, which is returned."""
     def expm1(self, *, out: Any = None) -> Tensor:
-        """``expm1`` of each element."""
+        """e^x - 1 of each element, exact near 0."""
     def expm1_(self) -> Tensor:
-        """In-place version of ``expm1``."""
+        """In-place version of ``expm1``: the result is written into this tensor, which is returned."""
     def exponential_(self, *args: Any, generator: Generator | None = None, **kwargs: Any) -> Tensor:
-        """Fill with numbers from the exponential distribution of rate lambd."""
+        """Fill this tensor with numbers from the exponential distribution of rate lambd; it is returned."""
     def fill_(self, value: Tensor | _b.complex) -> Tensor:
         """Every element set to `value`, a number or a 0-dim tensor (gradients flow to it)."""
     def fill_diagonal_(self, fill_value: Any, wrap: _b.bool = False) -> Tensor:
         """`fill_value` written where all indices are equal; `wrap`: of a tall matrix, again and again."""
     def fix(self, *, out: Any = None) -> Tensor:
-        """``trunc`` of each element."""
+        """Each element without its fraction, rounded towards 0; integers as they are."""
     def fix_(self) -> Tensor:
-        """In-place version of ``trunc``."""
+        """In-place version of ``trunc``: the result is written into this tensor, which is returned."""
     def flatten(self, start_dim: _b.int = 0, end_dim: _b.int = -1) -> Tensor:
         """The dimensions from `start_dim` to `end_dim` merged into one; itself if there is nothing to merge."""
     def flip(self, *dims: Any, **kw: Any) -> Tensor:
@@ -520,55 +520,55 @@ class Declared:
     def float_power_(self, exponent: Tensor | _b.complex) -> Tensor:
         """In-place version of ``float_power``; the tensor must have the dtype of the result."""
     def floor(self, *, out: Any = None) -> Tensor:
-        """``floor`` of each element."""
+        """The largest whole number that is not above each element; integers as they are."""
     def floor_(self) -> Tensor:
-        """In-place version of ``floor``."""
+        """In-place version of ``floor``: the result is written into this tensor, which is returned."""
     def floor_divide(self, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
         """``floor(input / other)``; unlike ``div`` with rounding it has no derivative."""
     def floor_divide_(self, other: Tensor | _b.complex, *, alpha: Any = 1, rounding_mode: _b.str | None = None) -> Tensor:
-        """In-place version of ``floor_divide``."""
+        """In-place version of ``floor_divide``: the result is written into this tensor, which is returned."""
     def fmax(self, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
-        """``fmax`` of each element."""
+        """The larger one of two elements; of a nan and a number the number. At ties both have half of the gradient."""
     def fmin(self, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
-        """``fmin`` of each element."""
+        """The smaller one of two elements; of a nan and a number the number. At ties both have half of the gradient."""
     def fmod(self, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
         """Remainder of the division, with the sign of `input`."""
     def fmod_(self, other: Tensor | _b.complex) -> Tensor:
-        """In-place version of ``fmod``."""
+        """In-place version of ``fmod``: the result is written into this tensor, which is returned."""
     def frac(self, *, out: Any = None) -> Tensor:
-        """``frac`` of each element."""
+        """The fraction of each element, with its sign: x - trunc(x)."""
     def frac_(self) -> Tensor:
-        """In-place version of ``frac``."""
+        """In-place version of ``frac``: the result is written into this tensor, which is returned."""
     def frexp(self, *, out: Any = None) -> _frexp:
         """(mantissa, exponent) with ``input = mantissa * 2**exponent`` and the mantissa in (-1, -0.5] or [0.5, 1)."""
     def gather(self, dim: Any, index: Tensor, *, sparse_grad: _b.bool = False, out: Any = None) -> Tensor:
         """``out[i][j] = input[index[i][j]][j]`` for dim 0, and so on: the entries of `dim` that `index` names."""
     def gcd(self, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
-        """``gcd`` of each element."""
+        """The greatest common divisor of two integers, not negative; gcd(0, 0) is 0."""
     def gcd_(self, other: Tensor | _b.complex) -> Tensor:
-        """In-place version of ``gcd``."""
+        """In-place version of ``gcd``: the result is written into this tensor, which is returned."""
     def ge(self, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
-        """``ge`` of each element."""
+        """Whether elements of `input` are not below those of `other`."""
     def ge_(self, other: Tensor | _b.complex) -> Tensor:
-        """In-place version of ``ge``."""
+        """In-place version of ``ge``: the result is written into this tensor, which is returned."""
     def geometric_(self, *args: Any, generator: Generator | None = None, **kwargs: Any) -> Tensor:
-        """Fill with numbers from the geometric distribution: trials up to the first success."""
+        """Fill this tensor with numbers from the geometric distribution: trials up to the first success; it is returned."""
     def geqrf(self, *, out: Any = None) -> _geqrf:
         """(a, tau): R above the diagonal and the Householder vectors below it, and their factors. No derivative."""
     def ger(self, vec2: Tensor, *, out: Any = None) -> Tensor:
         """All products of an element of `input` (n) and one of `vec2` (m): (n, m)."""
     def greater(self, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
-        """``gt`` of each element."""
+        """Whether elements of `input` are above those of `other`."""
     def greater_(self, other: Tensor | _b.complex) -> Tensor:
-        """In-place version of ``gt``."""
+        """In-place version of ``gt``: the result is written into this tensor, which is returned."""
     def greater_equal(self, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
-        """``ge`` of each element."""
+        """Whether elements of `input` are not below those of `other`."""
     def greater_equal_(self, other: Tensor | _b.complex) -> Tensor:
-        """In-place version of ``ge``."""
+        """In-place version of ``ge``: the result is written into this tensor, which is returned."""
     def gt(self, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
-        """``gt`` of each element."""
+        """Whether elements of `input` are above those of `other`."""
     def gt_(self, other: Tensor | _b.complex) -> Tensor:
-        """In-place version of ``gt``."""
+        """In-place version of ``gt``: the result is written into this tensor, which is returned."""
     def half(self, memory_format: _memory_format | None = None) -> Tensor:
         """Converted to float16; itself if it is so already."""
     def hardshrink(self, lambd: Any = 0.5, *, out: Any = None) -> Tensor:
@@ -576,9 +576,9 @@ class Declared:
     def hash_tensor(self, dim: Any = ..., *, keepdim: _b.bool = False, mode: Any = 0, out: Any = None) -> Tensor:
         """A 64-bit hash (uint64) of all elements or along `dim`: the exclusive or of them as float64 or int64 patterns."""
     def heaviside(self, values: Tensor | _b.complex, *, out: Any = None) -> Tensor:
-        """``heaviside`` of each element."""
+        """The step function: 0 below 0, 1 above it, and at 0 the element of `values`."""
     def heaviside_(self, values: Tensor | _b.complex) -> Tensor:
-        """In-place version of ``heaviside``."""
+        """In-place version of ``heaviside``: the result is written into this tensor, which is returned."""
     def histc(self, bins: Any = 100, min: Any = 0, max: Any = 0, *, out: Any = None) -> Tensor:
         """How many elements fall into each of `bins` equal intervals from `min` to `max`."""
     def histogram(self, bins: Any = 100, *, range: Any = None, weight: Tensor | None = None, density: _b.bool = False, out: Any = None) -> _histogram:
@@ -586,21 +586,21 @@ class Declared:
     def hsplit(self, indices_or_sections: Any = None, *, indices: Any = None, sections: Any = None) -> tuple[Tensor, ...]:
         """``tensor_split`` along the dimension that ``hstack`` joins."""
     def hypot(self, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
-        """``hypot`` of each element."""
+        """The length of the vector of two elements: sqrt(input^2 + other^2), without overflow. At (0, 0) the gradient is 0."""
     def hypot_(self, other: Tensor | _b.complex) -> Tensor:
-        """In-place version of ``hypot``."""
+        """In-place version of ``hypot``: the result is written into this tensor, which is returned."""
     def i0(self, *, out: Any = None) -> Tensor:
         """The modified Bessel function I0."""
     def i0_(self) -> Tensor:
-        """In-place version of ``i0``."""
+        """In-place version of ``i0``: the result is written into this tensor, which is returned."""
     def igamma(self, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
         """The regularised lower incomplete gamma function of (a, x), differentiable in x."""
     def igamma_(self, other: Tensor | _b.complex) -> Tensor:
-        """In-place version of ``igamma``."""
+        """In-place version of ``igamma``: the result is written into this tensor, which is returned."""
     def igammac(self, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
         """The regularised upper incomplete gamma function of (a, x), differentiable in x."""
     def igammac_(self, other: Tensor | _b.complex) -> Tensor:
-        """In-place version of ``igammac``."""
+        """In-place version of ``igammac``: the result is written into this tensor, which is returned."""
     imag: Tensor
     def index_add(self, dim: Any, index: Tensor, source: Tensor, *, alpha: Any = 1, out: Any = None) -> Tensor:
         """A copy of `input` with ``alpha * source`` added to the slices of `dim` that `index` names."""
@@ -637,17 +637,17 @@ class Declared:
     def isclose(self, other: Tensor | _b.complex, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: _b.bool = False) -> Tensor:
         """``|input - other| <= atol + rtol * |other|``, elementwise."""
     def isfinite(self, *, out: Any = None) -> Tensor:
-        """``isfinite`` of each element."""
+        """Whether each element is neither infinite nor nan."""
     def isinf(self, *, out: Any = None) -> Tensor:
-        """``isinf`` of each element."""
+        """Whether each element is infinite, in the real or the imaginary part."""
     def isnan(self, *, out: Any = None) -> Tensor:
-        """``isnan`` of each element."""
+        """Whether each element is nan, in the real or the imaginary part."""
     def isneginf(self, *, out: Any = None) -> Tensor:
-        """``isneginf`` of each element."""
+        """Whether each element is -inf."""
     def isposinf(self, *, out: Any = None) -> Tensor:
-        """``isposinf`` of each element."""
+        """Whether each element is +inf."""
     def isreal(self, *, out: Any = None) -> Tensor:
-        """``isreal`` of each element."""
+        """Whether each element has the imaginary part 0."""
     def istft(self, n_fft: Any, hop_length: Any = None, win_length: Any = None, window: Any = None, center: _b.bool = True, normalized: _b.bool = False, onesided: Any = None, length: Any = None, return_complex: _b.bool = False) -> Tensor:
         """The signal (n) or signals (b, n) with the given short-time Fourier transform (b, bins, pieces): least squares."""
     def kron(self, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
@@ -655,77 +655,77 @@ class Declared:
     def kthvalue(self, k: Any, dim: Any = -1, keepdim: _b.bool = False, *, out: Any = None) -> _kthvalue:
         """(values, indices) of the `k`-th smallest element along `dim` (k counts from 1)."""
     def lcm(self, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
-        """``lcm`` of each element."""
+        """The least common multiple of two integers, not negative; 0 if one of them is."""
     def lcm_(self, other: Tensor | _b.complex) -> Tensor:
-        """In-place version of ``lcm``."""
+        """In-place version of ``lcm``: the result is written into this tensor, which is returned."""
     def ldexp(self, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
         """``input * 2**other``."""
     def ldexp_(self, other: Tensor | _b.complex) -> Tensor:
-        """In-place version of ``ldexp``."""
+        """In-place version of ``ldexp``: the result is written into this tensor, which is returned."""
     def le(self, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
-        """``le`` of each element."""
+        """Whether elements of `input` are not above those of `other`."""
     def le_(self, other: Tensor | _b.complex) -> Tensor:
-        """In-place version of ``le``."""
+        """In-place version of ``le``: the result is written into this tensor, which is returned."""
     def lerp(self, end: Tensor | _b.complex, weight: Tensor, *, out: Any = None) -> Tensor:
         """``input + weight * (end - input)``, with broadcasting; `weight` is a number or a tensor."""
     def lerp_(self, end: Tensor | _b.complex, weight: Tensor) -> Tensor:
         """In-place version of ``lerp``."""
     def less(self, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
-        """``lt`` of each element."""
+        """Whether elements of `input` are below those of `other`."""
     def less_(self, other: Tensor | _b.complex) -> Tensor:
-        """In-place version of ``lt``."""
+        """In-place version of ``lt``: the result is written into this tensor, which is returned."""
     def less_equal(self, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
-        """``le`` of each element."""
+        """Whether elements of `input` are not above those of `other`."""
     def less_equal_(self, other: Tensor | _b.complex) -> Tensor:
-        """In-place version of ``le``."""
+        """In-place version of ``le``: the result is written into this tensor, which is returned."""
     def lgamma(self, *, out: Any = None) -> Tensor:
         """``log(|gamma(input)|)``."""
     def lgamma_(self) -> Tensor:
-        """In-place version of ``lgamma``."""
+        """In-place version of ``lgamma``: the result is written into this tensor, which is returned."""
     def log(self, *, out: Any = None) -> Tensor:
-        """``log`` of each element."""
+        """The natural logarithm of each element; -inf at 0, nan below it."""
     def log10(self, *, out: Any = None) -> Tensor:
-        """``log10`` of each element."""
+        """The logarithm of each element to the base 10; -inf at 0, nan below it."""
     def log10_(self) -> Tensor:
-        """In-place version of ``log10``."""
+        """In-place version of ``log10``: the result is written into this tensor, which is returned."""
     def log1p(self, *, out: Any = None) -> Tensor:
-        """``log1p`` of each element."""
+        """log(1 + x) of each element, exact near 0; nan below -1."""
     def log1p_(self) -> Tensor:
-        """In-place version of ``log1p``."""
+        """In-place version of ``log1p``: the result is written into this tensor, which is returned."""
     def log2(self, *, out: Any = None) -> Tensor:
-        """``log2`` of each element."""
+        """The logarithm of each element to the base 2; -inf at 0, nan below it."""
     def log2_(self) -> Tensor:
-        """In-place version of ``log2``."""
+        """In-place version of ``log2``: the result is written into this tensor, which is returned."""
     def log_(self) -> Tensor:
-        """In-place version of ``log``."""
+        """In-place version of ``log``: the result is written into this tensor, which is returned."""
     def log_normal_(self, *args: Any, generator: Generator | None = None, **kwargs: Any) -> Tensor:
-        """Fill with numbers from the log-normal distribution."""
+        """Fill this tensor with numbers from the log-normal distribution; it is returned."""
     def log_softmax(self, dim: Any, dtype: _dtype | None = None, *, out: Any = None) -> Tensor:
         """The logarithm of ``softmax(input, dim)``, computed without loss of precision."""
     def logaddexp(self, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
-        """``logaddexp`` of each element."""
+        """log(e^a + e^b) of two elements, without overflow."""
     def logaddexp2(self, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
-        """``logaddexp2`` of each element."""
+        """log2(2^a + 2^b) of two elements, without overflow."""
     def logcumsumexp(self, dim: Any = None, *, out: Any = None, axis: Any = None) -> Tensor:
         """The logarithm of the running sum of exponentials along `dim`, without overflow."""
     def logdet(self) -> Tensor:
         """The logarithm of the determinant: nan where it is negative, -inf where it is 0."""
     def logical_and(self, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
-        """``logical_and`` of each element."""
+        """Whether both elements are other than 0."""
     def logical_and_(self, other: Tensor | _b.complex) -> Tensor:
-        """In-place version of ``logical_and``."""
+        """In-place version of ``logical_and``: the result is written into this tensor, which is returned."""
     def logical_not(self, *, out: Any = None) -> Tensor:
-        """``logical_not`` of each element."""
+        """Whether each element is 0."""
     def logical_not_(self) -> Tensor:
-        """In-place version of ``logical_not``."""
+        """In-place version of ``logical_not``: the result is written into this tensor, which is returned."""
     def logical_or(self, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
-        """``logical_or`` of each element."""
+        """Whether one of the elements is, or both are, other than 0."""
     def logical_or_(self, other: Tensor | _b.complex) -> Tensor:
-        """In-place version of ``logical_or``."""
+        """In-place version of ``logical_or``: the result is written into this tensor, which is returned."""
     def logical_xor(self, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
-        """``logical_xor`` of each element."""
+        """Whether exactly one of the elements is other than 0."""
     def logical_xor_(self, other: Tensor | _b.complex) -> Tensor:
-        """In-place version of ``logical_xor``."""
+        """In-place version of ``logical_xor``: the result is written into this tensor, which is returned."""
     def logit(self, eps: Any = None, *, out: Any = None) -> Tensor:
         """``log(x / (1 - x))``; with `eps` the input is first limited to [eps, 1 - eps]."""
     def logit_(self, eps: Any = None) -> Tensor:
@@ -735,9 +735,9 @@ class Declared:
     def long(self, memory_format: _memory_format | None = None) -> Tensor:
         """Converted to int64; itself if it is so already."""
     def lt(self, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
-        """``lt`` of each element."""
+        """Whether elements of `input` are below those of `other`."""
     def lt_(self, other: Tensor | _b.complex) -> Tensor:
-        """In-place version of ``lt``."""
+        """In-place version of ``lt``: the result is written into this tensor, which is returned."""
     def lu(self, pivot: _b.bool = True, get_infos: _b.bool = False, out: Any = None) -> Any:
         """(LU, pivots), with info as third if asked for; see ``linalg.lu_factor``. Tensors of any type may be `out`."""
     def lu_solve(self, LU_data: Any, LU_pivots: Any, *, out: Any = None) -> Tensor:
@@ -773,7 +773,7 @@ class Declared:
     @overload
     def max(self, other: Tensor, *, out: Any = None) -> Tensor: ...
     def maximum(self, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
-        """``maximum`` of each element."""
+        """The larger one of two elements; nan if one of them is. At ties both have half of the gradient."""
     def mean(self, dim: Any = None, keepdim: _b.bool = False, *, dtype: _dtype | None = None, out: Any = None, axis: Any = None, keepdims: _b.bool = False) -> Tensor:
         """The mean over all elements, or over the dimension(s) `dim`. Integer input needs a floating `dtype`."""
     @overload
@@ -787,7 +787,7 @@ class Declared:
     @overload
     def min(self, other: Tensor, *, out: Any = None) -> Tensor: ...
     def minimum(self, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
-        """``minimum`` of each element."""
+        """The smaller one of two elements; nan if one of them is. At ties both have half of the gradient."""
     def mm(self, mat2: Tensor, *, out: Any = None) -> Tensor:
         """The product of two matrices: (n, k) times (k, m) gives (n, m)."""
     def mode(self, dim: Any = -1, keepdim: _b.bool = False, *, out: Any = None, axis: Any = None, keepdims: _b.bool = False) -> _mode:
@@ -801,19 +801,19 @@ class Declared:
     def mul(self, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
         """``input * other``, with broadcasting."""
     def mul_(self, other: Tensor | _b.complex) -> Tensor:
-        """In-place version of ``mul``."""
+        """In-place version of ``mul``: the result is written into this tensor, which is returned."""
     def multinomial(self, num_samples: Any, replacement: _b.bool = False, *, generator: Generator | None = None, out: Any = None) -> Tensor:
         """Indices drawn with the (unnormalised) probabilities in each row of `input`; int64, not differentiable."""
     def multiply(self, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
         """``input * other``, with broadcasting."""
     def multiply_(self, other: Tensor | _b.complex) -> Tensor:
-        """In-place version of ``mul``."""
+        """In-place version of ``mul``: the result is written into this tensor, which is returned."""
     def mv(self, vec: Tensor, *, out: Any = None) -> Tensor:
         """The product of a matrix (n, m) and a vector (m): (n)."""
     def mvlgamma(self, p: Any) -> Tensor:
-        ...
+        """``mvlgamma(self, p)``: log of the multivariate gamma function of dimension `p`, of each element."""
     def mvlgamma_(self, p: Any) -> Tensor:
-        ...
+        """In-place version of ``mvlgamma``; RuntimeError for a tensor of whole numbers, which cannot hold the result."""
     def nan_to_num(self, nan: Any = None, posinf: Any = None, neginf: Any = None, *, out: Any = None) -> Tensor:
         """`input` with nan replaced by `nan` (0) and infinities by `posinf`, `neginf` (the limits of the dtype)."""
     def nan_to_num_(self, nan: Any = None, posinf: Any = None, neginf: Any = None) -> Tensor:
@@ -833,17 +833,17 @@ class Declared:
     def narrow_copy(self, dim: Any, start: Any, length: Any, *, out: Any = None) -> Tensor:
         """A copy of ``narrow``."""
     def ne(self, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
-        """``ne`` of each element."""
+        """Whether elements of `input` differ from those of `other`; nan differs from all."""
     def ne_(self, other: Tensor | _b.complex) -> Tensor:
-        """In-place version of ``ne``."""
+        """In-place version of ``ne``: the result is written into this tensor, which is returned."""
     def neg(self, *, out: Any = None) -> Tensor:
-        """``neg`` of each element."""
+        """Each element with the other sign."""
     def neg_(self) -> Tensor:
-        """In-place version of ``neg``."""
+        """In-place version of ``neg``: the result is written into this tensor, which is returned."""
     def negative(self, *, out: Any = None) -> Tensor:
-        """``neg`` of each element."""
+        """Each element with the other sign."""
     def negative_(self) -> Tensor:
-        """In-place version of ``neg``."""
+        """In-place version of ``neg``: the result is written into this tensor, which is returned."""
     def new(self, *args: Any, device: _device | _b.str | _b.int | None = None) -> Tensor:
         """``Tensor(*args)`` with the dtype of this tensor: a size, a sequence of numbers, or nothing."""
     def new_empty(self, *size: Any, dtype: _dtype | None = None, device: _device | _b.str | _b.int | None = None, requires_grad: _b.bool = False, layout: _layout | None = None, pin_memory: _b.bool = False, **kw: Any) -> Tensor:
@@ -859,9 +859,9 @@ class Declared:
     def new_zeros(self, *size: Any, dtype: _dtype | None = None, device: _device | _b.str | _b.int | None = None, requires_grad: _b.bool = False, layout: _layout | None = None, pin_memory: _b.bool = False, **kw: Any) -> Tensor:
         """``zeros`` with the dtype and device of this tensor."""
     def nextafter(self, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
-        """``nextafter`` of each element."""
+        """The next number of the dtype after each element of `input` on the way to that of `other`."""
     def nextafter_(self, other: Tensor | _b.complex) -> Tensor:
-        """In-place version of ``nextafter``."""
+        """In-place version of ``nextafter``: the result is written into this tensor, which is returned."""
     def nonzero(self, *, out: Any = None, as_tuple: _b.bool = False) -> Any:
         """The indices of the elements that are not zero, one row each; as_tuple: one vector for each dimension."""
     def nonzero_static(self, *, size: Any, fill_value: Any = -1, out: Any = None) -> Tensor:
@@ -871,9 +871,9 @@ class Declared:
     def normal_(self, mean: Any = 0.0, std: Any = 1.0, *, generator: Generator | None = None) -> Tensor:
         """Fill with normal numbers."""
     def not_equal(self, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
-        """``ne`` of each element."""
+        """Whether elements of `input` differ from those of `other`; nan differs from all."""
     def not_equal_(self, other: Tensor | _b.complex) -> Tensor:
-        """In-place version of ``ne``."""
+        """In-place version of ``ne``: the result is written into this tensor, which is returned."""
     def orgqr(self, tau: Any, *, out: Any = None) -> Tensor:
         """The first columns of the product of the reflections that ``geqrf`` returns: Q of a QR decomposition."""
     def ormqr(self, tau: Any, other: Tensor | _b.complex, left: _b.bool = True, transpose: _b.bool = False, *, out: Any = None) -> Tensor:
@@ -887,9 +887,9 @@ class Declared:
     def pinverse(self, rcond: Any = None, *, atol: Any = None, rtol: Any = None, hermitian: _b.bool = False, out: Any = None) -> Tensor:
         """The Moore-Penrose pseudo-inverse; singular values up to max(atol, rtol * largest) count as 0."""
     def polygamma(self, n: Any) -> Tensor:
-        ...
+        """``polygamma(n, self)``: the n-th derivative of digamma of each element."""
     def polygamma_(self, n: Any) -> Tensor:
-        ...
+        """In-place version of ``polygamma``: the result is written into this tensor, which is returned."""
     def positive(self) -> Tensor:
         """`input` itself; RuntimeError for bool tensors."""
     def pow(self, exponent: Tensor | _b.complex, *, out: Any = None) -> Tensor:
@@ -909,26 +909,26 @@ class Declared:
     def quantile(self, q: Any, dim: Any = None, keepdim: _b.bool = False, *, interpolation: Any = 'linear', out: Any = None, axis: Any = None, keepdims: _b.bool = False) -> Tensor:
         """The q-quantiles of all elements or along `dim`; those of a vector q are in the first dimension of the result."""
     def rad2deg(self, *, out: Any = None) -> Tensor:
-        """``rad2deg`` of each element."""
+        """Each angle, given in radians, in degrees: x * 180 / pi."""
     def rad2deg_(self) -> Tensor:
-        """In-place version of ``rad2deg``."""
+        """In-place version of ``rad2deg``: the result is written into this tensor, which is returned."""
     def random_(self, from_: Any = None, to: Any = ..., *, generator: Generator | None = None, **kw: Any) -> Tensor:
         """Fill with integers in [from, to), to the largest that the dtype holds without `to`; a number alone is `to`."""
     def ravel(self) -> Tensor:
         """All elements in one dimension."""
     real: Tensor
     def reciprocal(self, *, out: Any = None) -> Tensor:
-        """``reciprocal`` of each element."""
+        """1 / x of each element; inf at 0."""
     def reciprocal_(self) -> Tensor:
-        """In-place version of ``reciprocal``."""
+        """In-place version of ``reciprocal``: the result is written into this tensor, which is returned."""
     def relu(self, *, out: Any = None) -> Tensor:
-        """``relu`` of each element."""
+        """max(x, 0) of each element; nan stays nan. The gradient at 0 is 0."""
     def relu_(self) -> Tensor:
-        """In-place version of ``relu``."""
+        """In-place version of ``relu``: the result is written into this tensor, which is returned."""
     def remainder(self, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
         """Remainder of the division, with the sign of `other`."""
     def remainder_(self, other: Tensor | _b.complex) -> Tensor:
-        """In-place version of ``remainder``."""
+        """In-place version of ``remainder``: the result is written into this tensor, which is returned."""
     def renorm(self, p: Any, dim: Any, maxnorm: Any, *, out: Any = None) -> Tensor:
         """Each slice of `input` along `dim` scaled down so that its p-norm is at most `maxnorm`."""
     def renorm_(self, p: Any, dim: Any, maxnorm: Any) -> Tensor:
@@ -958,9 +958,9 @@ class Declared:
     def round_(self, *, decimals: Any = 0) -> Tensor:
         """In-place version of ``round``."""
     def rsqrt(self, *, out: Any = None) -> Tensor:
-        """``rsqrt`` of each element."""
+        """1 / sqrt(x) of each element; inf at 0, nan below it."""
     def rsqrt_(self) -> Tensor:
-        """In-place version of ``rsqrt``."""
+        """In-place version of ``rsqrt``: the result is written into this tensor, which is returned."""
     def scatter(self, dim: Any, index: Tensor, src: Tensor | None = None, *, value: Tensor | _b.complex | None = None, reduce: Any = None, out: Any = None) -> Tensor:
         """A copy of `input` with `src` (a tensor or a number) written at the places of `dim` that `index` names."""
     def scatter_(self, dim: Any, index: Tensor, src: Tensor | None = None, *, value: Tensor | _b.complex | None = None, reduce: Any = None) -> Tensor:
@@ -978,35 +978,35 @@ class Declared:
     def select_scatter(self, src: Tensor, dim: Any, index: Tensor, *, out: Any = None) -> Tensor:
         """A copy of `input` with `src` in place of ``input.select(dim, index)``."""
     def sgn(self, *, out: Any = None) -> Tensor:
-        """``sgn`` of each element."""
+        """The direction of each element: x / abs(x), and 0 at 0; of real numbers their sign."""
     def sgn_(self) -> Tensor:
-        """In-place version of ``sgn``."""
+        """In-place version of ``sgn``: the result is written into this tensor, which is returned."""
     def share_memory_(self) -> Tensor:
         """Move the elements, and those of all views, into memory that processes forked later share."""
     def short(self, memory_format: _memory_format | None = None) -> Tensor:
         """Converted to int16; itself if it is so already."""
     def sigmoid(self, *, out: Any = None) -> Tensor:
-        """``sigmoid`` of each element."""
+        """1 / (1 + e^-x) of each element, in [0, 1]."""
     def sigmoid_(self) -> Tensor:
-        """In-place version of ``sigmoid``."""
+        """In-place version of ``sigmoid``: the result is written into this tensor, which is returned."""
     def sign(self, *, out: Any = None) -> Tensor:
-        """``sign`` of each element."""
+        """-1, 0 or 1: the sign of each element; its gradient is 0."""
     def sign_(self) -> Tensor:
-        """In-place version of ``sign``."""
+        """In-place version of ``sign``: the result is written into this tensor, which is returned."""
     def signbit(self, *, out: Any = None) -> Tensor:
-        """``signbit`` of each element."""
+        """Whether each element has its sign bit set: negative numbers, and -0.0."""
     def sin(self, *, out: Any = None) -> Tensor:
-        """``sin`` of each element."""
+        """The sine of each element, in radians."""
     def sin_(self) -> Tensor:
-        """In-place version of ``sin``."""
+        """In-place version of ``sin``: the result is written into this tensor, which is returned."""
     def sinc(self, *, out: Any = None) -> Tensor:
         """``sin(pi x) / (pi x)``, and 1 at 0."""
     def sinc_(self) -> Tensor:
-        """In-place version of ``sinc``."""
+        """In-place version of ``sinc``: the result is written into this tensor, which is returned."""
     def sinh(self, *, out: Any = None) -> Tensor:
-        """``sinh`` of each element."""
+        """The hyperbolic sine of each element: (e^x - e^-x) / 2."""
     def sinh_(self) -> Tensor:
-        """In-place version of ``sinh``."""
+        """In-place version of ``sinh``: the result is written into this tensor, which is returned."""
     def slice_inverse(self, src: Tensor, dim: Any = 0, start: Any = None, end: Tensor | _b.complex | None = None, step: Any = 1) -> Tensor:
         """The tensor that `input` is a slice of, laid out in memory as `src` is: the opposite of slicing."""
     def slice_scatter(self, src: Tensor, dim: Any = 0, start: Any = None, end: Tensor | _b.complex | None = None, step: Any = 1, *, out: Any = None) -> Tensor:
@@ -1024,13 +1024,13 @@ class Declared:
     def split_with_sizes(self, split_sizes: Any, dim: Any = 0) -> tuple[Tensor, ...]:
         """Pieces of the given lengths along `dim`; RuntimeError if they do not add up to its size."""
     def sqrt(self, *, out: Any = None) -> Tensor:
-        """``sqrt`` of each element."""
+        """The square root of each element; nan below 0."""
     def sqrt_(self) -> Tensor:
-        """In-place version of ``sqrt``."""
+        """In-place version of ``sqrt``: the result is written into this tensor, which is returned."""
     def square(self, *, out: Any = None) -> Tensor:
-        """``square`` of each element."""
+        """x * x of each element."""
     def square_(self) -> Tensor:
-        """In-place version of ``square``."""
+        """In-place version of ``square``: the result is written into this tensor, which is returned."""
     def squeeze(self, dim: Any = None) -> Tensor:
         """A view without dimensions of length one: all of them, or those among `dim` (an int or a tuple)."""
     def squeeze_(self, dim: Any = None) -> Tensor:
@@ -1042,11 +1042,11 @@ class Declared:
     def sub(self, other: Tensor | _b.complex, *more: Any, alpha: Any = 1, out: Any = None) -> Tensor:
         """``input - alpha * other``, with broadcasting."""
     def sub_(self, other: Tensor | _b.complex, *, alpha: Any = 1, rounding_mode: _b.str | None = None) -> Tensor:
-        """In-place version of ``sub``."""
+        """In-place version of ``sub``: the result is written into this tensor, which is returned."""
     def subtract(self, other: Tensor | _b.complex, *more: Any, alpha: Any = 1, out: Any = None) -> Tensor:
         """``input - alpha * other``, with broadcasting."""
     def subtract_(self, other: Tensor | _b.complex, *, alpha: Any = 1, rounding_mode: _b.str | None = None) -> Tensor:
-        """In-place version of ``subtract``."""
+        """In-place version of ``subtract``: the result is written into this tensor, which is returned."""
     def sum(self, dim: Any = None, keepdim: _b.bool = False, *, dtype: _dtype | None = None, out: Any = None, axis: Any = None, keepdims: _b.bool = False) -> Tensor:
         """The sum over all elements, or over the dimension(s) `dim`."""
     def sum_to_size(self, *size: Any) -> Tensor:
@@ -1070,13 +1070,13 @@ class Declared:
     def take_along_dim(self, indices: Any, dim: Any = None, *, out: Any = None) -> Tensor:
         """``gather`` with `indices` and `input` broadcast against each other in all dimensions but `dim`."""
     def tan(self, *, out: Any = None) -> Tensor:
-        """``tan`` of each element."""
+        """The tangent of each element, in radians."""
     def tan_(self) -> Tensor:
-        """In-place version of ``tan``."""
+        """In-place version of ``tan``: the result is written into this tensor, which is returned."""
     def tanh(self, *, out: Any = None) -> Tensor:
-        """``tanh`` of each element."""
+        """The hyperbolic tangent of each element: (e^x - e^-x) / (e^x + e^-x), in [-1, 1]."""
     def tanh_(self) -> Tensor:
-        """In-place version of ``tanh``."""
+        """In-place version of ``tanh``: the result is written into this tensor, which is returned."""
     def tensor_split(self, indices_or_sections: Any = None, dim: Any = 0, *, indices: Any = None, sections: Any = None) -> tuple[Tensor, ...]:
         """`sections` pieces whose lengths differ by at most one, or pieces cut before the given indices."""
     def tile(self, *dims: Any, **kw: Any) -> Tensor:
@@ -1104,19 +1104,19 @@ class Declared:
     def tril(self, diagonal: _b.int = 0, *, out: Any = None) -> Tensor:
         """A copy with zeros except on and below the given diagonal of the last two dimensions."""
     def tril_(self, diagonal: _b.int = 0) -> Tensor:
-        """In-place version of ``tril``."""
+        """In-place version of ``tril``: the result is written into this tensor, which is returned."""
     def triu(self, diagonal: _b.int = 0, *, out: Any = None) -> Tensor:
         """A copy with zeros except on and above the given diagonal of the last two dimensions."""
     def triu_(self, diagonal: _b.int = 0) -> Tensor:
-        """In-place version of ``triu``."""
+        """In-place version of ``triu``: the result is written into this tensor, which is returned."""
     def true_divide(self, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
         """``input / other``."""
     def true_divide_(self, other: Tensor | _b.complex, *, alpha: Any = 1, rounding_mode: _b.str | None = None) -> Tensor:
-        """In-place version of ``true_divide``."""
+        """In-place version of ``true_divide``: the result is written into this tensor, which is returned."""
     def trunc(self, *, out: Any = None) -> Tensor:
-        """``trunc`` of each element."""
+        """Each element without its fraction, rounded towards 0; integers as they are."""
     def trunc_(self) -> Tensor:
-        """In-place version of ``trunc``."""
+        """In-place version of ``trunc``: the result is written into this tensor, which is returned."""
     def type(self, dtype: _dtype | None = None, non_blocking: _b.bool = False) -> Any:
         """The type name ('torch.FloatTensor') without argument; else converted to `dtype`."""
     def type_as(self, other: Tensor | _b.complex) -> Tensor:
@@ -1154,10 +1154,10 @@ class Declared:
     def vsplit(self, indices_or_sections: Any = None, *, indices: Any = None, sections: Any = None) -> tuple[Tensor, ...]:
         """``tensor_split`` along the dimension that ``vstack`` joins."""
     def where(self, condition: Any, other: Tensor | _b.complex) -> Tensor:
-        ...
+        """The elements of this tensor where `condition` is true, those of `other` elsewhere, with broadcasting."""
     def xlogy(self, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
         """``input * log(other)``, and 0 where `input` is 0."""
     def xlogy_(self, other: Tensor | _b.complex) -> Tensor:
-        """In-place version of ``xlogy``."""
+        """In-place version of ``xlogy``: the result is written into this tensor, which is returned."""
     def zero_(self) -> Tensor:
         """Every element set to zero."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 from contextlib import nullcontext
 from typing import Any
 
@@ -93,20 +94,28 @@ class device:
         return (device, (self.type, self.index))
 
     def __enter__(self) -> device:
-        """Tensors made in the block are made on this device, unless another one is named."""
-        global default
-        _outer.append(default)
-        default = self
+        """Tensors that this thread makes in the block are made on this device, unless another one is named."""
+        default.outer.append(default.device)
+        default.device = self
         return self
 
     def __exit__(self, *exc) -> None:
-        global default
-        default = _outer.pop()
+        default.device = default.outer.pop()
 
 
 CPU = device("cpu")
-default = CPU  # where tensors are made when nothing is said
-_outer: list[device] = []  # defaults to go back to
+
+
+class Default(threading.local):
+    """Where a thread makes tensors when nothing is said, and the defaults that it goes back to."""
+
+    device = CPU
+
+    def __init__(self) -> None:
+        self.outer: list[device] = []
+
+
+default = Default()
 
 
 @functools.cache

@@ -12,7 +12,6 @@ import sys
 from typing import Any
 
 import numpy as np
-from numpy._core import _exceptions as ufunc_errors
 
 from . import batched, dtypes, errors, saved, streams, views
 from .layout import in_order
@@ -90,13 +89,19 @@ def build_on_device(op):
 
 
 def operate(op, args: tuple, attrs: tuple, name: str) -> Any:
-    """`general` for Python's operators: NotImplemented for an operand that is no tensor, array or number."""
+    """`general` for Python's operators: NotImplemented for an operand that is no tensor, array or number.
+
+    ``array + tensor`` is refused, as in PyTorch: with it ``array += tensor`` would not write into the array.
+    """
     if not isinstance(args[0], Tensor):
         raise TypeError(
             f"descriptor '{name}' for 'Tensor' objects doesn't apply to a '{type(args[0]).__name__}' object"
         )
     if isinstance(args[-1], ndarray):
-        args = beside_array(*args)
+        pair = None if name.startswith("__r") else beside_array(*args)
+        if pair is None:
+            return NotImplemented
+        args = pair
     return elsewhere(op, args, attrs) if isinstance(args[-1], OPERANDS) else NotImplemented
 
 
@@ -104,13 +109,16 @@ def operate_reflected(op, args: tuple, attrs: tuple) -> Any:
     """The same for an operator called on its second operand."""
     if not isinstance(args[1], Tensor) or not isinstance(args[0], OPERANDS):
         return NotImplemented
-    if isinstance(args[0], ndarray):
-        args = beside_array(args[1], args[0])[::-1]
-    return elsewhere(op, args, attrs)
+    return NotImplemented if isinstance(args[0], ndarray) else elsewhere(op, args, attrs)
 
 
-def beside_array(tensor: Tensor, array) -> tuple:
-    """A tensor and the NumPy array beside it as operands of Python's operators, in the dtype that NumPy gives them."""
+def beside_array(tensor: Tensor, array) -> tuple | None:
+    """A tensor and the NumPy array beside it as operands of Python's operators, in the dtype that NumPy gives them.
+
+    None for arrays that tensors cannot hold or that have operators of their own: NumPy has to answer for those.
+    """
+    if array.__class__ is not ndarray or array.dtype not in dtypes.BY_NP:
+        return None
     try:
         common = dtypes.from_np(np.result_type(tensor._array.dtype, array.dtype))
     except TypeError:
@@ -531,16 +539,17 @@ def kernel_error(exc: Exception, op, args: tuple, attrs: tuple) -> Exception:
             found = errors.broadcast(first, other)
             if found is not None:
                 return found
-    if isinstance(exc, ufunc_errors._UFuncNoLoopError) or (
+    if errors.no_kernel(exc) or (
         isinstance(exc, TypeError)
         and ("not supported for the input types" in str(exc) or "Wrong type (" in str(exc))
     ):
         first = next((a for a in args if isinstance(a, Tensor)), None)
         kind = first.dtype.tensor_type.removesuffix("Tensor") if first is not None else "?"
         return NotImplementedError(f"\"{op.name}\" not implemented for '{kind}'")
-    if isinstance(exc, ufunc_errors._UFuncOutputCastingError):
+    if errors.wrong_out(exc):
         have, want = (
-            dtypes.BY_NP[d].tensor_type.removesuffix("Tensor") for d in (exc.from_, exc.to)
+            dtypes.BY_NP[d].tensor_type.removesuffix("Tensor")
+            for d in (exc.from_, exc.to)  # type: ignore[attr-defined]
         )
         return RuntimeError(f"result type {have} can't be cast to the desired output type {want}")
     return exc

@@ -21,10 +21,12 @@ class dtype:
 
     @property
     def is_floating_point(self) -> bool:
+        """Whether it is a real floating-point dtype; complex ones are not."""
         return self.category == FLOATING
 
     @property
     def is_complex(self) -> bool:
+        """Whether it is a complex dtype."""
         return self.category == COMPLEX
 
     def to_real(self) -> dtype:
@@ -130,6 +132,12 @@ def of(value) -> dtype:
 
 
 def get_default_dtype() -> dtype:
+    """The dtype of new tensors of Python floats, and of factories without `dtype`; see `set_default_dtype`.
+
+    Example:
+        >>> gradlib.get_default_dtype()
+        torch.float32
+    """
     return _default
 
 

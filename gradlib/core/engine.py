@@ -255,6 +255,7 @@ def run(
                 step(task, node, grad)
             if node in ready_leaves:
                 for leaf in ready_leaves[node]:
+                    node = leaf  # what fails is about the leaf
                     arrived = [inbox.pop(leaf, None)]
                     if arrived[0] is not None:
                         step_leaf(task, leaf, arrived)
@@ -395,7 +396,11 @@ def step_leaf(task: GraphTask, node: Any, grads: list) -> None:
             accumulate(leaf, grads, traced, task.create_graph)
         if leaf._post_accumulate_grad_hooks:
             for hook in list(leaf._post_accumulate_grad_hooks.values()):
-                _refuse_result(hook(leaf))
+                try:
+                    _refuse_result(hook(leaf))
+                except Exception as exc:
+                    errors.blame(exc, hook)
+                    raise
     if extra is not None and extra.posthooks:
         run_posthooks(extra.posthooks, (), given, traced)
 
@@ -415,36 +420,51 @@ def unwrap(grad, traced: bool) -> Any:
 def run_tensor_hooks(hooks: OrderedDict, grad, traced: bool):
     value = wrap(grad, traced)
     for hook in list(hooks.values()):
-        out = hook(value)
-        if out is None:
-            continue
-        if not isinstance(out, Tensor):
-            raise TypeError(f"expected Variable, but hook returned '{type(out).__name__}'")
-        if value is None:  # of an output of several that got no gradient
-            value = out
-            continue
-        if out._array.dtype != value._array.dtype:
-            raise RuntimeError(
-                f"hook '{_name(hook)}' has changed the type of value (was torch.{value.dtype.tensor_type} got "
-                f"torch.{out.dtype.tensor_type})"
-            )
-        if out._array.shape != value._array.shape:
-            raise RuntimeError(f"hook '{_name(hook)}' has changed the size of value")
-        value = out
+        try:
+            out = hook(value)
+            if out is not None:
+                _check_replacement(hook, out, value)
+                value = out
+        except Exception as exc:
+            errors.blame(exc, hook)
+            raise
     return unwrap(value, traced)
+
+
+def _check_replacement(hook, out: Any, value: Tensor | None) -> None:
+    """The errors for what a tensor hook returned in the place of `value`, or of no gradient at all."""
+    if not isinstance(out, Tensor):
+        raise TypeError(f"expected Variable, but hook returned '{type(out).__name__}'")
+    if value is None:  # of an output of several that got no gradient
+        return
+    if out._array.dtype != value._array.dtype:
+        raise RuntimeError(
+            f"hook '{_name(hook)}' has changed the type of value (was torch.{value.dtype.tensor_type} got "
+            f"torch.{out.dtype.tensor_type})"
+        )
+    if out._array.shape != value._array.shape:
+        raise RuntimeError(f"hook '{_name(hook)}' has changed the size of value")
 
 
 def run_prehooks(hooks: OrderedDict, grads: list, traced: bool) -> list:
     values = tuple(wrap(g, traced) for g in grads)
     for hook in list(hooks.values()):
-        values = _checked(hook, hook(values), values)
+        try:
+            values = _checked(hook, hook(values), values)
+        except Exception as exc:
+            errors.blame(exc, hook)
+            raise
     return [unwrap(v, traced) for v in values]
 
 
 def run_posthooks(hooks: OrderedDict, outs: tuple, grads: list, traced: bool) -> tuple:
     values, given = tuple(wrap(o, traced) for o in outs), tuple(wrap(g, traced) for g in grads)
     for hook in list(hooks.values()):
-        values = _checked(hook, hook(values, given), values)
+        try:
+            values = _checked(hook, hook(values, given), values)
+        except Exception as exc:
+            errors.blame(exc, hook)
+            raise
     return tuple(unwrap(v, traced) for v in values)
 
 

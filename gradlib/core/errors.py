@@ -113,17 +113,47 @@ def modified(node, name: str, value, expected: int, storage=None, nr: int = 0) -
     return RuntimeError(f"{text} {hint}\n" + "\n".join(lines))
 
 
+def blame(exc: BaseException, hook) -> None:
+    """Let an exception remember the hook that it comes from, so that `note` can name it."""
+    if not hasattr(exc, "__gradlib_hook__"):  # in a pass inside the hook: that one's
+        _remember(exc, "__gradlib_hook__", hook)
+
+
+def _remember(exc: BaseException, name: str, value) -> None:
+    try:
+        setattr(exc, name, value)
+    except AttributeError:  # an exception with slots
+        pass
+
+
 def note(exc: BaseException, node) -> None:
-    """Tell in the traceback which forward line made the node whose backward failed."""
-    site = node.site
-    if site is not None and not getattr(exc, "__gradlib_noted__", False):
-        exc.add_note(
-            f"raised in the backward of {node.name()}, which was made at {source.describe(site)}"
-        )
-        try:
-            exc.__gradlib_noted__ = True  # type: ignore[attr-defined]
-        except AttributeError:
-            pass
+    """Tell in the traceback what failed: the backward of which forward line, the hook of what, or which leaf."""
+    if getattr(exc, "__gradlib_noted__", False):
+        return
+    from .node import AccumulateGrad
+
+    hook = getattr(exc, "__gradlib_hook__", None)
+    if isinstance(node, AccumulateGrad):
+        leaf = node.variable
+        act, where = "at", f"a leaf of shape {list(leaf.shape)} and dtype {leaf.dtype}"
+    elif node.site is not None:
+        act = "in the backward of"
+        where = f"{node.name()}, which was made at {source.describe(node.site)}"
+    else:
+        return
+    exc.add_note(f"raised {act if hook is None else f'in {_described(hook)} of'} {where}")
+    _remember(exc, "__gradlib_noted__", True)
+
+
+def _described(hook) -> str:
+    """A hook by its name, and the place of the function if it is one."""
+    name = getattr(hook, "__name__", type(hook).__name__)
+    code = getattr(hook, "__code__", None)
+    return (
+        f"hook {name}"
+        if code is None
+        else f"hook {name} ({code.co_filename}:{code.co_firstlineno})"
+    )
 
 
 def broadcast(a, b) -> RuntimeError | None:
@@ -136,6 +166,20 @@ def broadcast(a, b) -> RuntimeError | None:
                 f"dimension {n - i}"
             )
     return None
+
+
+# NumPy's classes of errors in ufuncs are private, and all called UFuncTypeError: their qualified names differ.
+# CuPy has none.
+
+
+def no_kernel(exc: BaseException) -> bool:
+    """Whether a ufunc has no kernel for the dtypes that it was given."""
+    return type(exc).__qualname__ == "_UFuncNoLoopError"
+
+
+def wrong_out(exc: BaseException) -> bool:
+    """Whether a ufunc's result cannot be cast to the dtype of the array it is written to."""
+    return type(exc).__qualname__ == "_UFuncOutputCastingError"
 
 
 def allocation(exc: Exception, shape=None, itemsize: int = 0) -> RuntimeError | None:

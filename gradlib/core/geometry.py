@@ -74,11 +74,24 @@ class Geometry:
         return storage_of(self._array)
 
     def is_contiguous(self, memory_format=None) -> bool:
+        """Whether the elements lie in memory in the order of the dimensions (of `memory_format`), without gaps.
+
+        Example:
+            >>> gradlib.zeros(2, 3).t().is_contiguous()
+            False
+        """
         if memory_format is not None:
             return has_layout(self._array, memory_format)
         return self._array.flags.c_contiguous
 
     def is_set_to(self, tensor: Tensor) -> bool:
+        """Whether `tensor` is the same part of the same memory: storage, offset, shape and strides.
+
+        Example:
+            >>> x = gradlib.zeros(4)
+            >>> x.is_set_to(x.view(4)), x.is_set_to(x[1:])
+            (True, False)
+        """
         a, b = self._array, tensor._array
         return (pointer(a), a.shape, a.strides) == (pointer(b), b.shape, b.strides)
 

@@ -11,7 +11,6 @@ import warnings
 from typing import Any
 
 import numpy as np
-from numpy._core import _exceptions as ufunc_errors
 
 from . import (
     batched,
@@ -301,7 +300,7 @@ def _compute(op, tensor: Tensor, args: tuple, attrs: tuple, kwargs: dict) -> tup
             return hidden
         raw = op.forward(xp, *arrays, **kwargs)
     except Exception as exc:
-        if isinstance(exc, ufunc_errors._UFuncOutputCastingError):
+        if errors.wrong_out(exc):
             raw = op.forward(xp, *arrays, **kwargs)
         else:
             wrong = dispatch.kernel_error(exc, op, args, attrs)

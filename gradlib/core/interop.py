@@ -115,10 +115,20 @@ class Interop:
     def numpy(self, *, force: bool = False) -> np.ndarray:
         """The values as a NumPy array that shares memory with a CPU tensor.
 
-        Raises RuntimeError if the tensor requires grad and TypeError if it is on a CUDA device, unless `force`.
+        Raises RuntimeError if the tensor requires grad and TypeError if it is on a CUDA device, unless `force`; and
+        RuntimeError inside `vmap`, and for what depends on the argument of `func.jvp`.
+
+        Example:
+            >>> gradlib.tensor([1.0, 2.0]).numpy()
+            array([1., 2.], dtype=float32)
         """
         if shared.batches:
             self = _readable(self, NO_STORAGE)
+        if state.of_transform and state.of_transform == state.dual_serial:
+            from .tangents import tangent_of
+
+            if tangent_of(self) is not None:  # whatever comes of the array would have the tangent 0
+                raise RuntimeError(NO_STORAGE)
         if force:
             return to_host(self._array)
         if self._rg and not state.bits & NO_GRAD:

@@ -44,6 +44,7 @@ class ThreadState(threading.local):
     hooks_disabled: str | None = None
     dual_level = -1
     dual_serial = 0  # which of all levels ever opened is open; 0 for none
+    of_transform = 0  # the level that a function of gradlib.func opened; 0 for none
     forward_enabled = True  # whether forward mode is on where a level is open
     dual_keepers: Any = None  # weak references to the nodes that keep tangents of the open level
     recorder: Any = None  # told of every op and node while PROFILE is set; see core.recording

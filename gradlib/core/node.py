@@ -16,6 +16,7 @@ import numpy as np
 from numpy import ndarray
 
 from .hooks import RemovableHandle
+from .modes import ANOMALY, shared, state
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -76,6 +77,7 @@ class Node:
         return ()
 
     def targets(self) -> tuple[Node | None, ...]:
+        """The nodes that the gradients go to, None where there is none."""
         return tuple(node for node, _ in self.edges())
 
     def name(self) -> str:
@@ -97,6 +99,7 @@ class Node:
 
     @property
     def requires_grad(self) -> bool:
+        """True: only what leads to a gradient is in a graph."""
         return True
 
     @property
@@ -121,6 +124,7 @@ class Node:
     # -- hooks ---------------------------------------------------------------------------------------------------
 
     def make_extra(self) -> Extra:
+        """The record of what hangs on the node (hooks, metadata, ...), made if there is none."""
         if self.extra is None:
             self.extra = Extra()
         return self.extra
@@ -279,6 +283,10 @@ def leaf_edge(leaf: Tensor) -> tuple[Node, int]:
             return node, 0
     node = AccumulateGrad(leaf)
     leaf._accumulator = weakref.ref(node)
+    if shared.active and state.bits & ANOMALY:
+        from .anomaly import stamp
+
+        stamp(node)
     return node, 0
 
 

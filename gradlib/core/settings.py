@@ -117,10 +117,32 @@ def get_num_interop_threads() -> int:
 
 
 def set_default_device(device: device | str | int | None) -> None:
-    """Where tensors are made when nothing is said: "cpu" at first. Also ``with gradlib.device("cuda"):``."""
-    devices.default = devices.CPU if device is None else devices.device(device)
+    """Where this thread makes tensors when nothing is said: "cpu" at first, and for None.
+
+    Other threads, also those started later, keep theirs. For a block: ``with gradlib.device("cuda"):``. "cuda" without
+    an index is the device that is current when a tensor is made. ``from_numpy`` and the like share memory where it is.
+
+    Raises RuntimeError for the name of a device that does not exist.
+
+    Example:
+        >>> gradlib.set_default_device("cpu")
+        >>> gradlib.get_default_device()
+        device(type='cpu')
+    """
+    devices.default.device = devices.CPU if device is None else devices.device(device)
 
 
 def get_default_device() -> device:
-    """Where tensors are made when nothing is said."""
-    return devices.default
+    """Where this thread makes tensors when nothing is said; of CUDA devices with the index of the current one.
+
+    Example:
+        >>> with gradlib.device("cuda:1"):
+        ...     gradlib.get_default_device()
+        device(type='cuda', index=1)
+    """
+    device = devices.default.device
+    if device.type == "cuda" and device.index is None:
+        from ..backends.cupy import get_backend
+
+        return devices.on_cuda(int(get_backend().xp.cuda.runtime.getDevice()))
+    return device

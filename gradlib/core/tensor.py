@@ -135,6 +135,12 @@ class Tensor(Interop, Geometry, Hooks, Declared):
 
     @property
     def shape(self) -> Size:
+        """The lengths of the dimensions, as a `Size` (a tuple).
+
+        Example:
+            >>> gradlib.zeros(2, 3).shape
+            torch.Size([2, 3])
+        """
         return new_size(Size, self._array.shape)
 
     @overload
@@ -149,10 +155,22 @@ class Tensor(Interop, Geometry, Hooks, Declared):
 
     @property
     def dtype(self) -> dtypes.dtype:
+        """The dtype of the elements; ``x.to(dtype)`` gives a tensor of another one.
+
+        Example:
+            >>> gradlib.zeros(2).dtype
+            torch.float32
+        """
         return dtypes.BY_NP[self._array.dtype]
 
     @property
     def device(self) -> device:
+        """Where the memory is: the CPU, or a CUDA device with its index.
+
+        Example:
+            >>> gradlib.zeros(2, device="cpu").device
+            device(type='cpu')
+        """
         array, cuda = self._array, shared.cuda
         if array.__class__ is ndarray:
             return CPU
@@ -167,56 +185,85 @@ class Tensor(Interop, Geometry, Hooks, Declared):
 
     @property
     def is_cuda(self) -> bool:
+        """Whether the memory is on a CUDA device."""
         return self._array.__class__ is not ndarray and self.device.type == "cuda"
 
     @property
     def is_cpu(self) -> bool:
+        """Whether the memory is the host's."""
         return not self.is_cuda
 
     @property
     def ndim(self) -> int:
+        """The number of dimensions; also ``dim()``."""
         return self._array.ndim
 
     def dim(self) -> int:
+        """The number of dimensions; also ``ndimension()``."""
         return self._array.ndim
 
     ndimension = dim
 
     def numel(self) -> int:
+        """The number of elements, the product of the lengths; also ``nelement()``.
+
+        Example:
+            >>> gradlib.zeros(2, 3).numel()
+            6
+        """
         return self._array.size
 
     nelement = numel
 
     @property
     def itemsize(self) -> int:
+        """The bytes of one element."""
         return self._array.itemsize
 
     def element_size(self) -> int:
+        """The bytes of one element."""
         return self._array.itemsize
 
     @property
     def nbytes(self) -> int:
+        """The bytes of all elements; a view that repeats elements counts them each time."""
         return self._array.size * self._array.itemsize
 
     def is_floating_point(self) -> bool:
+        """Whether the dtype is a real floating-point one; complex ones are not."""
         return self.dtype.is_floating_point
 
     def is_complex(self) -> bool:
+        """Whether the dtype is complex."""
         return self._array.dtype.kind == "c"
 
     def is_signed(self) -> bool:
+        """Whether the dtype has negative numbers: all but bool and unsigned integers."""
         return self.dtype.is_signed
 
     def is_inference(self) -> bool:
+        """Whether the tensor was made in inference mode: it has no version counter, and cannot be saved for backward.
+
+        Example:
+            >>> with gradlib.inference_mode():
+            ...     gradlib.ones(2).is_inference()
+            True
+        """
         return self._ver is INFERENCE
 
     def is_conj(self) -> bool:
+        """False: complex conjugation is never delayed here."""
         return False
 
     def is_neg(self) -> bool:
+        """False: negation is never delayed here."""
         return False
 
     def is_pinned(self, device=None) -> bool:
+        """Whether the host memory is page-locked, so that copies to a CUDA device need no wait; see ``pin_memory()``.
+
+        device: accepted for compatibility.
+        """
         if self._array.__class__ is not ndarray or self._array.base is None:
             return False
         from ..backends.pinned import is_pinned
@@ -224,9 +271,11 @@ class Tensor(Interop, Geometry, Hooks, Declared):
         return is_pinned(self._array)
 
     def is_same_size(self, other: Tensor) -> bool:
+        """Whether `other` has the same shape."""
         return self._array.shape == other._array.shape
 
     def get_device(self) -> int:
+        """The index of the CUDA device; -1 for a tensor on the CPU."""
         index = self.device.index
         return -1 if index is None else index
 
@@ -313,6 +362,7 @@ class Tensor(Interop, Geometry, Hooks, Declared):
 
     @property
     def output_nr(self) -> int:
+        """Which output of its ``grad_fn`` the tensor is; 0 for a leaf."""
         return max(edge(self)[1] - 1, 0) if self._rg else 0
 
     @property

@@ -77,4 +77,5 @@ class Hooks:
 
     @property
     def retains_grad(self) -> bool:
+        """Whether ``retain_grad()`` was called: ``.grad`` is filled although the tensor is no leaf."""
         return self._retain is not None and not self.is_leaf

@@ -69,7 +69,7 @@ class UntypedStorage:
                 f"Trying to create a storage with negative size: alloc_cpu() seems to have been called with {data}"
             )
         host = np.zeros(int(data), np.uint8) if isinstance(data, (int, np.integer)) else data
-        where = devices.default if device is None else devices.device(device)
+        where = devices.default.device if device is None else devices.device(device)
         made = storage_of(_moved(host, where))
         return made
 

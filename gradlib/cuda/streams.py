@@ -45,10 +45,12 @@ class Stream:
 
     @property
     def device(self) -> _Device:
+        """The device of the stream."""
         return _Device("cuda", self._index)
 
     @property
     def device_index(self) -> int:
+        """The index of the stream's device."""
         return self._index
 
     @property
@@ -60,6 +62,7 @@ class Stream:
 
     @property
     def priority(self) -> int:
+        """The priority: the lower the number, the earlier its work is done; 0 is the usual one."""
         return int(self._stream.priority)
 
     def __cuda_stream__(self) -> tuple[int, int]:
@@ -152,6 +155,7 @@ class Event:
 
     @property
     def device(self) -> _Device | None:
+        """The device that the event was first recorded on; None before."""
         return None if self._index is None else _Device("cuda", self._index)
 
     @property
@@ -206,6 +210,7 @@ class Event:
         return float(library().get_elapsed_time(self._event, end_event._event))
 
     def ipc_handle(self) -> bytes:
+        """NotImplementedError: events between processes are not supported."""
         raise NotImplementedError("gradlib.cuda.Event: events between processes are not supported")
 
     def __repr__(self) -> str:

@@ -219,7 +219,7 @@ def relu(input: Tensor, inplace: _b.bool = False) -> Tensor:
 def relu6(input: Tensor, inplace: _b.bool = False) -> Tensor:
     """``min(max(x, 0), 6)``."""
 def relu_(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """In-place version of ``relu``."""
+    """In-place version of ``relu``: the result is written into this tensor, which is returned."""
 def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: Any = None) -> Tensor:
     """Divide by the root of the mean square over the dimensions of `normalized_shape`; then scale by `weight`."""
 def rrelu(input: Tensor, lower: Any = 0.125, upper: Any = 0.3333333333333333, training: _b.bool = False, inplace: _b.bool = False) -> Tensor:
@@ -233,7 +233,7 @@ def selu(input: Tensor, inplace: _b.bool = False) -> Tensor:
 def selu_(input: Tensor) -> Tensor:
     """In-place version of ``selu``."""
 def sigmoid(input: Tensor, *, out: Any = None) -> Tensor:
-    """``sigmoid`` of each element."""
+    """1 / (1 + e^-x) of each element, in [0, 1]."""
 def silu(input: Tensor, inplace: _b.bool = False) -> Tensor:
     """``x * sigmoid(x)``, also of complex numbers."""
 def smooth_l1_loss(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None, reduction: Any = 'mean', beta: Any = 1.0) -> Tensor:
@@ -251,7 +251,7 @@ def softshrink(input: Tensor, lambd: Any = 0.5, *, out: Any = None) -> Tensor:
 def softsign(input: Tensor) -> Tensor:
     """``x / (1 + |x|)``."""
 def tanh(input: Tensor, *, out: Any = None) -> Tensor:
-    """``tanh`` of each element."""
+    """The hyperbolic tangent of each element: (e^x - e^-x) / (e^x + e^-x), in [-1, 1]."""
 def tanhshrink(input: Tensor) -> Tensor:
     """``x - tanh(x)``."""
 def threshold(input: Tensor, threshold: Any, value: Tensor | _b.complex, inplace: _b.bool = False) -> Tensor:

@@ -120,6 +120,9 @@ def _converts(name: str) -> Any:
         return self.__class__(self.requires_grad, made.device, made.dtype)
 
     convert.__name__ = convert.__qualname__ = name
+    convert.__doc__ = (
+        f"Another one without a shape, as ``Tensor.{name}`` would make its dtype and device."
+    )
     return convert
 
 
@@ -163,6 +166,7 @@ class _Uninitialized:
 
     @property
     def shape(self) -> Any:
+        """RuntimeError: it is not known yet."""
         raise RuntimeError(
             "Can't access the shape of an uninitialized parameter or buffer. This error usually "
             "happens in `load_state_dict` when trying to load an uninitialized parameter into an "
@@ -170,9 +174,9 @@ class _Uninitialized:
             "attributes."
         )
 
-    dtype = property(lambda self: self.data.dtype)
-    device = property(lambda self: self.data.device)
-    is_cuda = property(lambda self: self.data.is_cuda)
+    dtype = property(lambda self: self.data.dtype, doc="The dtype that it will have.")
+    device = property(lambda self: self.data.device, doc="Where it will be.")
+    is_cuda = property(lambda self: self.data.is_cuda, doc="Whether that is a CUDA device.")
 
     def size(self, dim: int | None = None) -> Any:
         """That of the empty tensor."""

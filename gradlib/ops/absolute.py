@@ -37,6 +37,10 @@ abs = unary(
     ),
     domain=(0.1, 2.0),
     complex=True,
+    doc=(
+        "The absolute value of each element; of a complex number sqrt(re^2 + im^2), which is real."
+    ),
+    example=("gradlib.abs(gradlib.tensor([-1.5, 2.0]))", "tensor([1.5000, 2.0000])"),
 )
 
 
@@ -88,6 +92,11 @@ sgn = unary(
     jvp=lambda F, self, self_t, result: _sgn_grad(F, self_t, self, result),
     domain=(0.2, 2.0),
     complex=True,
+    doc="The direction of each element: x / abs(x), and 0 at 0; of real numbers their sign.",
+    example=(
+        "gradlib.sgn(gradlib.tensor([3 + 4j, 0j]))",
+        "tensor([0.6000+0.8000j, 0.0000+0.0000j])",
+    ),
 )
 
 
@@ -106,15 +115,43 @@ def _no_complex(name: str):
 
 
 maximum = pointwise(
-    "maximum", "maximum", args="self other", inplace=False,
+    "maximum",
+    "maximum",
+    args="self other",
+    inplace=False,
     self=lambda F, g, self, other: _share_ties(F, g, self, other, self < other),
-    other=lambda F, g, self, other: _share_ties(F, g, self, other, other < self), complex=False,
-    numbers="none", check=_no_complex("maximum"))  # fmt: skip
+    other=lambda F, g, self, other: _share_ties(F, g, self, other, other < self),
+    complex=False,
+    numbers="none",
+    check=_no_complex("maximum"),
+    doc=(
+        "The larger one of two elements; nan if one of them is. At ties both have "
+        "half of the gradient."
+    ),
+    example=(
+        "gradlib.maximum(gradlib.tensor([1.0, 3.0]), gradlib.tensor([2.0, 2.0]))",
+        "tensor([2., 3.])",
+    ),
+)
 minimum = pointwise(
-    "minimum", "minimum", args="self other", inplace=False,
+    "minimum",
+    "minimum",
+    args="self other",
+    inplace=False,
     self=lambda F, g, self, other: _share_ties(F, g, self, other, self > other),
-    other=lambda F, g, self, other: _share_ties(F, g, self, other, other > self), complex=False,
-    numbers="none", check=_no_complex("minimum"))  # fmt: skip
+    other=lambda F, g, self, other: _share_ties(F, g, self, other, other > self),
+    complex=False,
+    numbers="none",
+    check=_no_complex("minimum"),
+    doc=(
+        "The smaller one of two elements; nan if one of them is. At ties both have "
+        "half of the gradient."
+    ),
+    example=(
+        "gradlib.minimum(gradlib.tensor([1.0, 3.0]), gradlib.tensor([2.0, 2.0]))",
+        "tensor([1., 2.])",
+    ),
+)
 
 
 def _fmax_share(F, g, self, other, mine):
@@ -124,13 +161,43 @@ def _fmax_share(F, g, self, other, mine):
 
 
 fmax = pointwise(
-    "fmax", "fmax", args="self other", inplace=False, numbers="none", complex=False, check=_no_complex("fmax"),
+    "fmax",
+    "fmax",
+    args="self other",
+    inplace=False,
+    numbers="none",
+    complex=False,
+    check=_no_complex("fmax"),
     self=lambda F, g, self, other: _fmax_share(F, g, self, other, self > other),
-    other=lambda F, g, self, other: _fmax_share(F, g, other, self, other > self))  # fmt: skip
+    other=lambda F, g, self, other: _fmax_share(F, g, other, self, other > self),
+    doc=(
+        "The larger one of two elements; of a nan and a number the number. At ties "
+        "both have half of the gradient."
+    ),
+    example=(
+        "gradlib.fmax(gradlib.tensor([1.0, 3.0]), gradlib.tensor([2.0, float('nan')]))",
+        "tensor([2., 3.])",
+    ),
+)
 fmin = pointwise(
-    "fmin", "fmin", args="self other", inplace=False, numbers="none", complex=False, check=_no_complex("fmin"),
+    "fmin",
+    "fmin",
+    args="self other",
+    inplace=False,
+    numbers="none",
+    complex=False,
+    check=_no_complex("fmin"),
     self=lambda F, g, self, other: _fmax_share(F, g, self, other, self < other),
-    other=lambda F, g, self, other: _fmax_share(F, g, other, self, other < self))  # fmt: skip
+    other=lambda F, g, self, other: _fmax_share(F, g, other, self, other < self),
+    doc=(
+        "The smaller one of two elements; of a nan and a number the number. At ties "
+        "both have half of the gradient."
+    ),
+    example=(
+        "gradlib.fmin(gradlib.tensor([1.0, 3.0]), gradlib.tensor([2.0, float('nan')]))",
+        "tensor([1., 3.])",
+    ),
+)
 _BOOL = dtypes.bool_.np
 
 
@@ -148,6 +215,8 @@ relu = unary(
     promote="same",
     domain=(0.1, 2.0),
     complex=False,
+    doc="max(x, 0) of each element; nan stays nan. The gradient at 0 is 0.",
+    example=("gradlib.relu(gradlib.tensor([-1.0, 2.0]))", "tensor([0., 2.])"),
 )
 
 
@@ -248,7 +317,14 @@ def _invalid(name: str, input, *bounds) -> TypeError:
 
 @function("clamp", "clip", method=True)
 def clamp(input, min=None, max=None, *, out=None):
-    """Limit each element to [min, max]; bounds are numbers, tensors or None. The gradient at a bound is 1."""
+    """Limit each element to [min, max]; bounds are numbers, tensors or None. The gradient at a bound is 1.
+
+    Raises RuntimeError: neither bound is given. Where min is above max the result is max.
+
+    Example:
+        >>> gradlib.clamp(gradlib.tensor([-1.0, 0.5, 2.0]), 0, 1)
+        tensor([0.0000, 0.5000, 1.0000])
+    """
     if not isinstance(input, Tensor):
         raise _invalid("clamp", input, min, max)
     if min is None and max is None:

@@ -283,7 +283,14 @@ def _add_inplace(op: Op, shape_of, self, a, b, beta, alpha):
 
 @function("addmm", method=True)
 def addmm(input, mat1, mat2, *more, beta=1, alpha=1, out=None):
-    """``beta * input + alpha * (mat1 @ mat2)``; `input` is broadcast, and ignored with beta 0."""
+    """``beta * input + alpha * (mat1 @ mat2)``; `input` is broadcast, and ignored with beta 0.
+
+    Raises RuntimeError: shapes or dtypes do not fit.
+
+    Example:
+        >>> gradlib.addmm(gradlib.ones(1), gradlib.ones(1, 2), gradlib.ones(2, 1))
+        tensor([[3.]])
+    """
     if more:
         return _add_legacy(addmm, out, input, mat1, mat2, *more)
     return _add(addmm_op, _shape_mm, input, mat1, mat2, beta, alpha, out)

@@ -64,7 +64,14 @@ def _flip_method(self, *dims, **kw):
 
 @function("flip")
 def flip(input, dims):
-    """A copy with the order of the entries of `dims` (a tuple) reversed."""
+    """A copy with the order of the entries of `dims` (a tuple) reversed.
+
+    Raises IndexError: no such dimension. RuntimeError: one is named twice.
+
+    Example:
+        >>> gradlib.flip(gradlib.tensor([1, 2, 3]), (0,))
+        tensor([3, 2, 1])
+    """
     if not isinstance(dims, (tuple, list)):
         raise TypeError(
             f"flip(): argument 'dims' (position 2) must be tuple of ints, not {type(dims).__name__}"
@@ -90,7 +97,14 @@ def flipud(input):
 
 @function("roll", method=True)
 def roll(input, shifts, dims=None):
-    """A copy with the entries of `dims` moved by `shifts` places, round the end; all as flat without `dims`."""
+    """A copy with the entries of `dims` moved by `shifts` places, round the end; all as flat without `dims`.
+
+    Raises RuntimeError: not as many `shifts` as `dims`.
+
+    Example:
+        >>> gradlib.roll(gradlib.tensor([1, 2, 3]), 1)
+        tensor([3, 1, 2])
+    """
     try:
         shifts = (
             tuple([operator.index(s) for s in shifts])
@@ -119,7 +133,15 @@ def roll(input, shifts, dims=None):
 
 @function("rot90", method=True)
 def rot90(input, k=1, dims=(0, 1)):
-    """A copy turned by `k` quarters in the plane of `dims`, from the first towards the second."""
+    """A copy turned by `k` quarters in the plane of `dims`, from the first towards the second.
+
+    Raises RuntimeError: fewer than two dimensions, or `dims` are not two different ones.
+
+    Example:
+        >>> gradlib.rot90(gradlib.tensor([[1, 2], [3, 4]]))
+        tensor([[2, 4],
+                [1, 3]])
+    """
     n = input._array.ndim
     if len(dims) != 2:
         raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
@@ -177,7 +199,14 @@ def repeat(self, *repeats, **kw):
 
 @function("tile", method=True)
 def tile(input, *dims, **kw):
-    """``repeat``; missing leading counts are ones."""
+    """``repeat``; missing leading counts are ones.
+
+    Raises RuntimeError: a negative count.
+
+    Example:
+        >>> gradlib.tile(gradlib.tensor([1, 2]), (2,))
+        tensor([1, 2, 1, 2])
+    """
     dims = size_of(given("tile", "dims", dims, kw))
     return repeat(input, (1,) * (input._array.ndim - len(dims)) + dims)
 
@@ -321,7 +350,15 @@ def diag_embed(input, offset=0, dim1=-2, dim2=-1):
 
 @function("diag", method=True)
 def diag(input, diagonal=0, *, out=None):
-    """The diagonal of a matrix (a copy), or the matrix with a vector on its diagonal."""
+    """The diagonal of a matrix (a copy), or the matrix with a vector on its diagonal.
+
+    Raises RuntimeError: more than two dimensions.
+
+    Example:
+        >>> gradlib.diag(gradlib.tensor([1, 2]))
+        tensor([[1, 0],
+                [0, 2]])
+    """
     n = input._array.ndim
     if n == 1:
         return write_same(out, diag_embed_op.call(input, diagonal, 0, 1))

@@ -372,6 +372,12 @@ def _public(
     scale=None,
     enable_gqa=False,
 ):
+    """softmax(query @ key^T * scale + mask) @ value: see `nn.functional.scaled_dot_product_attention`.
+
+    query: [..., L, E], key: [..., S, E], value: [..., S, V] -> [..., L, V]; attn_mask: broadcasts to [..., L, S],
+    bool (True takes part)
+    or added. Raises RuntimeError for a mask together with `is_causal`.
+    """
     return scaled_dot_product_attention(
         query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa
     )

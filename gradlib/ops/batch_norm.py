@@ -226,6 +226,12 @@ batch_norm_op = declare(
 def _batch_norm_public(
     input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled=True,
 ):  # fmt: skip
+    """`nn.functional.batch_norm` with all arguments in PyTorch's order of the namespace.
+
+    input: [N, C, *] -> the same shape; weight, bias, running_mean, running_var: [C] or None. In training the running
+    statistics are
+    updated in place. cudnn_enabled: accepted for compatibility.
+    """
     return batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 

@@ -16,7 +16,7 @@ from ..core.layout import in_order
 from ..core.op import REGISTRY, declare
 from ..core.tensor import Tensor
 from ._blocks import kind_name, missing
-from .expose import FOUND, PUBLIC, function, in_place_operator, need_tensor, write_same
+from .expose import FOUND, PUBLIC, function, in_place_operator, method, need_tensor, write_same
 from .plain_numbers import is_number, single_number
 from .pointwise import pointwise, unary
 
@@ -27,10 +27,26 @@ def _integers(t):
     return [(t(3, 4, **kind), t(4, **kind)), (t(**kind), t(2, 0, **kind))]
 
 
-for _name, _ufunc, *_aliases in (
-    ("eq", "equal"), ("ne", "not_equal", "not_equal"), ("lt", "less", "less"), ("le", "less_equal", "less_equal"),
-    ("gt", "greater", "greater"), ("ge", "greater_equal", "greater_equal"),
-):  # fmt: skip
+for _name, _ufunc, _what, _shown, *_aliases in (
+    ("eq", "equal", "are equal to those of `other`; nan equals nothing", "False,  True, False"),
+    (
+        "ne",
+        "not_equal",
+        "differ from those of `other`; nan differs from all",
+        " True, False,  True",
+        "not_equal",
+    ),
+    ("lt", "less", "are below those of `other`", " True, False, False", "less"),
+    ("le", "less_equal", "are not above those of `other`", " True,  True, False", "less_equal"),
+    ("gt", "greater", "are above those of `other`", "False, False,  True", "greater"),
+    (
+        "ge",
+        "greater_equal",
+        "are not below those of `other`",
+        "False,  True,  True",
+        "greater_equal",
+    ),
+):
     refuses_complex: dict[str, Any] = (
         {"complex": False} if _name in ("lt", "le", "gt", "ge") else {}
     )
@@ -41,21 +57,66 @@ for _name, _ufunc, *_aliases in (
         args="self other",
         nondifferentiable="bool",
         numbers="second",
+        doc=f"Whether elements of `input` {_what}.",
+        example=(
+            f"gradlib.{_name}(gradlib.tensor([1, 2, 3]), gradlib.tensor([2, 2, 2]))",
+            f"tensor([{_shown}])",
+        ),
         **refuses_complex,
     )
-for _name in ("logical_and", "logical_or", "logical_xor"):
-    pointwise(_name, _name, args="self other", nondifferentiable="bool", numbers="none")
-for _name, _ufunc, _numbers in (
-    ("bitwise_and", "bitwise_and", "one"),
-    ("bitwise_or", "bitwise_or", "one"),
-    ("bitwise_xor", "bitwise_xor", "one"),
-    ("gcd", "gcd", "none"),
-    ("lcm", "lcm", "none"),
+for _name, _what, _shown in (
+    ("logical_and", "both elements are", "False, False,  True"),
+    ("logical_or", "one of the elements is, or both are,", "False,  True,  True"),
+    ("logical_xor", "exactly one of the elements is", "False,  True, False"),
 ):
     pointwise(
         _name,
-        _ufunc,
+        _name,
         args="self other",
+        nondifferentiable="bool",
+        numbers="none",
+        doc=f"Whether {_what} other than 0.",
+        example=(
+            f"gradlib.{_name}(gradlib.tensor([0, 2, 2]), gradlib.tensor([0, 0, 3]))",
+            f"tensor([{_shown}])",
+        ),
+    )
+for _name, _numbers, _what, _shown in (
+    ("bitwise_and", "one", "The bits that both integers have; of bool the logical and.", "2, 4"),
+    (
+        "bitwise_or",
+        "one",
+        "The bits that one of the integers has, or both; of bool the logical or.",
+        "7, 5",
+    ),
+    (
+        "bitwise_xor",
+        "one",
+        "The bits that exactly one of the integers has; of bool whether they differ.",
+        "5, 1",
+    ),
+    (
+        "gcd",
+        "none",
+        "The greatest common divisor of two integers, not negative; gcd(0, 0) is 0.",
+        "3, 1",
+    ),
+    (
+        "lcm",
+        "none",
+        "The least common multiple of two integers, not negative; 0 if one of them is.",
+        " 6, 20",
+    ),
+):
+    pointwise(
+        _name,
+        _name,
+        args="self other",
+        doc=_what,
+        example=(
+            f"gradlib.{_name}(gradlib.tensor([6, 5]), gradlib.tensor([3, 4]))",
+            f"tensor([{_shown}])",
+        ),
         nondifferentiable="integer",
         samples=_integers,
         numbers=_numbers,
@@ -82,13 +143,24 @@ def _shift(ufunc: str, label: str):
     return forward
 
 
-for _name, _ufunc, _label in (
-    ("bitwise_left_shift", "left_shift", "lshift"),
-    ("bitwise_right_shift", "right_shift", "rshift"),
+for _name, _ufunc, _label, _what, _shown in (
+    (
+        "bitwise_left_shift",
+        "left_shift",
+        "lshift",
+        "left: input * 2^other, without what does not fit",
+        "16, 10",
+    ),
+    ("bitwise_right_shift", "right_shift", "rshift", "right: floor(input / 2^other)", "1, 2"),
 ):
     pointwise(
         _name,
         _shift(_ufunc, _label),
+        doc=f"Integers shifted to the {_what}; `other` is a number of bits.",
+        example=(
+            f"gradlib.{_name}(gradlib.tensor([4, 5]), gradlib.tensor([2, 1]))",
+            f"tensor([{_shown}])",
+        ),
         nondifferentiable="integer",
         samples=_integers,
         numbers="one",
@@ -99,6 +171,11 @@ pointwise(
     nondifferentiable="integer",
     exact_out=FOUND,
     samples=lambda t: [a[:1] for a in _integers(t)],
+    doc=(
+        "Each element with all bits inverted: -x - 1 of signed integers; of bool "
+        "tensors the logical not."
+    ),
+    example=("gradlib.bitwise_not(gradlib.tensor([0, 5]))", "tensor([-1, -6])"),
 )
 
 
@@ -127,11 +204,22 @@ pointwise(
     check=_refuse_mixed,
     complex=False,
     exact_out=_MIXED,
+    doc="The step function: 0 below 0, 1 above it, and at 0 the element of `values`.",
+    example=(
+        ("gradlib.heaviside(gradlib.tensor([-1.5, 0.0, 2.0]), gradlib.tensor([0.5, 0.5, 0.5]))"),
+        "tensor([0.0000, 0.5000, 1.0000])",
+    ),
 )
-pointwise("logical_not", "logical_not", nondifferentiable="bool")
+pointwise(
+    "logical_not",
+    "logical_not",
+    nondifferentiable="bool",
+    doc="Whether each element is 0.",
+    example=("gradlib.logical_not(gradlib.tensor([0, 2]))", "tensor([ True, False])"),
+)
 
 
-def _test(name: str, of_floats, of_integers: bool, plain: bool = True) -> None:
+def _test(name: str, of_floats, of_integers: bool, plain: bool = True, **texts: Any) -> None:
     """A test of each element; integers and bools all give `of_integers`. `plain`: without ``out=``, complex too."""
 
     def forward(xp, self):
@@ -145,7 +233,7 @@ def _test(name: str, of_floats, of_integers: bool, plain: bool = True) -> None:
 
     op = unary(
         name, forward=forward, promote="same", inplace=False, nondifferentiable="bool",
-        bool_out="" if plain else name,
+        bool_out="" if plain else name, **texts,
     )  # fmt: skip
     if plain:
         PUBLIC[name] = _without_out(op)
@@ -160,12 +248,56 @@ def _without_out(op):
     return test
 
 
-_test("isnan", lambda xp, self: xp.isnan(self), False)
-_test("isinf", lambda xp, self: xp.isinf(self), False)
-_test("isfinite", lambda xp, self: xp.isfinite(self), True)
-_test("isposinf", lambda xp, self: self == np.inf, False, plain=False)
-_test("isneginf", lambda xp, self: self == -np.inf, False, plain=False)
-_test("isreal", lambda xp, self: xp.imag(self) == 0, True)
+_test(
+    "isnan",
+    lambda xp, self: xp.isnan(self),
+    False,
+    doc="Whether each element is nan, in the real or the imaginary part.",
+    example=("gradlib.isnan(gradlib.tensor([1.0, float('nan')]))", "tensor([False,  True])"),
+)
+_test(
+    "isinf",
+    lambda xp, self: xp.isinf(self),
+    False,
+    doc="Whether each element is infinite, in the real or the imaginary part.",
+    example=("gradlib.isinf(gradlib.tensor([1.0, float('-inf')]))", "tensor([False,  True])"),
+)
+_test(
+    "isfinite",
+    lambda xp, self: xp.isfinite(self),
+    True,
+    doc="Whether each element is neither infinite nor nan.",
+    example=("gradlib.isfinite(gradlib.tensor([1.0, float('inf')]))", "tensor([ True, False])"),
+)
+_test(
+    "isposinf",
+    lambda xp, self: self == np.inf,
+    False,
+    plain=False,
+    doc="Whether each element is +inf.",
+    example=(
+        "gradlib.isposinf(gradlib.tensor([float('-inf'), float('inf')]))",
+        "tensor([False,  True])",
+    ),
+)
+_test(
+    "isneginf",
+    lambda xp, self: self == -np.inf,
+    False,
+    plain=False,
+    doc="Whether each element is -inf.",
+    example=(
+        "gradlib.isneginf(gradlib.tensor([float('-inf'), float('inf')]))",
+        "tensor([ True, False])",
+    ),
+)
+_test(
+    "isreal",
+    lambda xp, self: xp.imag(self) == 0,
+    True,
+    doc="Whether each element has the imaginary part 0.",
+    example=("gradlib.isreal(gradlib.tensor([1 + 1j, 2 + 0j]))", "tensor([False,  True])"),
+)
 
 
 def _select(xp, self, other, condition):
@@ -245,7 +377,17 @@ def where(condition, input=None, other=None, *, out=None):
     )
 
 
-Tensor.where = lambda self, condition, other: where(condition, self, other)  # type: ignore[attr-defined]
+@method("where")
+def _where_method(self, condition, other):
+    """The elements of this tensor where `condition` is true, those of `other` elsewhere, with broadcasting.
+
+    Raises RuntimeError for shapes that do not broadcast.
+
+    Example:
+        >>> gradlib.tensor([1, 2]).where(gradlib.tensor([True, False]), gradlib.tensor([3, 4]))
+        tensor([1, 4])
+    """
+    return where(condition, self, other)
 
 
 @function("is_nonzero", method=True)
@@ -259,7 +401,14 @@ def is_nonzero(input) -> bool:
 @function("isclose", method=True)
 @each_entry
 def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
-    """``|input - other| <= atol + rtol * |other|``, elementwise."""
+    """``|input - other| <= atol + rtol * |other|``, elementwise.
+
+    Raises RuntimeError: the dtypes differ, or a tolerance is negative. equal_nan: nan is close to nan.
+
+    Example:
+        >>> gradlib.isclose(gradlib.tensor([1.0, 2.0]), gradlib.tensor([1.0, 2.1]))
+        tensor([ True, False])
+    """
     from ..backends import backend_of
     from .create import wrap_like
 
@@ -288,13 +437,27 @@ def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
 
 @function("allclose", method=True)
 def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False) -> bool:
-    """Whether all elements are close (see ``isclose``)."""
+    """Whether all elements are close (see ``isclose``).
+
+    Raises RuntimeError: the dtypes differ, or a tolerance is negative.
+
+    Example:
+        >>> gradlib.allclose(gradlib.ones(2), gradlib.ones(2) + 1e-9)
+        True
+    """
     return bool(isclose(input, other, rtol, atol, equal_nan).all())
 
 
 @function("equal", method=True)
 def equal(input, other) -> bool:
-    """Whether both tensors have the same size and elements."""
+    """Whether both tensors have the same size and elements.
+
+    Raises RuntimeError: the tensors are on different devices.
+
+    Example:
+        >>> gradlib.equal(gradlib.ones(2), gradlib.ones(3))
+        False
+    """
     try:
         a, b = input._array, other._array
     except AttributeError:

@@ -53,7 +53,10 @@ def _publish(name: str, view: Callable) -> None:
         return write_same(out, _OF[step.op.name].call(input, *step.attrs))
 
     copied.__name__ = copied.__qualname__ = name + "_copy"
-    copied.__doc__ = f"A copy of what ``{name}`` gives as a view."
+    copied.__doc__ = f"""A copy of what ``{name}`` gives as a view, with memory of its own.
+
+Arguments, shapes and errors are those of ``{name}``; `out`: a tensor to write to, of the same dtype.
+"""
     function()(copied)
 
 

@@ -107,7 +107,7 @@ def place(dtype, dev, like: Tensor | None = None, out: Tensor | None = None):
     target = (
         like.device
         if dev is None and like is not None
-        else devices.default
+        else devices.default.device
         if dev is None
         else check_device(dev)
     )
@@ -157,7 +157,18 @@ def _filled(kind: str):
 
     factory.__name__ = factory.__qualname__ = kind
     factory.__code__ = factory.__code__.replace(co_name=factory.__name__)  # which profiles show
-    factory.__doc__ = f"A tensor of the given size, {'uninitialised' if kind == 'empty' else 'filled with ' + kind}."
+    shown = (
+        ""
+        if kind == "empty"
+        else f"\n\nExample:\n    >>> gradlib.{kind}(2)\n    tensor([{kind == 'ones':d}., {kind == 'ones':d}.])"
+    )
+    factory.__doc__ = f"""A tensor of the given size, {"uninitialised" if kind == "empty" else "filled with " + kind}.
+
+size: integers, or one sequence of them; without any the tensor has no dimension. dtype: the default one if None.
+device: see `set_default_device`. out: a tensor to write to, which gets this size.
+
+Raises RuntimeError for a negative size and for one that no memory holds.{shown}
+"""
 
     def like(
         input,

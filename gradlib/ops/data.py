@@ -214,8 +214,8 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
 def _copied(data, dtype, device, requires_grad: bool) -> Tensor:
     """A new tensor with a copy of `data`."""
     array = to_array(data, dtypes.of(dtype) if dtype is not None else None)
-    if device is None and devices.default is not devices.CPU:
-        device = devices.default
+    if device is None and devices.default.device is not devices.CPU:
+        device = devices.default.device
     if device is not None:
         target = check_device(device)
         if target.type != "cpu":
@@ -225,7 +225,14 @@ def _copied(data, dtype, device, requires_grad: bool) -> Tensor:
 
 @function("as_tensor")
 def as_tensor(data, dtype=None, device=None):
-    """`data` as a tensor, sharing memory where dtype and device allow it."""
+    """`data` as a tensor, sharing memory where dtype and device allow it.
+
+    Raises TypeError, ValueError: no tensor can be made of it.
+
+    Example:
+        >>> gradlib.as_tensor([1, 2])
+        tensor([1, 2])
+    """
     if isinstance(data, np.ndarray):
         data = from_numpy(data)
     if isinstance(data, Tensor):
@@ -354,7 +361,13 @@ class _TypedTensor(type):
 for _kind in dtypes.ALL:
     if not _kind.name.startswith(("uint16", "uint32", "uint64", "complex")):
         PUBLIC[_kind.tensor_type] = _TypedTensor(
-            _kind.tensor_type, (), {"dtype": _kind, "__module__": "gradlib"}
+            _kind.tensor_type,
+            (),
+            {
+                "dtype": _kind,
+                "__module__": "gradlib",
+                "__doc__": f"Makes tensors of dtype {_kind.name} of sizes or data; ``isinstance`` asks for the dtype.",
+            },
         )
 
 

@@ -47,7 +47,14 @@ t_op = declare(
 
 @function("permute", method=True)
 def permute(input, *dims, **kw):
-    """A view with the dimensions in the order `dims`."""
+    """A view with the dimensions in the order `dims`.
+
+    Raises RuntimeError: `dims` does not name each dimension once.
+
+    Example:
+        >>> gradlib.permute(gradlib.zeros(2, 3, 4), (2, 0, 1)).shape
+        torch.Size([4, 2, 3])
+    """
     order = size_of(given("permute", "dims", dims, kw))
     n = input._array.ndim
     if len(order) != n:
@@ -135,7 +142,14 @@ def conjugate_transpose(self):
 
 @function("movedim", "moveaxis", method=True)
 def movedim(input, source, destination):
-    """A view with the dimension(s) `source` moved to the position(s) `destination`."""
+    """A view with the dimension(s) `source` moved to the position(s) `destination`.
+
+    Raises IndexError: no such dimension. RuntimeError: not as many destinations as sources.
+
+    Example:
+        >>> gradlib.movedim(gradlib.zeros(2, 3, 4), 0, 2).shape
+        torch.Size([3, 4, 2])
+    """
     n = input._array.ndim
     sources = (source,) if not isinstance(source, (tuple, list)) else source
     targets = (destination,) if not isinstance(destination, (tuple, list)) else destination
@@ -200,14 +214,28 @@ def _squeeze_plan(input, dim) -> tuple[Op, tuple]:
 
 @function("squeeze", method=True)
 def squeeze(input, dim=None):
-    """A view without dimensions of length one: all of them, or those among `dim` (an int or a tuple)."""
+    """A view without dimensions of length one: all of them, or those among `dim` (an int or a tuple).
+
+    Raises IndexError: no such dimension. Those that are longer stay.
+
+    Example:
+        >>> gradlib.squeeze(gradlib.zeros(1, 2, 1)).shape
+        torch.Size([2])
+    """
     op, attrs = _squeeze_plan(input, dim)
     return op.call(input, *attrs)
 
 
 @function("unsqueeze", method=True)
 def unsqueeze(input, dim):
-    """A view with a dimension of length one inserted at `dim`."""
+    """A view with a dimension of length one inserted at `dim`.
+
+    Raises IndexError: `dim` is not in [-ndim - 1, ndim].
+
+    Example:
+        >>> gradlib.unsqueeze(gradlib.zeros(2), 0).shape
+        torch.Size([1, 2])
+    """
     return unsqueeze_op.call(input, wrap_dim(dim, input._array.ndim + 1))
 
 

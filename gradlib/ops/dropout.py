@@ -117,6 +117,14 @@ def dropout(input, p=0.5, training=True, inplace=False):
 
 @function("dropout")
 def _dropout_public(input, p, train):
+    """`nn.functional.dropout` with `train` as its third argument; without it `input` itself.
+
+    Raises ValueError for a probability outside of [0, 1].
+
+    Example:
+        >>> gradlib.dropout(gradlib.ones(2), 0.5, False)
+        tensor([1., 1.])
+    """
     _check(p, RuntimeError)
     return dropout(input, p, train)
 
@@ -238,6 +246,7 @@ def feature_alpha_dropout(input, p=0.5, training=False, inplace=False):
 
 @function("alpha_dropout")
 def _alpha_dropout_public(input, p, train):
+    """`nn.functional.alpha_dropout` with `train` as its third argument; without it `input` itself."""
     _check(p, RuntimeError)
     return alpha_dropout(input, p, train)
 
@@ -251,6 +260,7 @@ def alpha_dropout_(input, p, train):
 
 @function("feature_alpha_dropout")
 def _feature_alpha_dropout_public(input, p, train):
+    """`nn.functional.feature_alpha_dropout` with `train` as its third argument; without it `input` itself."""
     _check(p, RuntimeError)
     return feature_alpha_dropout(input, p, train)
 

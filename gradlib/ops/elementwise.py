@@ -13,7 +13,7 @@ from ..core.inplace import inplace
 from ..core.op import declare
 from ..core.tensor import Tensor
 from ._blocks import missing
-from .expose import FOUND, function, legacy, method, need_tensor, write_out
+from .expose import FOUND, function, in_place_text, legacy, method, need_tensor, write_out
 from .plain_numbers import SMALL, plain_number
 from .pointwise import pointwise, unary
 
@@ -68,22 +68,42 @@ mul = pointwise(
     "mul", "multiply", "multiply", args="self other",
     self=lambda g, other: g * other.conjugate(),
     other=lambda g, self: g * self.conjugate(),
-    doc="``input * other``, with broadcasting.", complex=True, wide_numbers=True)  # fmt: skip
+    doc="``input * other``, with broadcasting.",
+    example=("gradlib.mul(gradlib.tensor([1.0, 2.0]), 3)", "tensor([3., 6.])"),
+    complex=True, wide_numbers=True)  # fmt: skip
 div_op = declare(
     "div", "true_divide", args="self other", elementwise=True, promote="float", wide_numbers=True,
     self=lambda g, other: g / other.conjugate(),
     # divided twice, since a square may leave the range of the type
     other=lambda g, self, other: -g * (self / other / other).conjugate(), complex=True)  # fmt: skip
 neg = unary(
-    "neg", lambda g: -g, "negative", forward="negative", promote="same", complex=True, exact_out=FOUND,
-    check=_refuse_bool_negative)  # fmt: skip
+    "neg",
+    lambda g: -g,
+    "negative",
+    forward="negative",
+    promote="same",
+    complex=True,
+    exact_out=FOUND,
+    check=_refuse_bool_negative,
+    doc="Each element with the other sign.",
+    example=("gradlib.neg(gradlib.tensor([1.0, -2.0]))", "tensor([-1.,  2.])"),
+)
 reciprocal = unary(
     "reciprocal",
     lambda g, result: -g * (result * result).conjugate(),
     domain=(0.3, 2.0),
     complex=True,
+    doc="1 / x of each element; inf at 0.",
+    example=("gradlib.reciprocal(gradlib.tensor([2.0, -4.0]))", "tensor([ 0.5000, -0.2500])"),
 )
-square = unary("square", lambda g, self: g * (2 * self).conjugate(), promote="number", complex=True)
+square = unary(
+    "square",
+    lambda g, self: g * (2 * self).conjugate(),
+    promote="number",
+    complex=True,
+    doc="x * x of each element.",
+    example=("gradlib.square(gradlib.tensor([-2.0, 3.0]))", "tensor([4., 9.])"),
+)
 
 
 @function("positive", method=True)
@@ -129,7 +149,14 @@ def _legacy(name: str, *args) -> tuple[list, list]:
 
 @function("add", method=True)
 def add(input, other, *more, alpha=1, out=None):
-    """``input + alpha * other``, with broadcasting."""
+    """``input + alpha * other``, with broadcasting.
+
+    Raises RuntimeError: shapes do not broadcast.
+
+    Example:
+        >>> gradlib.add(gradlib.ones(2), 3, alpha=2)
+        tensor([7., 7.])
+    """
     if more:
         (input, other), (alpha,) = _legacy("add", input, other, *more)
     if alpha.__class__ is not int or alpha != 1:
@@ -139,7 +166,14 @@ def add(input, other, *more, alpha=1, out=None):
 
 @function("sub", "subtract", method=True)
 def sub(input, other, *more, alpha=1, out=None):
-    """``input - alpha * other``, with broadcasting."""
+    """``input - alpha * other``, with broadcasting.
+
+    Raises RuntimeError: shapes do not broadcast. Bool tensors are refused.
+
+    Example:
+        >>> gradlib.sub(gradlib.ones(2), 3)
+        tensor([-2., -2.])
+    """
     if more:
         (input, other), (alpha,) = _legacy("sub", input, other, *more)
     if alpha.__class__ is not int or alpha != 1:
@@ -161,7 +195,14 @@ def rsub(input, other, *, alpha=1):
 
 @function("div", "divide", method=True)
 def div(input, other, *, rounding_mode=None, out=None):
-    """``input / other``; rounding_mode "trunc" or "floor" rounds the quotient (integers stay integers)."""
+    """``input / other``; rounding_mode "trunc" or "floor" rounds the quotient (integers stay integers).
+
+    Raises RuntimeError: shapes do not broadcast, or another rounding_mode.
+
+    Example:
+        >>> gradlib.div(gradlib.tensor([7.0, -7.0]), 2, rounding_mode="floor")
+        tensor([ 3., -4.])
+    """
     if rounding_mode is None:
         return div_op.call(input, other, out=out)
     return write_out(out, _rounded(rounding_mode).call(input, other))
@@ -242,11 +283,15 @@ def _whole(F, self, other):
 remainder = pointwise(
     "remainder", lambda xp, self, other: (_check_integers(xp, other, "remainder"), xp.remainder(self, other))[1],
     self=lambda g: g, other=lambda F, g, self, other: -g * F.floor_divide(self, other),
-    doc="Remainder of the division, with the sign of `other`.", complex=False, numbers="one")  # fmt: skip
+    doc="Remainder of the division, with the sign of `other`.",
+    example=("gradlib.remainder(gradlib.tensor([-3.0, 3.0]), 2)", "tensor([1., 1.])"),
+    complex=False, numbers="one")  # fmt: skip
 fmod = pointwise(
     "fmod", lambda xp, self, other: (_check_integers(xp, other, "fmod"), xp.fmod(self, other))[1],
     self=lambda g: g, other=lambda F, g, self, other: -g * _whole(F, self, other),
-    doc="Remainder of the division, with the sign of `input`.", complex=False, numbers="second")  # fmt: skip
+    doc="Remainder of the division, with the sign of `input`.",
+    example=("gradlib.fmod(gradlib.tensor([-3.0, 3.0]), 2)", "tensor([-1.,  1.])"),
+    complex=False, numbers="second")  # fmt: skip
 
 
 # -- powers ------------------------------------------------------------------------------------------------------
@@ -358,6 +403,13 @@ def _invalid_pow(input, exponent) -> TypeError:
     )
 
 
+def _python_number(exponent):
+    """A NumPy number as Python's, so that the dtype of it does not count; anything else as it is."""
+    if not isinstance(exponent, np.generic) or exponent.dtype not in dtypes.BY_NP:
+        return exponent
+    return exponent.item()
+
+
 def _keeps_dtype(input: Tensor, exponent) -> bool:
     """Whether a power by a number has the dtype of `input`; RuntimeError for negative powers of integers."""
     kind = input._array.dtype.kind
@@ -376,10 +428,18 @@ def _keeps_dtype(input: Tensor, exponent) -> bool:
 
 @function("pow", method=True)
 def pow(input, exponent, *, out=None):
-    """``input ** exponent`` for tensors and numbers on either side."""
+    """``input ** exponent`` for tensors and numbers on either side.
+
+    Raises RuntimeError: a negative power of integers, or shapes that do not broadcast.
+
+    Example:
+        >>> gradlib.pow(gradlib.tensor([2.0, 3.0]), 2)
+        tensor([4., 9.])
+    """
     if not isinstance(exponent, Tensor):
         if not isinstance(input, Tensor):
             raise _invalid_pow(input, exponent)
+        exponent = _python_number(exponent)
         op = pow_number if _keeps_dtype(input, exponent) else pow_tensors
         return op.call(input, exponent) if out is None else write_out(out, op.call(input, exponent))
     return write_out(out, pow_tensors.call(input, exponent))
@@ -388,6 +448,7 @@ def pow(input, exponent, *, out=None):
 @method("pow_")
 def pow_(self, exponent):
     """In-place version of ``pow``."""
+    exponent = _python_number(exponent)
     if isinstance(exponent, Tensor) or not _keeps_dtype(self, exponent):
         return inplace(pow_tensors, self, (exponent,))
     return inplace(pow_number, self, (), (exponent,))
@@ -438,11 +499,22 @@ def float_power_(self, exponent):
 
 
 sqrt = unary(
-    "sqrt", lambda g, result: g / (2 * result).conjugate(), domain=(0.1, 3.0), complex=True
+    "sqrt",
+    lambda g, result: g / (2 * result).conjugate(),
+    domain=(0.1, 3.0),
+    complex=True,
+    doc="The square root of each element; nan below 0.",
+    example=("gradlib.sqrt(gradlib.tensor([4.0, 2.0]))", "tensor([2.0000, 1.4142])"),
 )
 rsqrt = unary(
-    "rsqrt", lambda g, result: -0.5 * g * (result * result * result).conjugate(),
-    forward=lambda xp, self: xp.reciprocal(xp.sqrt(self)), domain=(0.1, 3.0), complex=True)  # fmt: skip
+    "rsqrt",
+    lambda g, result: -0.5 * g * (result * result * result).conjugate(),
+    forward=lambda xp, self: xp.reciprocal(xp.sqrt(self)),
+    domain=(0.1, 3.0),
+    complex=True,
+    doc="1 / sqrt(x) of each element; inf at 0, nan below it.",
+    example=("gradlib.rsqrt(gradlib.tensor([4.0, 0.25]))", "tensor([0.5000, 2.0000])"),
+)
 
 
 for _name, _fn, _op in (
@@ -464,5 +536,5 @@ for _name, _fn, _op in (
         return inplace(op, self, (other,))
 
     _in_place.__name__ = _in_place.__qualname__ = _name + "_"
-    _in_place.__doc__ = f"In-place version of ``{_name}``."
+    _in_place.__doc__ = in_place_text(_name)
     setattr(Tensor, _name + "_", _in_place)

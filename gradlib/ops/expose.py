@@ -300,6 +300,17 @@ def op_operator(name: str, op) -> None:
     setattr(Tensor, name, operator)
 
 
+def in_place_text(name: str) -> str:
+    """The docstring of the in-place form of a function."""
+    return f"""In-place version of ``{name}``: the result is written into this tensor, which is returned.
+
+Raises:
+    RuntimeError: the tensor is a leaf that requires grad, or a view of one; its dtype cannot hold the result; the
+    result
+        is larger; its elements share memory.
+"""
+
+
 def inplace_method(op, name: str, *, convert: Callable | None = None) -> None:
     """Publish ``Tensor.<name>_``: the op written into its first argument."""
     n, attrs = len(op.tensors), op.attrs
@@ -310,7 +321,7 @@ def inplace_method(op, name: str, *, convert: Callable | None = None) -> None:
         return inplace(op, self, tuple(args[: n - 1]), tuple(args[n - 1 :]))
 
     call.__name__ = call.__qualname__ = name
-    call.__doc__ = f"In-place version of ``{op.name}``."
+    call.__doc__ = in_place_text(op.name)
     if not attrs and n == 1:
 
         def unary(self):

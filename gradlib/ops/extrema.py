@@ -277,13 +277,27 @@ def _index(op, input, dim, keepdim, out):
 
 @function("argmax", method=True)
 def argmax(input, dim=None, keepdim=False, *, out=None, axis=None, keepdims=False):
-    """The index (int64) of the first largest element: in the flattened tensor, or along `dim`."""
+    """The index (int64) of the first largest element: in the flattened tensor, or along `dim`.
+
+    Raises IndexError: no such dimension, or one without entries.
+
+    Example:
+        >>> gradlib.argmax(gradlib.tensor([3.0, 5.0, 4.0]))
+        tensor(1)
+    """
     return _index(argmax_op, input, dim if axis is None else axis, keepdim or keepdims, out)
 
 
 @function("argmin", method=True)
 def argmin(input, dim=None, keepdim=False, *, out=None, axis=None, keepdims=False):
-    """The index (int64) of the first smallest element: in the flattened tensor, or along `dim`."""
+    """The index (int64) of the first smallest element: in the flattened tensor, or along `dim`.
+
+    Raises IndexError: no such dimension, or one without entries.
+
+    Example:
+        >>> gradlib.argmin(gradlib.tensor([3.0, 5.0, 1.0]))
+        tensor(2)
+    """
     return _index(argmin_op, input, dim if axis is None else axis, keepdim or keepdims, out)
 
 

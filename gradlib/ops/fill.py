@@ -225,7 +225,14 @@ def _fill_argument(x: Tensor, value):
 
 @function("masked_fill", method=True)
 def masked_fill(input, mask, value):
-    """A copy of `input` with `value`, a number or 0-dim tensor, where the bool tensor `mask` is true."""
+    """A copy of `input` with `value`, a number or 0-dim tensor, where the bool tensor `mask` is true.
+
+    Raises RuntimeError: `mask` is not bool or does not broadcast to `input`.
+
+    Example:
+        >>> gradlib.masked_fill(gradlib.ones(2), gradlib.tensor([True, False]), 0)
+        tensor([0., 1.])
+    """
     mask = _mask(mask)
     value = _fill_argument(input, value)
     if isinstance(value, Tensor):
@@ -274,7 +281,14 @@ declare(
 
 @function("masked_select", method=True)
 def masked_select(input, mask, *, out=None):
-    """The elements where the bool tensor `mask` is true, in one dimension; both are broadcast together."""
+    """The elements where the bool tensor `mask` is true, in one dimension; both are broadcast together.
+
+    Raises RuntimeError: `mask` is not bool, or the shapes do not broadcast.
+
+    Example:
+        >>> gradlib.masked_select(gradlib.tensor([1, 2]), gradlib.tensor([False, True]))
+        tensor([2])
+    """
     if mask._array.dtype.kind != "b":
         raise RuntimeError("masked_select: expected BoolTensor for mask")
     if input._array.shape != mask._array.shape:

@@ -104,7 +104,14 @@ nan_to_num_op = declare(
 
 @function("nan_to_num", method=True)
 def nan_to_num(input, nan=None, posinf=None, neginf=None, *, out=None):
-    """`input` with nan replaced by `nan` (0) and infinities by `posinf`, `neginf` (the limits of the dtype)."""
+    """`input` with nan replaced by `nan` (0) and infinities by `posinf`, `neginf` (the limits of the dtype).
+
+    The dtype stays; integers are copied.
+
+    Example:
+        >>> gradlib.nan_to_num(gradlib.tensor([float("nan"), 1.0]))
+        tensor([0., 1.])
+    """
     result = nan_to_num_op.call(input, nan, posinf, neginf)
     if out is not None and out.dtype is not input.dtype:
         names = [d.tensor_type.removesuffix("Tensor") for d in (out.dtype, input.dtype)]

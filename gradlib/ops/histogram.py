@@ -27,7 +27,14 @@ from .sort import I8, refuse
 @each_entry
 @beside_first
 def bincount(input, weights=None, minlength=0):
-    """How often each of 0, 1, 2... occurs in an integer vector, or the sum of the weights of its occurrences."""
+    """How often each of 0, 1, 2... occurs in an integer vector, or the sum of the weights of its occurrences.
+
+    Raises RuntimeError: not a vector, or a negative number. NotImplementedError: no integers.
+
+    Example:
+        >>> gradlib.bincount(gradlib.tensor([0, 2, 2]))
+        tensor([1, 0, 2])
+    """
     array = input._array
     refuse(input, "bincount_cpu", "fcVb")
     if minlength < 0:

@@ -223,7 +223,14 @@ def _add_plan(x: Tensor, dim: int, index: Tensor, source: Tensor, alpha) -> tupl
 
 @function("index_add", method=True)
 def index_add(input, dim, index, source, *, alpha=1, out=None):
-    """A copy of `input` with ``alpha * source`` added to the slices of `dim` that `index` names."""
+    """A copy of `input` with ``alpha * source`` added to the slices of `dim` that `index` names.
+
+    Raises IndexError, RuntimeError: an index is out of range, shapes or dtypes do not fit.
+
+    Example:
+        >>> gradlib.index_add(gradlib.zeros(3), 0, gradlib.tensor([0, 2]), gradlib.ones(2))
+        tensor([1., 0., 1.])
+    """
     others, attrs = _add_plan(input, dim, index, source, alpha)
     return write_same(out, index_add_op.call(input, *others, *attrs))
 
@@ -447,7 +454,14 @@ def _check_flat(name: str, x: Tensor, index: Tensor) -> None:
 
 @function("take", method=True)
 def take(input, index, *, out=None):
-    """The elements at the positions `index` of the flat input, in the shape of `index`."""
+    """The elements at the positions `index` of the flat input, in the shape of `index`.
+
+    Raises IndexError: a position is out of range. RuntimeError: `index` is not int64.
+
+    Example:
+        >>> gradlib.take(gradlib.tensor([[1, 2], [3, 4]]), gradlib.tensor([0, 3]))
+        tensor([1, 4])
+    """
     _check_flat("take", input, index)
     if out is not None:
         refuse_overlap(out, input, index)

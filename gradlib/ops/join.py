@@ -162,7 +162,14 @@ def stack(tensors, dim=0, *, out=None):
 
 @function("hstack")
 def hstack(tensors, *, out=None):
-    """Joined horizontally: vectors along dimension 0, others along dimension 1."""
+    """Joined horizontally: vectors along dimension 0, others along dimension 1.
+
+    Raises RuntimeError: other dimensions differ, or an empty list.
+
+    Example:
+        >>> gradlib.hstack([gradlib.zeros(2), gradlib.ones(1)])
+        tensor([0., 0., 1.])
+    """
     tensors = [atleast_1d(x) for x in _listed(tensors, "hstack")]
     if not tensors:
         raise RuntimeError("hstack expects a non-empty TensorList")
@@ -171,7 +178,15 @@ def hstack(tensors, *, out=None):
 
 @function("vstack", "row_stack")
 def vstack(tensors, *, out=None):
-    """Joined vertically: along dimension 0, vectors as rows."""
+    """Joined vertically: along dimension 0, vectors as rows.
+
+    Raises RuntimeError: other dimensions differ, or an empty list.
+
+    Example:
+        >>> gradlib.vstack([gradlib.zeros(2), gradlib.ones(2)])
+        tensor([[0., 0.],
+                [1., 1.]])
+    """
     tensors = [atleast_2d(x) for x in _listed(tensors, "vstack")]
     if not tensors:
         raise RuntimeError("vstack expects a non-empty TensorList")

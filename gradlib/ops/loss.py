@@ -382,6 +382,15 @@ def _bce_with_logits(input, target, weight, pos_weight, number):
 
 @function("binary_cross_entropy_with_logits")
 def _bce_with_logits_public(input, target, weight=None, pos_weight=None, reduction=NONE):
+    """The binary cross entropy of scores, not reduced unless asked for.
+
+    reduction: 0 (none), 1 (mean) or 2 (sum). Shapes, errors and formula are those of
+    `nn.functional.binary_cross_entropy_with_logits`.
+
+    Example:
+        >>> gradlib.binary_cross_entropy_with_logits(gradlib.zeros(1), gradlib.ones(1))
+        tensor([0.6931])
+    """
     number = number_of("binary_cross_entropy_with_logits", reduction, 5)
     return _bce_with_logits(input, target, weight, pos_weight, number)
 
@@ -442,6 +451,10 @@ def _kl(input, target, number, log_target):
 
 @function("kl_div")
 def _kl_div_public(input, target, reduction=NONE, log_target=False):
+    """target * (log(target) - input) of each element, for log probabilities `input`; not reduced unless asked for.
+
+    reduction: 0 (none), 1 (mean) or 2 (sum). Shapes, errors and formula are those of `nn.functional.kl_div`.
+    """
     return _kl(input, target, number_of("kl_div", reduction, 3), log_target)
 
 
@@ -458,6 +471,11 @@ def poisson_nll_loss(
 
 @function("poisson_nll_loss")
 def _poisson_nll_public(input, target, log_input, full, eps, reduction):
+    """exp(input) - target * input, or input - target * log(input + eps) without `log_input`; not reduced unless asked
+    for.
+
+    reduction: 0 (none), 1 (mean) or 2 (sum). Shapes, errors and formula are those of `nn.functional.poisson_nll_loss`.
+    """
     number = number_of("poisson_nll_loss", reduction, 6)
     return _poisson_nll(input, target, log_input, full, eps, number)
 

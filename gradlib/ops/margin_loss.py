@@ -36,6 +36,15 @@ def margin_ranking_loss(
 
 @function("margin_ranking_loss")
 def _margin_ranking_public(input1, input2, target, margin=0.0, reduction=NONE):
+    """max(0, -target * (input1 - input2) + margin), not reduced unless asked for.
+
+    reduction: 0 (none), 1 (mean) or 2 (sum). Shapes, errors and formula are those of
+    `nn.functional.margin_ranking_loss`.
+
+    Example:
+        >>> gradlib.margin_ranking_loss(gradlib.ones(1), gradlib.zeros(1), -gradlib.ones(1))
+        tensor([1.])
+    """
     number = number_of("margin_ranking_loss", reduction, 5)
     return reduced((-target * (input1 - input2) + margin).clamp_min(0), number)
 
@@ -51,6 +60,11 @@ def hinge_embedding_loss(
 
 @function("hinge_embedding_loss")
 def _hinge_embedding_public(input, target, margin=1.0, reduction=NONE):
+    """x where `target` is 1, max(0, margin - x) where it is -1; not reduced unless asked for.
+
+    reduction: 0 (none), 1 (mean) or 2 (sum). Shapes, errors and formula are those of
+    `nn.functional.hinge_embedding_loss`.
+    """
     from .compare import where
 
     number = number_of("hinge_embedding_loss", reduction, 4)
@@ -69,6 +83,11 @@ def cosine_embedding_loss(
 
 @function("cosine_embedding_loss")
 def _cosine_embedding_public(input1, input2, target, margin=0.0, reduction=NONE):
+    """1 - cos(x1, x2) where `target` is 1, max(0, cos(x1, x2) - margin) where it is -1; not reduced unless asked for.
+
+    reduction: 0 (none), 1 (mean) or 2 (sum). Shapes, errors and formula are those of
+    `nn.functional.cosine_embedding_loss`.
+    """
     from .compare import where
 
     number = number_of("cosine_embedding_loss", reduction, 5)
@@ -109,6 +128,11 @@ def triplet_margin_loss(
 def _triplet_public(
     anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6, swap=False, reduction=NONE
 ):
+    """max(0, |anchor - positive|_p - |anchor - negative|_p + margin), not reduced unless asked for.
+
+    reduction: 0 (none), 1 (mean) or 2 (sum). Shapes, errors and formula are those of
+    `nn.functional.triplet_margin_loss`.
+    """
     number = number_of("triplet_margin_loss", reduction, 8)
     if not anchor.dim() == positive.dim() == negative.dim():
         raise RuntimeError(
@@ -433,5 +457,9 @@ def _whole(lengths, name: str) -> list[int]:
 def _ctc_public(
     log_probs, targets, input_lengths, target_lengths, blank=0, reduction=NONE, zero_infinity=False
 ):
+    """The connectionist temporal classification loss, not reduced unless asked for.
+
+    reduction: 0 (none), 1 (mean) or 2 (sum). Shapes, errors and formula are those of `nn.functional.ctc_loss`.
+    """
     name = ("none", "mean", "sum")[number_of("ctc_loss", reduction, 6)]
     return ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, name, zero_infinity)

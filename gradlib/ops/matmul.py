@@ -349,7 +349,14 @@ def _stacked(input, other):
 
 @function("mm", method=True)
 def mm(input, mat2, *, out=None):
-    """The product of two matrices: (n, k) times (k, m) gives (n, m)."""
+    """The product of two matrices: (n, k) times (k, m) gives (n, m).
+
+    Raises RuntimeError: not two matrices, inner lengths or dtypes differ.
+
+    Example:
+        >>> gradlib.mm(gradlib.tensor([[1.0, 2.0]]), gradlib.tensor([[3.0], [4.0]]))
+        tensor([[11.]])
+    """
     try:
         a, b = input._array.shape, mat2._array.shape
     except AttributeError:
@@ -370,7 +377,14 @@ def mm(input, mat2, *, out=None):
 
 @function("bmm", method=True)
 def bmm(input, mat2, *, out=None, out_dtype=None):
-    """The products of two equally long lists of matrices: (b, n, k) times (b, k, m) gives (b, n, m)."""
+    """The products of two equally long lists of matrices: (b, n, k) times (b, k, m) gives (b, n, m).
+
+    Raises RuntimeError: not three dimensions each, lengths or dtypes differ.
+
+    Example:
+        >>> gradlib.bmm(gradlib.ones(2, 1, 3), gradlib.ones(2, 3, 1)).shape
+        torch.Size([2, 1, 1])
+    """
     try:
         check_batches(input, mat2)
     except AttributeError:
@@ -396,7 +410,14 @@ def check_batches(batch1, batch2) -> None:
 
 @function("mv", method=True)
 def mv(input, vec, *, out=None):
-    """The product of a matrix (n, m) and a vector (m): (n)."""
+    """The product of a matrix (n, m) and a vector (m): (n).
+
+    Raises RuntimeError: not a matrix and a vector, lengths or dtypes differ.
+
+    Example:
+        >>> gradlib.mv(gradlib.tensor([[1.0, 2.0], [3.0, 4.0]]), gradlib.ones(2))
+        tensor([3., 7.])
+    """
     try:
         a, b = input._array.shape, vec._array.shape
     except AttributeError:
@@ -441,7 +462,14 @@ def _vectors(name: str, a, b, second: str) -> None:
 
 @function("dot", method=True)
 def dot(input, tensor, *, out=None):
-    """The sum of products of two vectors of the same length (complex: nothing is conjugated)."""
+    """The sum of products of two vectors of the same length (complex: nothing is conjugated).
+
+    Raises RuntimeError: not two vectors, lengths or dtypes differ.
+
+    Example:
+        >>> gradlib.dot(gradlib.tensor([1.0, 2.0]), gradlib.tensor([3.0, 4.0]))
+        tensor(11.)
+    """
     _vectors("dot", input, tensor, "tensor")
     result = dot_op.call(input, tensor)
     return result if out is None else write_product(out, result)

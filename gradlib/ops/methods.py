@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 
-from ..core import errors, memory
+from ..core import dtypes, errors, memory
 from ..core.batched import each_entry
 from ..core.op import declare
 from ..core.storage import before_write, bump
@@ -179,8 +179,17 @@ def reversed_entries(self):
 
 @method("__array_wrap__")
 def array_wrap(self, array, context=None, return_scalar=False):
-    """The result of a NumPy function on this tensor, as a tensor on its device."""
-    return Tensor._make(np.asarray(array)).to(self.device)
+    """The result of a NumPy function on this tensor, as a tensor on its device; bool becomes uint8, as in PyTorch.
+
+    Raises TypeError for a dtype that tensors cannot hold. `context` and `return_scalar` are what NumPy passes.
+
+    Example:
+        >>> numpy.exp(gradlib.zeros(2))
+        tensor([1., 1.])
+    """
+    array = np.asarray(array)
+    wanted = dtypes.uint8 if array.dtype == np.bool_ else dtypes.from_np(array.dtype)
+    return Tensor._make(array.astype(wanted.np, copy=False)).to(self.device)
 
 
 Tensor.__nonzero__ = Tensor.__bool__  # type: ignore[attr-defined]

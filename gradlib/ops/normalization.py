@@ -145,6 +145,12 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
 def _instance_norm_public(
     input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled=True,
 ):  # fmt: skip
+    """`nn.functional.instance_norm` with all arguments in PyTorch's order of the namespace.
+
+    input: [N, C, *] -> the same shape; weight, bias, running_mean, running_var: [C] or None. cudnn_enabled: accepted
+    for
+    compatibility.
+    """
     return instance_norm(
         input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps
     )

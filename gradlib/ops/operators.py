@@ -36,6 +36,11 @@ def _reflected(op: Op, needs: str = ""):
             return first(other, self)
         if needs:
             getattr(self, needs)
+            if isinstance(
+                other, np.ndarray
+            ):  # the only reflected operator that PyTorch has beside arrays
+                pair = beside_array(self, other)
+                return NotImplemented if pair is None else op.call(*pair[::-1])
         return run(other, self)
 
     reflected.__name__ = f"__r{op.name}__"
@@ -46,7 +51,7 @@ def _power(self, other):
     """``self ** other``."""
     try:
         if isinstance(other, np.ndarray):
-            self, other = beside_array(self, other)
+            self, other = beside_array(self, other)  # type: ignore[misc]  # of None: a TypeError
         if other.__class__ in (int, float) and self._array.dtype in dtypes.NP_FLOATING:
             return pow_number.call(self, other)
         return pow(self, other)

@@ -244,7 +244,14 @@ def quantile(
     axis=None,
     keepdims=False,
 ):
-    """The q-quantiles of all elements or along `dim`; those of a vector q are in the first dimension of the result."""
+    """The q-quantiles of all elements or along `dim`; those of a vector q are in the first dimension of the result.
+
+    Raises RuntimeError: q is outside of [0, 1], the tensor is empty, or the dtypes differ.
+
+    Example:
+        >>> gradlib.quantile(gradlib.tensor([1.0, 2.0, 4.0]), 0.5)
+        tensor(2.)
+    """
     dim, keepdim = axis if dim is None else dim, keepdim or keepdims
     return _quantile("quantile", input, q, dim, keepdim, interpolation, out)
 

@@ -101,6 +101,15 @@ def adaptive_max_pool3d_with_indices(input, output_size, return_indices=False):
 
 @function("adaptive_max_pool1d")
 def _adaptive_max_pool1d_public(input, output_size):
+    """The largest element in each of `output_size` equal parts of a row, and its index: see
+    `nn.functional.adaptive_max_pool1d`.
+
+    input: [N, C, L] or [C, L]. Returns (values, indices), each [..., output_size].
+
+    Example:
+        >>> gradlib.adaptive_max_pool1d(gradlib.tensor([[1.0, 3.0, 2.0, 0.0]]), 2)[0]
+        tensor([[3., 2.]])
+    """
     return _adaptive_max(1, input, output_size, True)
 
 

@@ -17,7 +17,15 @@ from .shape import dims_once
 
 @function("outer", "ger", method=True)
 def outer(input, vec2, *, out=None):
-    """All products of an element of `input` (n) and one of `vec2` (m): (n, m)."""
+    """All products of an element of `input` (n) and one of `vec2` (m): (n, m).
+
+    Raises RuntimeError: not two vectors.
+
+    Example:
+        >>> gradlib.outer(gradlib.tensor([1, 2]), gradlib.tensor([3, 4]))
+        tensor([[3, 4],
+                [6, 8]])
+    """
     if not isinstance(vec2, Tensor):
         raise need_tensor("outer", vec2, "vec2", 2)
     for k, t in (("self", input), ("vec2", vec2)):
@@ -28,7 +36,14 @@ def outer(input, vec2, *, out=None):
 
 @function("kron", method=True)
 def kron(input, other, *, out=None):
-    """The Kronecker product: every element of `input` times `other`, as blocks."""
+    """The Kronecker product: every element of `input` times `other`, as blocks.
+
+    Raises RuntimeError: the dtypes have no common one.
+
+    Example:
+        >>> gradlib.kron(gradlib.tensor([1, 2]), gradlib.tensor([1, 10]))
+        tensor([ 1, 10,  2, 20])
+    """
     n = max(input.ndim, other.ndim)
     a = input.reshape((1,) * (n - input.ndim) + tuple(input.shape))
     b = other.reshape((1,) * (n - other.ndim) + tuple(other.shape))
@@ -85,7 +100,14 @@ def chain_matmul(*matrices, out=None):
 
 @function("tensordot")
 def tensordot(a, b, dims=2, out=None):
-    """Products summed over pairs of dimensions: the last `dims` of `a` with the first of `b`, or ``(of_a, of_b)``."""
+    """Products summed over pairs of dimensions: the last `dims` of `a` with the first of `b`, or ``(of_a, of_b)``.
+
+    Raises RuntimeError: the summed dimensions differ in length.
+
+    Example:
+        >>> gradlib.tensordot(gradlib.ones(2, 3), gradlib.ones(3, 4), 1).shape
+        torch.Size([2, 4])
+    """
     if isinstance(dims, Tensor):
         dims = dims.tolist()
     if isinstance(dims, int):
@@ -197,7 +219,14 @@ def linalg_cross(input, other, *, dim=-1, out=None):
 
 @function("cross", method=True)
 def cross(input, other, dim=None, *, out=None):
-    """``linalg.cross``; without `dim`, along the first dimension of length 3."""
+    """``linalg.cross``; without `dim`, along the first dimension of length 3.
+
+    Raises RuntimeError: the length is not 3, or the shapes do not broadcast.
+
+    Example:
+        >>> gradlib.cross(gradlib.tensor([1.0, 0.0, 0.0]), gradlib.tensor([0.0, 1.0, 0.0]))
+        tensor([0., 0., 1.])
+    """
     if dim is None:
         dim = next((i for i, n in enumerate(input.shape) if n == 3), None)
         if dim is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from ..backends import backend_of
@@ -20,6 +21,7 @@ from ..core.modes import shared
 from ..core.tensor import Tensor, to_host
 from .create import finish, pinned_copy, place, sizes
 from .expose import PUBLIC, function, need_tensor, refuse_recording
+from .plain_numbers import plain_number
 
 
 def rng_of(generator, where=CPU) -> Any:
@@ -139,7 +141,17 @@ def _factory(name: str, draw, doc: str, label: str):
         return finish(_laid_out(_at(values, target), input, memory_format), requires_grad)
 
     make.__name__ = make.__qualname__ = name
-    make.__doc__ = f"A tensor of the given size filled with {doc}."
+    make.__doc__ = f"""A tensor of the given size filled with {doc}.
+
+size: integers, or one sequence of them. dtype: the default one if None. generator: where the numbers come from;
+by default that of the device, see `manual_seed`.
+
+Raises RuntimeError for a negative size, NotImplementedError for integer dtypes.
+
+Example:
+    >>> gradlib.{name}(2, 3).shape
+    torch.Size([2, 3])
+"""
     like.__name__ = like.__qualname__ = name + "_like"
     like.__doc__ = f"A tensor with the size, dtype and device of `input` filled with {doc}; it does not require grad."
     PUBLIC[name], PUBLIC[name + "_like"] = make, like = draws(make), draws(like)
@@ -210,7 +222,14 @@ def randint(
     requires_grad=False,
     pin_memory=False,
 ):
-    """Integers in [low, high): ``randint(high, size)`` or ``randint(low, high, size)``."""
+    """Integers in [low, high): ``randint(high, size)`` or ``randint(low, high, size)``.
+
+    Raises RuntimeError: `low` is not below `high`, or the dtype does not hold them.
+
+    Example:
+        >>> gradlib.randint(10, (2, 3)).shape
+        torch.Size([2, 3])
+    """
     if size is None:
         high, size = None, high
     if high is None:
@@ -257,6 +276,21 @@ def randint_like(
     return out.requires_grad_(requires_grad)
 
 
+def _check_permutation(n: int, kind) -> None:
+    """The errors for 0..n-1 in a dtype that has not so many whole numbers."""
+    dtype = dtypes.BY_NP[kind]
+    name = dtype.tensor_type.removesuffix("Tensor")
+    if kind.kind in "bc":
+        raise NotImplementedError(f"\"randperm\" not implemented for '{name}'")
+    if kind.kind in "iu":
+        plain_number(max(n - 1, 0), dtype)
+        return
+    digits = ml_dtypes.finfo(kind).nmant + 1
+    if n > 2**digits + 1:
+        last = str(2**digits + 1) if digits < 20 else f"2^{digits}+1"
+        raise RuntimeError(f"n cannot be greater than {last} for {name} type.")
+
+
 @function("randperm")
 @draws
 def randperm(
@@ -270,10 +304,19 @@ def randperm(
     requires_grad=False,
     pin_memory=False,
 ):
-    """A random permutation of 0..n-1."""
+    """A random permutation of 0..n-1.
+
+    Raises RuntimeError: a negative `n`, or one whose numbers the dtype cannot tell apart. NotImplementedError: bool or
+    complex.
+
+    Example:
+        >>> gradlib.randperm(4).sort().values
+        tensor([0, 1, 2, 3])
+    """
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
     _, d, target = place(dtype or (dtypes.int64 if out is None else None), device, out=out)
+    _check_permutation(n, d)
     order = draw_for(generator, target, lambda rng: rng.permutation(n).astype(d))
     return finish(_at(order, target), requires_grad, out)
 
@@ -359,7 +402,14 @@ def _floats_only(tensor: Tensor, label: str) -> None:
 @function("bernoulli", method=True)
 @draws
 def bernoulli(input, p=None, *, generator=None, out=None):
-    """1 with probability `p` (or the element of `input`), else 0; not differentiable."""
+    """1 with probability `p` (or the element of `input`), else 0; not differentiable.
+
+    Raises RuntimeError: a probability outside of [0, 1].
+
+    Example:
+        >>> gradlib.bernoulli(gradlib.ones(2))
+        tensor([1., 1.])
+    """
     if not isinstance(input, Tensor):
         raise need_tensor("bernoulli", input)
     if p is None:
@@ -405,7 +455,14 @@ def binomial(count, prob, generator=None):
 @function("multinomial", method=True)
 @draws
 def multinomial(input, num_samples, replacement=False, *, generator=None, out=None):
-    """Indices drawn with the (unnormalised) probabilities in each row of `input`; int64, not differentiable."""
+    """Indices drawn with the (unnormalised) probabilities in each row of `input`; int64, not differentiable.
+
+    Raises RuntimeError: negative, infinite or nan weights, a row without weight, or more draws than entries.
+
+    Example:
+        >>> gradlib.multinomial(gradlib.tensor([0.0, 1.0]), 1)
+        tensor([1])
+    """
     if not input.is_floating_point():
         raise RuntimeError(
             "multinomial only supports floating-point dtypes for input, got: "

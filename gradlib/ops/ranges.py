@@ -300,7 +300,15 @@ def eye(
     requires_grad=False,
     pin_memory=False,
 ):
-    """The n x m matrix with ones on the diagonal."""
+    """The n x m matrix with ones on the diagonal.
+
+    Raises RuntimeError: a negative size.
+
+    Example:
+        >>> gradlib.eye(2)
+        tensor([[1., 0.],
+                [0., 1.]])
+    """
     n = _count("eye", "n", 1, n)
     m = n if m is None else _count("eye", "m", 2, m)
     for which, length in (("n", n), ("m", m)):

@@ -199,7 +199,14 @@ def sum(input, dim=None, keepdim=False, *, dtype=None, out=None, axis=None, keep
 
 @function("mean", method=True)
 def mean(input, dim=None, keepdim=False, *, dtype=None, out=None, axis=None, keepdims=False):
-    """The mean over all elements, or over the dimension(s) `dim`. Integer input needs a floating `dtype`."""
+    """The mean over all elements, or over the dimension(s) `dim`. Integer input needs a floating `dtype`.
+
+    Raises RuntimeError: an integer tensor without `dtype`. IndexError: no such dimension.
+
+    Example:
+        >>> gradlib.mean(gradlib.tensor([[1.0, 2.0], [3.0, 4.0]]), 1)
+        tensor([1.5000, 3.5000])
+    """
     if not isinstance(input, Tensor):
         raise need_tensor("mean", input)
     x = input if dtype is None else input.to(dtype)
@@ -343,7 +350,14 @@ prod_dim = declare(
 
 @function("prod", method=True)
 def prod(input, dim=None, keepdim=False, *, dtype=None, out=None, axis=None, keepdims=False):
-    """The product of all elements, or over the dimension `dim` (an int). Exact gradients where elements are zero."""
+    """The product of all elements, or over the dimension `dim` (an int). Exact gradients where elements are zero.
+
+    Raises IndexError: no such dimension.
+
+    Example:
+        >>> gradlib.prod(gradlib.tensor([2.0, 3.0]))
+        tensor(6.)
+    """
     if not isinstance(input, Tensor):
         raise need_tensor("prod", input)
     x, dtype = result_dtype(input, dtype, out)
@@ -414,19 +428,40 @@ def _logical(op, input, dim, keepdim: bool, out):
 
 @function("all", method=True)
 def all(input, dim=None, keepdim=False, *, out=None, axis=None, keepdims=False):
-    """Whether all elements (along `dim`) are true; bool, uint8 for uint8 tensors."""
+    """Whether all elements (along `dim`) are true; bool, uint8 for uint8 tensors.
+
+    Raises IndexError: no such dimension.
+
+    Example:
+        >>> gradlib.all(gradlib.tensor([0, 2]))
+        tensor(False)
+    """
     return _logical(all_op, input, dim if axis is None else axis, keepdim or keepdims, out)
 
 
 @function("any", method=True)
 def any(input, dim=None, keepdim=False, *, out=None, axis=None, keepdims=False):
-    """Whether any element (along `dim`) is true; bool, uint8 for uint8 tensors."""
+    """Whether any element (along `dim`) is true; bool, uint8 for uint8 tensors.
+
+    Raises IndexError: no such dimension.
+
+    Example:
+        >>> gradlib.any(gradlib.tensor([0, 2]))
+        tensor(True)
+    """
     return _logical(any_op, input, dim if axis is None else axis, keepdim or keepdims, out)
 
 
 @function("count_nonzero", method=True)
 def count_nonzero(input, dim=None, *, axis=None):
-    """The number (int64) of elements that are not zero, over the dimension(s) `dim` (all by default)."""
+    """The number (int64) of elements that are not zero, over the dimension(s) `dim` (all by default).
+
+    Raises IndexError: no such dimension.
+
+    Example:
+        >>> gradlib.count_nonzero(gradlib.tensor([0, 2, 3]))
+        tensor(2)
+    """
     return count_nonzero_op.call(
         input, dims_in("count_nonzero", input, dim if axis is None else axis)
     )
@@ -460,7 +495,14 @@ logsumexp_op = declare(
 
 @function("logsumexp", method=True)
 def logsumexp(input, dim=None, keepdim=False, *, out=None, axis=None, keepdims=False):
-    """``log(sum(exp(input)))`` over the dimension(s) `dim`, without overflow."""
+    """``log(sum(exp(input)))`` over the dimension(s) `dim`, without overflow.
+
+    Raises IndexError: no such dimension. Integers become floating.
+
+    Example:
+        >>> gradlib.logsumexp(gradlib.tensor([1000.0, 1000.0]), 0)
+        tensor(1000.6932)
+    """
     dim = axis if dim is None else dim
     if dim is None:
         raise TypeError("logsumexp(): argument 'dim' must be tuple of ints, not NoneType")

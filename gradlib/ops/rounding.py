@@ -24,7 +24,9 @@ def _keeps_integers(name):
     return forward
 
 
-def step(name: str, *aliases: str, forward: Any = None, domain: tuple = (0.1, 0.9)) -> Op:
+def step(
+    name: str, *aliases: str, forward: Any = None, domain: tuple = (0.1, 0.9), **texts: Any
+) -> Op:
     """A rounding function: its gradient is zero."""
     return unary(
         name,
@@ -34,12 +36,26 @@ def step(name: str, *aliases: str, forward: Any = None, domain: tuple = (0.1, 0.
         promote="same",
         domain=domain,
         exact_out=FOUND,
+        **texts,
     )
 
 
-floor = step("floor")
-ceil = step("ceil")
-trunc = step("trunc", "fix")
+floor = step(
+    "floor",
+    doc="The largest whole number that is not above each element; integers as they are.",
+    example=("gradlib.floor(gradlib.tensor([-1.5, 0.2]))", "tensor([-2.,  0.])"),
+)
+ceil = step(
+    "ceil",
+    doc="The smallest whole number that is not below each element; integers as they are.",
+    example=("gradlib.ceil(gradlib.tensor([-1.5, 0.2]))", "tensor([-1.,  1.])"),
+)
+trunc = step(
+    "trunc",
+    "fix",
+    doc="Each element without its fraction, rounded towards 0; integers as they are.",
+    example=("gradlib.trunc(gradlib.tensor([-1.5, 1.7]))", "tensor([-1.,  1.])"),
+)
 
 
 def _sign(xp, self):
@@ -66,7 +82,13 @@ def _round(xp, self, *, decimals):
     return xp.round(self, decimals)
 
 
-sign = step("sign", forward=_sign, domain=(0.1, 2.0))
+sign = step(
+    "sign",
+    forward=_sign,
+    domain=(0.1, 2.0),
+    doc="-1, 0 or 1: the sign of each element; its gradient is 0.",
+    example=("gradlib.sign(gradlib.tensor([-2.5, 0.0, 3.0]))", "tensor([-1.,  0.,  1.])"),
+)
 frac = unary(
     "frac",
     lambda g: g,
@@ -74,6 +96,8 @@ frac = unary(
     exact_out=FOUND,
     promote="same",
     domain=(0.1, 0.9),
+    doc="The fraction of each element, with its sign: x - trunc(x).",
+    example=("gradlib.frac(gradlib.tensor([-1.5, 1.25]))", "tensor([-0.5000,  0.2500])"),
 )
 round_op = declare(
     "round",
@@ -117,13 +141,30 @@ signbit = unary(
     promote="same",
     inplace=False,
     bool_out="signbit",
+    doc="Whether each element has its sign bit set: negative numbers, and -0.0.",
+    example=("gradlib.signbit(gradlib.tensor([-0.0, 1.0]))", "tensor([ True, False])"),
 )
 copysign = pointwise(
-    "copysign", "copysign", args="self other", promote="float",
+    "copysign",
+    "copysign",
+    args="self other",
+    promote="float",
     self=lambda F, g, self, result: F.where(
         self == 0, 0.0, F.where(F.isnan(result), math.nan, g * F.sign(self) * F.sign(result))
     ),
-    other=lambda F, g: F.zeros_like(g), domain=(0.1, 2.0), numbers="second", complex=False)  # fmt: skip
+    other=lambda F, g: F.zeros_like(g),
+    domain=(0.1, 2.0),
+    numbers="second",
+    complex=False,
+    doc=(
+        "The magnitude of each element of `input` with the sign of that of `other`; "
+        "-0.0 is negative."
+    ),
+    example=(
+        "gradlib.copysign(gradlib.tensor([1.0, -2.0]), gradlib.tensor([-0.0, 3.0]))",
+        "tensor([-1.,  2.])",
+    ),
+)
 nextafter = pointwise(
     "nextafter",
     _nextafter,
@@ -131,4 +172,11 @@ nextafter = pointwise(
     other=lambda F, g: F.zeros_like(g),
     numbers="none",
     complex=False,
+    doc=(
+        "The next number of the dtype after each element of `input` on the way to that of `other`."
+    ),
+    example=(
+        "gradlib.nextafter(gradlib.tensor([0.0]), gradlib.tensor([1.0]))",
+        "tensor([1.4013e-45])",
+    ),
 )

@@ -158,7 +158,14 @@ def _sampler(name: str, draw, doc: str, check) -> None:
         return _fill(self, values, name)
 
     fill.__name__ = fill.__qualname__ = name
-    fill.__doc__ = f"Fill with numbers from {doc}."
+    fill.__doc__ = f"""Fill this tensor with numbers from {doc}; it is returned.
+
+generator: where the numbers come from; by default that of the device, see `manual_seed`. Nothing is recorded.
+
+Raises:
+    RuntimeError: a parameter is out of its range, the dtype cannot hold such numbers, or the tensor is a leaf that
+        requires grad.
+"""
     in_place(name)(fill)
 
 

@@ -11,7 +11,16 @@ from ..core.inplace import inplace
 from ..core.op import Op, declare
 from ..core.tensor import Tensor, wrap_dim
 from ._blocks import PIECE, row_blocks
-from .expose import PUBLIC, c_type, function, method, need_tensor, write_out, write_same
+from .expose import (
+    PUBLIC,
+    c_type,
+    function,
+    in_place_text,
+    method,
+    need_tensor,
+    write_out,
+    write_same,
+)
 from .reduce import result_dtype
 from .scatter import places
 from .transcendental import logaddexp_kernel
@@ -354,7 +363,7 @@ def _publish(op: Op, text: str) -> None:
     call.__name__ = call.__qualname__ = op.name
     call.__doc__ = f"The {text} along `dim`.\n\n    dtype: the input is converted to it first.\n"
     call_inplace.__name__ = call_inplace.__qualname__ = op.name + "_"
-    call_inplace.__doc__ = f"In-place version of ``{op.name}``."
+    call_inplace.__doc__ = in_place_text(op.name)
     function(op.name, method=True)(call)
     method(op.name + "_")(call_inplace)
 
@@ -386,7 +395,14 @@ def _check_end(input: Tensor, part: Tensor, d: int) -> None:
 
 @function("diff", method=True)
 def diff(input, n=1, dim=-1, prepend=None, append=None, *, out=None):
-    """The n-th differences of neighbours along `dim`, after `prepend` and `append` are put at the ends."""
+    """The n-th differences of neighbours along `dim`, after `prepend` and `append` are put at the ends.
+
+    Raises RuntimeError: a tensor without dimensions, a negative n.
+
+    Example:
+        >>> gradlib.diff(gradlib.tensor([1, 4, 9]))
+        tensor([3, 5])
+    """
     if input.ndim == 0:
         raise RuntimeError("diff expects input to be at least one-dimensional")
     if n < 0:
@@ -427,7 +443,14 @@ def _areas(name: str, y: Tensor, x, dx, dim: int):
 
 @function("trapezoid", "trapz")
 def trapezoid(y, x=None, *, dx=1.0, dim=-1):
-    """The integral along `dim` by the trapezoid rule, over the places `x` or with the spacing `dx`."""
+    """The integral along `dim` by the trapezoid rule, over the places `x` or with the spacing `dx`.
+
+    Raises RuntimeError: `x` does not fit. Integers become floating.
+
+    Example:
+        >>> gradlib.trapezoid(gradlib.tensor([1.0, 2.0, 3.0]))
+        tensor(4.)
+    """
     d = wrap_dim(dim, y.ndim)
     if not y.shape[d]:
         return y.sum(d).to(y.dtype)

@@ -431,7 +431,14 @@ def scatter_(self, dim, index, src=None, *, value=None, reduce=None):
 
 @function("scatter_add", method=True)
 def scatter_add(input, dim, index, src, *, out=None):
-    """A copy of `input` with `src` added at the places of `dim` that `index` names, repeated ones included."""
+    """A copy of `input` with `src` added at the places of `dim` that `index` names, repeated ones included.
+
+    Raises RuntimeError: an index is out of range, `index` is larger than `src`, dtypes differ.
+
+    Example:
+        >>> gradlib.scatter_add(gradlib.zeros(3), 0, gradlib.tensor([0, 0, 2]), gradlib.ones(3))
+        tensor([2., 0., 1.])
+    """
     dim, index = _check_scatter("scatter", input, dim, index, src)
     return write_same(out, scatter_add_op.call(input, index, src, dim))
 

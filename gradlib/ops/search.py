@@ -167,7 +167,15 @@ def _nonzero(xp, self):
 
 @function("nonzero", method=True)
 def nonzero(input, *, out=None, as_tuple=False):
-    """The indices of the elements that are not zero, one row each; as_tuple: one vector for each dimension."""
+    """The indices of the elements that are not zero, one row each; as_tuple: one vector for each dimension.
+
+    It has no gradient; int64.
+
+    Example:
+        >>> gradlib.nonzero(gradlib.tensor([0, 2, 3]))
+        tensor([[1],
+                [2]])
+    """
     if as_tuple:
         if isinstance(out, Tensor):
             raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")

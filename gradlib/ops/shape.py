@@ -230,7 +230,14 @@ def reshape_as(self, other):
 
 @function("flatten", method=True)
 def flatten(input, start_dim=0, end_dim=-1):
-    """The dimensions from `start_dim` to `end_dim` merged into one; itself if there is nothing to merge."""
+    """The dimensions from `start_dim` to `end_dim` merged into one; itself if there is nothing to merge.
+
+    Raises RuntimeError: `start_dim` comes after `end_dim`. A view where the strides allow it, else a copy.
+
+    Example:
+        >>> gradlib.flatten(gradlib.zeros(2, 3, 4), 1).shape
+        torch.Size([2, 12])
+    """
     shape = input._array.shape
     n = len(shape)
     first, last = wrap_dim(start_dim, n), wrap_dim(end_dim, n)
@@ -252,7 +259,14 @@ def ravel(input):
 
 @function("unflatten", method=True)
 def unflatten(input, dim, sizes):
-    """The dimension `dim` split into `sizes` (one may be -1)."""
+    """The dimension `dim` split into `sizes` (one may be -1).
+
+    Raises RuntimeError: the sizes do not multiply to the length of the dimension.
+
+    Example:
+        >>> gradlib.unflatten(gradlib.zeros(6), 0, (2, 3)).shape
+        torch.Size([2, 3])
+    """
     shape = input._array.shape
     if not len(shape):
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")

@@ -88,7 +88,14 @@ narrow_copy_op = declare(
 
 @function("select", method=True)
 def select(input, dim, index):
-    """A view of the entries at `index` of dimension `dim`, which goes away."""
+    """A view of the entries at `index` of dimension `dim`, which goes away.
+
+    Raises IndexError: `index` or `dim` is out of range.
+
+    Example:
+        >>> gradlib.select(gradlib.tensor([[1, 2], [3, 4]]), 0, 1)
+        tensor([3, 4])
+    """
     shape = input._array.shape
     if not shape:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
@@ -103,7 +110,14 @@ def select(input, dim, index):
 
 @function("narrow", method=True)
 def narrow(input, dim, start, length):
-    """A view of `length` entries of dimension `dim` from `start` on."""
+    """A view of `length` entries of dimension `dim` from `start` on.
+
+    Raises RuntimeError: the part reaches beyond the end. IndexError: no such dimension.
+
+    Example:
+        >>> gradlib.narrow(gradlib.tensor([1, 2, 3]), 0, 1, 2)
+        tensor([2, 3])
+    """
     shape = input._array.shape
     if not shape:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
@@ -176,7 +190,14 @@ diagonal_backward_op = declare(
 
 @function("diagonal", method=True)
 def diagonal(input, offset=0, dim1=0, dim2=1):
-    """A view of the diagonal of the dimensions `dim1` and `dim2`, which go; it is the last dimension."""
+    """A view of the diagonal of the dimensions `dim1` and `dim2`, which go; it is the last dimension.
+
+    Raises RuntimeError: the dimensions are one. IndexError: no such dimension.
+
+    Example:
+        >>> gradlib.diagonal(gradlib.tensor([[1, 2], [3, 4]]))
+        tensor([1, 4])
+    """
     n = input._array.ndim
     d1, d2 = wrap_dim(dim1, n), wrap_dim(dim2, n)
     if d1 == d2:

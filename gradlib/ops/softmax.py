@@ -203,13 +203,27 @@ def _public(op, input: Tensor, dim: int, dtype, out=None):
 
 @function("softmax", method=True)
 def softmax(input, dim, dtype=None, *, out=None):
-    """``exp(input) / sum(exp(input))`` along `dim`, safe from overflow. dtype: the input is converted to it first."""
+    """``exp(input) / sum(exp(input))`` along `dim`, safe from overflow. dtype: the input is converted to it first.
+
+    Raises IndexError: no such dimension. NotImplementedError: integers without `dtype`.
+
+    Example:
+        >>> gradlib.softmax(gradlib.zeros(4), 0)
+        tensor([0.2500, 0.2500, 0.2500, 0.2500])
+    """
     return _public(softmax_op, input, dim, dtype, out)
 
 
 @function("log_softmax", method=True)
 def log_softmax(input, dim, dtype=None, *, out=None):
-    """The logarithm of ``softmax(input, dim)``, computed without loss of precision."""
+    """The logarithm of ``softmax(input, dim)``, computed without loss of precision.
+
+    Raises IndexError: no such dimension. NotImplementedError: integers without `dtype`.
+
+    Example:
+        >>> gradlib.log_softmax(gradlib.zeros(4), 0)
+        tensor([-1.3863, -1.3863, -1.3863, -1.3863])
+    """
     return _public(log_softmax_op, input, dim, dtype, out)
 
 

@@ -148,7 +148,14 @@ def _dim(name: str, dim, input: Tensor) -> int:
 
 @function("argsort", method=True)
 def argsort(input, dim=-1, descending=False, stable=False, *, out=None):
-    """The indices that sort `input` along `dim`."""
+    """The indices that sort `input` along `dim`.
+
+    Raises IndexError: no such dimension. The result is int64, and has no gradient.
+
+    Example:
+        >>> gradlib.argsort(gradlib.tensor([3.0, 1.0, 2.0]))
+        tensor([1, 2, 0])
+    """
     _refuse_complex(input)
     return write_same(out, argsort_op.call(input, _dim("argsort", dim, input), bool(descending)))
 
@@ -161,7 +168,14 @@ def msort(input, *, out=None):
 
 @function("topk", method=True)
 def topk(input, k, dim=-1, largest=True, sorted=True, *, out=None):
-    """(values, indices) of the `k` largest (or smallest) elements along `dim`, the first being the extreme one."""
+    """(values, indices) of the `k` largest (or smallest) elements along `dim`, the first being the extreme one.
+
+    Raises RuntimeError: `k` is above the length of the dimension.
+
+    Example:
+        >>> gradlib.topk(gradlib.tensor([3.0, 1.0, 2.0]), 2).values
+        tensor([3., 2.])
+    """
     shape = input._array.shape
     dim = wrap_dim(dim, len(shape))
     if isinstance(k, float) or not hasattr(k, "__index__"):

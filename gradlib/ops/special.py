@@ -161,10 +161,12 @@ def erfc_kernel(xp, self):
 erf = unary(
     "erf", lambda F, g, self: g * (2.0 / ROOT_PI) * F.exp(-self * self), forward=erf_kernel,
     doc="The error function: 2/sqrt(pi) times the integral of exp(-t^2) from 0 to each element.",
+    example=("gradlib.erf(gradlib.tensor([0.0, 1.0]))", "tensor([0.0000, 0.8427])"),
 )  # fmt: skip
 erfc = unary(
     "erfc", lambda F, g, self: g * (-2.0 / ROOT_PI) * F.exp(-self * self), forward=erfc_kernel,
     doc="The complementary error function ``1 - erf(input)``.",
+    example=("gradlib.erfc(gradlib.tensor([0.0, 1.0]))", "tensor([1.0000, 0.1573])"),
 )  # fmt: skip
 
 
@@ -241,6 +243,7 @@ erfinv = unary(
     forward=floating(lambda xp, self: _erfinv(xp, self)),
     domain=(-0.9, 0.9),
     doc="The inverse of ``erf``.",
+    example=("gradlib.erfinv(gradlib.tensor([0.0, 0.5]))", "tensor([0.0000, 0.4769])"),
 )
 ndtri_op = declare(
     "special_ndtri",
@@ -298,6 +301,7 @@ floating_sinc = floating(lambda xp, self: xp.sinc(self))
 sinc = unary(
     "sinc", _sinc_grad, forward=_sinc, domain=(0.2, 2.0), complex=True,
     doc="``sin(pi x) / (pi x)``, and 1 at 0.",
+    example=("gradlib.sinc(gradlib.tensor([0.0, 0.5]))", "tensor([1.0000, 0.6366])"),
 )  # fmt: skip
 
 

@@ -142,6 +142,7 @@ i0 = unary(
     lambda F, g, self: g * F.special_i1(self),
     forward=_growing(0),
     doc="The modified Bessel function I0.",
+    example=("gradlib.i0(gradlib.tensor([0.0, 1.0]))", "tensor([1.0000, 1.2661])"),
 )
 
 
@@ -308,5 +309,7 @@ for _prefix, _shifted in (("", False), ("shifted_", True)):
 for _name, _fn in POLYNOMIALS.items():
     _fn.__name__ = _fn.__qualname__ = _name
     _fn.__doc__ = (
-        f"The polynomial {_name.replace('_', ' ')} of degree `n` (a number or a tensor) at `input`."
+        f"The polynomial {_name.replace('_', ' ')} of degree `n` (a number or a tensor) at `input`.\n\n"
+        "Returns a tensor of the shape that both broadcast to; a negative degree gives 0. It has no gradient.\n\n"
+        f"Example:\n    >>> gradlib.special.{_name}(gradlib.tensor([0.5]), 0)\n    tensor([1.])\n"
     )

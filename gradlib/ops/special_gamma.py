@@ -157,6 +157,7 @@ def zeta_kernel(xp, s, q):
 lgamma = unary(
     "lgamma", lambda F, g, self: g * F.digamma(self), forward=floating(lambda xp, self: lgamma_kernel(xp, self)),
     domain=(0.2, 4.0), doc="``log(|gamma(input)|)``.",
+    example=("gradlib.lgamma(gradlib.tensor([1.0, 4.0]))", "tensor([0.0000, 1.7918])"),
 )  # fmt: skip
 digamma = unary(
     "digamma",
@@ -164,6 +165,7 @@ digamma = unary(
     forward=floating(lambda xp, self: digamma_kernel(xp, self)),
     domain=(0.2, 4.0),
     doc="The derivative of ``lgamma``.",
+    example=("gradlib.digamma(gradlib.tensor([1.0, 2.0]))", "tensor([-0.5772,  0.4228])"),
 )
 
 
@@ -195,11 +197,20 @@ def polygamma(n, input, *, out=None):
 
 @method("polygamma")
 def _polygamma_method(self, n):
+    """``polygamma(n, self)``: the n-th derivative of digamma of each element.
+
+    Raises NotImplementedError for complex tensors, RuntimeError for a negative n.
+
+    Example:
+        >>> gradlib.ones(1).polygamma(1)
+        tensor([1.6449])
+    """
     return polygamma(n, self)
 
 
 @method("polygamma_")
 def _polygamma_in_place(self, n):
+    """In-place version of ``polygamma``: the result is written into this tensor, which is returned."""
     from ..core.inplace import inplace
 
     return inplace(polygamma_op, self, (), (n,))
@@ -246,11 +257,20 @@ def mvlgamma(input, p, *, out=None):
 
 @method("mvlgamma")
 def _mvlgamma_method(self, p):
+    """``mvlgamma(self, p)``: log of the multivariate gamma function of dimension `p`, of each element.
+
+    Raises RuntimeError for p < 1 and for bool tensors.
+
+    Example:
+        >>> gradlib.tensor([2.0]).mvlgamma(2)
+        tensor([0.4516])
+    """
     return mvlgamma(self, p)
 
 
 @method("mvlgamma_")
 def _mvlgamma_in_place(self, p):
+    """In-place version of ``mvlgamma``; RuntimeError for a tensor of whole numbers, which cannot hold the result."""
     if not self.is_floating_point():
         kind = self.dtype.tensor_type.removesuffix("Tensor")
         raise RuntimeError(
@@ -275,6 +295,7 @@ def _xlog1py(xp, self, other):
 xlogy = pointwise(
     "xlogy", _xlogy, promote="float", domain=(0.2, 2.0), numbers="one", complex=False,
     doc="``input * log(other)``, and 0 where `input` is 0.",
+    example=("gradlib.xlogy(gradlib.tensor([0.0, 2.0]), gradlib.tensor([0.0, 2.0]))", "tensor([0.0000, 1.3863])"),
     self=lambda F, g, self, other: F.where((self == 0.0) & (other <= 0), 0.0, F.xlogy(g, other)),
     other=lambda g, self, other: g * self / other,
 )  # fmt: skip

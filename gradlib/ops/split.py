@@ -87,7 +87,14 @@ split_op, split_with_sizes_op = REGISTRY["split"], REGISTRY["split_with_sizes"]
 
 @function("unbind", method=True)
 def unbind(input, dim=0):
-    """All entries of `dim`, as a tuple of views without that dimension."""
+    """All entries of `dim`, as a tuple of views without that dimension.
+
+    Raises IndexError: no such dimension.
+
+    Example:
+        >>> gradlib.unbind(gradlib.tensor([1, 2]))
+        (tensor(1), tensor(2))
+    """
     n = input._array.ndim
     if not n:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
@@ -110,7 +117,14 @@ def _split_method(self, split_size, dim=0):
 
 @function("split")
 def split(tensor, split_size_or_sections=None, dim=0, *, split_size=None):
-    """Pieces of `split_size` entries of `dim` (the last may be smaller), or of the given lengths."""
+    """Pieces of `split_size` entries of `dim` (the last may be smaller), or of the given lengths.
+
+    Raises RuntimeError: a negative size, or lengths that do not add up. The pieces are views.
+
+    Example:
+        >>> [len(p) for p in gradlib.split(gradlib.zeros(5), 2)]
+        [2, 2, 1]
+    """
     sizes = split_size if split_size_or_sections is None else split_size_or_sections
     if isinstance(sizes, Tensor) and not sizes._array.ndim:
         sizes = int(sizes.item())
@@ -187,7 +201,14 @@ def _chunk(x: Tensor, chunks: int, dim: int, name: str):
 
 @function("chunk", method=True)
 def chunk(input, chunks, dim=0):
-    """At most `chunks` pieces of equal length along `dim` (the last may be smaller)."""
+    """At most `chunks` pieces of equal length along `dim` (the last may be smaller).
+
+    Raises RuntimeError: `chunks` is not above 0. The pieces are views.
+
+    Example:
+        >>> [len(p) for p in gradlib.chunk(gradlib.zeros(5), 2)]
+        [3, 2]
+    """
     return _chunk(input, chunks, dim, "split")
 
 
@@ -199,7 +220,14 @@ def unsafe_chunk(input, chunks, dim=0):
 
 @function("tensor_split", method=True)
 def tensor_split(input, indices_or_sections=None, dim=0, *, indices=None, sections=None):
-    """`sections` pieces whose lengths differ by at most one, or pieces cut before the given indices."""
+    """`sections` pieces whose lengths differ by at most one, or pieces cut before the given indices.
+
+    Raises RuntimeError: a tensor without dimensions, `sections` not above 0. The pieces are views.
+
+    Example:
+        >>> [len(p) for p in gradlib.tensor_split(gradlib.zeros(5), 2)]
+        [3, 2]
+    """
     where = next(v for v in (indices_or_sections, indices, sections) if v is not None)
     shape = input._array.shape
     if not shape:

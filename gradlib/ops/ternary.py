@@ -208,7 +208,14 @@ def _check_lerp(input, end, weight):
 
 @function("lerp", method=True)
 def lerp(input, end, weight, *, out=None):
-    """``input + weight * (end - input)``, with broadcasting; `weight` is a number or a tensor."""
+    """``input + weight * (end - input)``, with broadcasting; `weight` is a number or a tensor.
+
+    Raises RuntimeError: dtypes differ, or shapes do not broadcast.
+
+    Example:
+        >>> gradlib.lerp(gradlib.zeros(2), gradlib.ones(2), 0.25)
+        tensor([0.2500, 0.2500])
+    """
     weight = _check_lerp(input, end, weight)
     if isinstance(weight, Tensor):
         return write_same(out, lerp_tensor.call(input, end, weight), FOUND)

@@ -408,6 +408,7 @@ class CheckpointFunction(Function):
 
     @staticmethod
     def forward(ctx, run_function, preserve_rng_state, *args):
+        """Run the part without recording; `preserve_rng_state`: random numbers are the same when it runs again."""
         check_backward_validity(args)
         ctx.run_function = run_function
         ctx.surroundings = Surroundings(preserve_rng_state, args)
@@ -419,6 +420,7 @@ class CheckpointFunction(Function):
 
     @staticmethod
     def backward(ctx, *grads):
+        """Run the part again, recorded, and go backward through it."""
         task = state.current_task
         if task is not None and task.wanted:
             raise RuntimeError(REENTRANT_GRAD)

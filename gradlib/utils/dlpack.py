@@ -17,4 +17,9 @@ DLDeviceType = enum.IntEnum(
         "kDLHexagon": 16, "kDLMAIA": 17,
     },
 )  # fmt: skip
-"""The numbers that the protocol has for devices."""
+DLDeviceType.__doc__ = """The numbers that the protocol has for kinds of devices.
+
+Example:
+    >>> DLDeviceType(2)
+    <DLDeviceType.kDLCUDA: 2>
+"""

@@ -148,3 +148,20 @@ def test_the_state_is_restored_after_an_error():  # rows: ANOM-09
         raise KeyError
     assert not gl.is_anomaly_enabled()
     assert gl.is_anomaly_check_nan_enabled()
+
+
+def test_a_hook_of_a_leaf_that_fails_tells_where_the_leaf_was_first_used():
+    def broken(gradient):
+        raise ValueError("from the hook")
+
+    with set_detect_anomaly(True):
+        leaf = gl.ones(2, requires_grad=True)
+        result = (leaf * 3).sum()
+        leaf.register_hook(broken)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            with pytest.raises(ValueError, match="from the hook"):
+                result.backward()
+    text = "".join(str(w.message) for w in told)
+    assert "Error detected in torch::autograd::AccumulateGrad. Traceback of forward call" in text
+    assert "result = (leaf * 3).sum()" in text

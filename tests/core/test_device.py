@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +49,7 @@ def test_cpu_tensors_run_on_numpy(monkeypatch):
 
 BLOCKED = """
 import sys
+import threading
 
 for name in ("cupy", "cupyx", "nvtx", "pynvml"):
     sys.modules[name] = None  # importing it raises ModuleNotFoundError
@@ -285,3 +287,62 @@ def test_layout_of_the_repository():
     assert done.returncode == 0, done.stdout
     assert "skipped" in done.stdout and "CUDA is not available" in done.stdout
     assert "passed" not in done.stdout
+
+
+def in_another_thread(function):
+    """What `function` gives in a thread of its own."""
+    given = []
+    thread = threading.Thread(target=lambda: given.append(function()))
+    thread.start()
+    thread.join()
+    return given[0]
+
+
+@pytest.mark.host
+def test_the_default_device_is_of_one_thread():
+    before = torch.get_default_device()
+    with torch.device("cuda:1"):
+        assert torch.get_default_device() == torch.device("cuda:1")
+        assert in_another_thread(torch.get_default_device) == torch.device("cpu")
+        assert in_another_thread(lambda: torch.ones(1).device) == torch.device("cpu")
+        with torch.device("cpu"):
+            assert torch.ones(1).device == torch.device("cpu")
+        assert torch.get_default_device() == torch.device("cuda:1")
+    assert torch.get_default_device() == before
+    try:
+        torch.set_default_device("cuda:1")
+        assert in_another_thread(torch.get_default_device) == torch.device("cpu")
+        in_another_thread(lambda: torch.set_default_device("cuda:0"))
+        assert torch.get_default_device() == torch.device("cuda:1")
+    finally:
+        torch.set_default_device(before)
+
+
+@pytest.mark.host
+def test_blocks_of_two_threads_do_not_end_each_other():
+    """Each goes back to what its own thread had, in whatever order the blocks end."""
+    before, entered, left = torch.get_default_device(), threading.Event(), threading.Event()
+    seen = []
+
+    def other():
+        with torch.device("cuda:1"):
+            entered.set()
+            left.wait(10)
+            seen.append(torch.get_default_device())
+        seen.append(torch.get_default_device())
+
+    thread = threading.Thread(target=other)
+    with torch.device("cuda:0"):
+        thread.start()
+        entered.wait(10)
+    assert torch.get_default_device() == before
+    left.set()
+    thread.join()
+    assert seen == [torch.device("cuda:1"), torch.device("cpu")]
+
+
+def test_the_default_device_has_the_index_of_the_current_one(cuda):
+    with torch.device("cuda"):
+        assert torch.get_default_device() == torch.device("cuda:0")
+        with cuda.cuda.Device(1):
+            assert torch.get_default_device() == torch.ones(1).device == torch.device("cuda:1")

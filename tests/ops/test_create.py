@@ -264,3 +264,13 @@ def test_new_memory_is_filled_where_everything_is_deterministic():
     finally:
         gl.use_deterministic_algorithms(False)
         deterministic.fill_uninitialized_memory = True
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "float16", "bfloat16"])
+def test_randperm_has_no_number_twice(dtype):
+    kind = getattr(gl, dtype)
+    most = {"uint8": 256, "int8": 128, "float16": 2049, "bfloat16": 257}[dtype]
+    for n in (100, most):
+        assert len(set(gl.randperm(n, dtype=kind).tolist())) == n
+    with pytest.raises(RuntimeError, match=r"without overflow|cannot be greater"):
+        gl.randperm(most + 1, dtype=kind)

@@ -68,6 +68,7 @@ def default_device(request, monkeypatch):
         yield
         return
     import gradlib
+    from gradlib.core import device as devices
 
     numpy, from_numpy = gradlib.Tensor.numpy, gradlib.from_numpy
 
@@ -77,9 +78,11 @@ def default_device(request, monkeypatch):
 
     monkeypatch.setattr(gradlib.Tensor, "numpy", to_host)
     monkeypatch.setattr(gradlib, "from_numpy", lambda array: from_numpy(array).to(device))
-    gradlib.set_default_device(device)
+    # not set_default_device, which is about one thread: the threads of tests make tensors there, too
+    monkeypatch.setattr(devices.Default, "device", gradlib.device(device))
     yield
     gradlib.set_default_device("cpu")
+    del devices.default.device  # what the thread says itself
 
 
 @pytest.fixture

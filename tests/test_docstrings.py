@@ -1,0 +1,179 @@
+"""Everything public is explained, and the examples in the explanations give what they say."""
+
+from __future__ import annotations
+
+import builtins
+import doctest
+import importlib
+import inspect
+import pkgutil
+import sys
+import types
+from collections import Counter
+
+import numpy
+import pytest
+
+import gradlib
+from gradlib import nn
+
+# Names with an explanation of one line, by namespace: enough for a fact ("The number of elements."), too little for
+# most functions. None of these numbers goes up; whoever makes one smaller writes it here.
+ONE_LINE = {
+    "gradlib": 357,
+    "gradlib.Tensor": 225,
+    "gradlib.accelerator": 16,
+    "gradlib.amp": 15,
+    "gradlib.autograd": 114,
+    "gradlib.collect_env": 3,
+    "gradlib.compiler": 6,
+    "gradlib.cuda": 86,
+    "gradlib.dtype": 4,
+    "gradlib.enable_grad": 1,
+    "gradlib.fft": 4,
+    "gradlib.inference_mode": 1,
+    "gradlib.linalg": 25,
+    "gradlib.nn": 462,
+    "gradlib.optim": 102,
+    "gradlib.profiler": 28,
+    "gradlib.quasirandom": 4,
+    "gradlib.safetensors": 3,
+    "gradlib.serialization": 5,
+    "gradlib.set_grad_enabled": 1,
+    "gradlib.signal": 9,
+    "gradlib.testing": 1,
+    "gradlib.utils": 20,
+}
+
+
+def modules() -> list[str]:
+    """The public modules of gradlib."""
+    found = ["gradlib"]
+    for module in pkgutil.walk_packages(gradlib.__path__, "gradlib."):
+        parts = module.name.split(".")[1:]
+        if not any(p.startswith("_") for p in parts) and parts[0] not in (
+            "core",
+            "ops",
+            "backends",
+        ):
+            found.append(module.name)
+    return found
+
+
+def ours(value) -> bool:
+    return (getattr(value, "__module__", "") or "").startswith("gradlib")
+
+
+def members(name: str, cls: type):
+    """The public methods and properties of a class; those of private bases, too."""
+    for key in dir(cls):
+        value = inspect.getattr_static(cls, key)
+        if not key.startswith("_") and (callable(getattr(cls, key)) or isinstance(value, property)):
+            raw = getattr(value, "__func__", value)
+            getter = raw.fget if isinstance(raw, property) else raw
+            if ours(getter) or cls is gradlib.Tensor:
+                yield f"{name}.{key}", raw, inspect.getdoc(getattr(cls, key))
+
+
+def public() -> dict[str, str | None]:
+    """name -> docstring of all that is public, each object under one of its names."""
+    found, seen = {}, set()
+    for module_name in modules():
+        module = importlib.import_module(module_name)
+        for key in sorted(getattr(module, "__all__", None) or dir(module)):
+            value = getattr(module, key, None)
+            if key.startswith("_") or isinstance(value, types.ModuleType) or not callable(value):
+                continue
+            if (
+                not ours(value)
+                or value.__module__.startswith("gradlib.core.batch")
+                or id(value) in seen
+            ):
+                continue
+            seen.add(id(value))
+            found[f"{module_name}.{key}"] = inspect.getdoc(value)
+            if isinstance(value, type):
+                for name, member, text in members(f"{module_name}.{key}", value):
+                    if id(member) not in seen:
+                        seen.add(id(member))
+                        found[name] = text
+    return found
+
+
+PUBLIC = public()
+# Examples that need a CUDA device, a profiler's recording or an optional package. It only gets shorter.
+NOT_RUN = set(
+    """
+    amp.GradScaler autograd.profiler.emit_itt autograd.profiler.emit_nvtx autograd.profiler.load_nsys
+    autograd.profiler.load_nvprof cuda.Stream cuda.capturing.capture cuda.capturing.dry_run cuda.graphs.CUDAGraph
+    cuda.nvtx.range cuda.profiler.profile cuda.sanitizer.sanitize
+""".split()
+)
+EXAMPLES = sorted(
+    {
+        text: name
+        for name, text in PUBLIC.items()
+        if text and ">>>" in text and name.removeprefix("gradlib.") not in NOT_RUN
+    }.items()
+)
+
+
+def namespace(name: str) -> str:
+    """gradlib.nn.Linear.forward -> gradlib.nn; names of gradlib itself, and of Tensor, stand for themselves."""
+    parts = name.split(".")
+    if parts[1] == "Tensor":
+        return "gradlib.Tensor"
+    return "gradlib" if parts[1][0].isupper() or len(parts) < 3 else ".".join(parts[:2])
+
+
+def test_nothing_public_lacks_a_docstring():
+    assert [name for name, text in PUBLIC.items() if not (text or "").strip()] == []
+
+
+def test_one_line_is_the_exception():
+    short = Counter(namespace(n) for n, text in PUBLIC.items() if "\n" not in (text or "").strip())
+    more = {n: count for n, count in short.items() if count > ONE_LINE.get(n, 0)}
+    assert more == {}, "write shapes, errors and an example"
+
+
+def beside(name: str) -> dict:
+    """What is in the module that has `name`; of gradlib itself only that name, as others are those of builtins."""
+    module = name.rpartition(".")[0]
+    while module not in sys.modules:
+        module = module.rpartition(".")[0]
+    if module != "gradlib":
+        return vars(sys.modules[module])
+    key = name.split(".")[1]
+    return {} if hasattr(builtins, key) else {key: getattr(gradlib, key)}
+
+
+class Config:
+    """A class of a program."""
+
+
+def usual() -> dict:
+    """What examples take for granted: the library's names, a model and data for it."""
+    return {
+        "gradlib": gradlib, "nn": nn, "F": nn.functional, "numpy": numpy, "Config": Config,
+        "model": nn.Linear(3, 2), "loss_fn": nn.functional.mse_loss, "train_on": lambda *batch: None,
+        "x": gradlib.ones(4, 3, requires_grad=True), "y": gradlib.zeros(4, 2), "target": gradlib.zeros(4, 2),
+        "batch": gradlib.ones(4, 3), "images": gradlib.ones(4, 3), "texts": list("abcd"),
+        "f": lambda x: x @ x.T, "loss": gradlib.ones(1, requires_grad=True).sum(),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "name"), [pytest.param(*e, id=e[1]) for e in EXAMPLES])
+@pytest.mark.filterwarnings(
+    "ignore::FutureWarning", "ignore::DeprecationWarning", "ignore::UserWarning"
+)
+def test_example(text, name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    gradlib.set_printoptions(profile="default")  # an example changes them
+    names = {**usual(), **beside(name)}
+    gradlib.save(names["model"].state_dict(), "model.pt")
+    gradlib.save(names["model"].state_dict(), "checkpoint.pt")
+    test = doctest.DocTestParser().get_doctest(text, names, name, None, None)
+    report: list[str] = []
+    runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.ELLIPSIS)
+    result = runner.run(test, out=report.append)
+    assert result.failed == 0, "".join(report)
