@@ -121,11 +121,12 @@ def physical_kind(tensor: Tensor) -> type:
 
 def connected(values: Iterable[Any]) -> bool:
     """Whether any of the tensors depends on something outside the vmap that requires grad."""
-    return any(is_logical(v) and _outer_grad(v._array.physical) for v in values)
+    return any(is_logical(v) and outer_grad(v._array.physical) for v in values)
 
 
-def _outer_grad(tensor: Tensor) -> bool:
-    return tensor._rg or (is_logical(tensor) and _outer_grad(tensor._array.physical))
+def outer_grad(tensor: Tensor) -> bool:
+    """Whether a tensor, or what holds the values of all entries of it, requires grad."""
+    return tensor._rg or (is_logical(tensor) and outer_grad(tensor._array.physical))
 
 
 class BatchLevel(Level):
@@ -229,6 +230,7 @@ class BatchLevel(Level):
         """The function runs: its ops take the general path."""
         outer, had = state.interposers, modes.set_flag(VMAP, True)
         self.around, state.batch = state.batch, self
+        self.serial = state.dual_serial  # of the tangents that come from outside
         state.interposers = (*outer, self)
         self.before: list[_Before] = []  # what was written to, as it was
         with modes._lock:

@@ -89,6 +89,7 @@ _THREAD_STATE = (
     "dual_serial",
     "dual_keepers",
     "check_nan",
+    "transforms",
 )
 
 
@@ -141,6 +142,14 @@ def refuse(tensor: Tensor, message: str) -> None:
             raise Unbatchable  # done entry by entry, which raises if it is the function that asks
     if found and not found.isdisjoint(_live()):
         raise RuntimeError(message)
+
+
+def refuse_shared(written: Iterable[Any], source: Any, message: str) -> None:
+    """RuntimeError if `source` depends on the batch of a running vmap of which one of `written` has no entries."""
+    if shared.active and state.bits & VMAP:
+        needed = levels_of(source) & _live()
+        if any([not needed <= levels_of(t) for t in written if t is not None]):
+            raise RuntimeError(message)
 
 
 def refuse_mask(key: Any) -> None:
