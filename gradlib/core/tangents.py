@@ -240,6 +240,8 @@ def run_with_tangents(op, args: tuple, attrs: tuple) -> Any:
             and k not in op.nondifferentiable
             and (o.is_floating_point() or o.is_complex())
         ):
+            if t._array.dtype != o._array.dtype:
+                t = t.to(o.dtype)
             own_tangent(o, t if _fresh(t, tangents) else t.clone())
             if op.saved_results and o._fn is not None:
                 saved.keep_tangent(o._fn, o._nr, own_tangent_of(o))

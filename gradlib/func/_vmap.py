@@ -8,6 +8,7 @@ from typing import Any
 
 from ..core.batched import BatchLevel, Unbatchable
 from ..core.batching import Level
+from ..core.dtypes import int32
 from ..core.pytree import TreeSpec, flatten, spread, tree_map, unflatten
 from ..core.tensor import Tensor, wrap_dim
 from ..ops.cast import clone
@@ -237,8 +238,19 @@ def _joined(pieces: list) -> Any:
     )
 
 
+def _stand_in(leaf: Tensor, shape: tuple, dim: int) -> Tensor:
+    """What functions accept in the place of entries of `leaf`: matrices with an inverse, pivots that exist."""
+    if leaf.dtype is int32:  # what LAPACK counts, from 1
+        return leaf.new_ones(shape)
+    sizes = [n for d, n in enumerate(shape) if d != dim]
+    if len(sizes) < 2 or sizes[-1] != sizes[-2] or not leaf.is_floating_point():
+        return leaf.new_zeros(shape)
+    eye = leaf.new_ones(sizes[-1]).diag().expand(sizes)
+    return eye.unsqueeze(dim).clone()
+
+
 def _empty(func, dims: list, leaves: list, spec: TreeSpec, out_dims, randomness, kwargs: dict):
-    """The results for a batch of size 0: the function is run on zeros to learn their shapes."""
+    """The results for a batch of size 0: the function is run on zeros and unit matrices to learn their shapes."""
     level = Level(1, randomness)
     columns: list[list] = []
     for leaf, d in zip(leaves, dims, strict=True):
@@ -246,7 +258,7 @@ def _empty(func, dims: list, leaves: list, spec: TreeSpec, out_dims, randomness,
             columns.append([leaf])
         else:
             shape = (*leaf.shape[:d], 1, *leaf.shape[d + 1 :])
-            columns.append(level.split(leaf.new_zeros(shape), d))
+            columns.append(level.split(_stand_in(leaf, shape, d), d))
     out, found = _run(level, func, columns, spec, out_dims, kwargs)
     outs, out_spec = flatten(out)
     return unflatten(

@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 FILE = Path(__file__).parent / "exceptions.txt"
 GROUPS = {
-    "derivatives": "grad double jvp jacobian hessian third vmap_grad vmap_jvp grad_vmap checkpoint",
-    "forward": "jvp jacobian hessian third vmap_jvp grad_vmap",
-    "batches": "vmap vmap_vmap vmap_grad vmap_jvp grad_vmap jacobian hessian third",
+    "derivatives": "grad double jvp jacobian hessian third vmap_grad vmap_jvp grad_vmap checkpoint "
+    "complex precision",
+    "forward": "jvp jacobian hessian third vmap_jvp grad_vmap complex precision",
+    "batches": "vmap vmap_vmap vmap_grad vmap_jvp grad_vmap jacobian hessian third no_entries",
 }
 
 

@@ -124,7 +124,7 @@ class Cube(Function):
     @staticmethod
     def backward(ctx, *grads):
         (x,) = ctx.saved_tensors
-        return grads[0] * 3 * x * x
+        return grads[0] * (3 * x * x).conj()
 
     @staticmethod
     def jvp(ctx, *tangents):
@@ -145,7 +145,7 @@ class CastCube(Function):
     @gl.amp.custom_bwd(device_type="cpu")
     def backward(ctx, g):
         (x,) = ctx.saved_tensors
-        return g * 3 * x * x
+        return g * (3 * x * x).conj()
 
 
 class OnceCube(Function):
@@ -160,7 +160,7 @@ class OnceCube(Function):
     @gl.autograd.function.once_differentiable
     def backward(ctx, g):
         (x,) = ctx.saved_tensors
-        return g * 3 * x * x
+        return g * (3 * x * x).conj()
 
 
 class AddIn(gl.autograd.function.InplaceFunction):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import gradlib as gl
 
-from . import asking, batching, gradients, running, writing
+from . import asking, batching, gradients, kinds, running, writing
 from .cases import Case
 from .compare import Inapplicable
 
@@ -17,6 +17,7 @@ CHECKS: dict[str, Callable[[Case], None]] = {
     **writing.CHECKS,
     **running.CHECKS,
     **asking.CHECKS,
+    **kinds.CHECKS,
 }
 
 
