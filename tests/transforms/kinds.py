@@ -9,7 +9,7 @@ from gradlib import func
 
 from .batching import entries, stacked
 from .cases import Case
-from .compare import Function, Inapplicable, array, inner, is_float, waves
+from .compare import Function, Inapplicable, array, inner, is_float, same, waves
 from .gradients import agree, alone, difference
 from .running import REFUSED
 
@@ -122,4 +122,48 @@ def _near(got: gl.Tensor | None, wanted: gl.Tensor | None, close: float, what: s
     assert not bad.any(), f"{what} {a[bad][0]} instead of {b[bad][0]}"
 
 
-CHECKS = {"no_entries": no_entries, "complex": complex_numbers, "precision": precisions}
+def _elementwise(case: Case) -> list[gl.Tensor]:
+    """The arguments as vectors, if the first elements of the results are those of the first elements."""
+    tensors = case.draw()
+    shapes = {t.shape for t in tensors}
+    if len(shapes) != 1 or case.key.startswith(("nn.", "composite.")) or not tensors[0].numel():
+        raise Inapplicable("shapes differ")
+    flat = [t.reshape(-1) for t in tensors]
+    try:
+        wanted, whole, first = case(*tensors), case(*flat), case(*[t[:1] for t in flat])
+        if not wanted or any(w.shape != tensors[0].shape for w in wanted):
+            raise Inapplicable("the result has another shape")
+        same(whole, [w.reshape(-1) for w in wanted], "as a vector")
+        same(first, [w.reshape(-1)[:1] for w in wanted], "first element")
+    except (*REFUSED, AssertionError) as exc:
+        raise Inapplicable(f"not element by element: {exc}") from None
+    return flat
+
+
+def small(case: Case) -> None:
+    """One element without dimensions, and none at all: values, gradients and tangents."""
+    flat = _elementwise(case)
+    for what, part in (("0-dim", lambda t: t[0]), ("empty", lambda t: t[:0])):
+        same(case(*map(part, flat)), list(map(part, case(*flat))), what)
+        try:
+            f = Function(case, flat)
+            seeds = f.cotangents()
+            wanted = f.gradients(f.leaves(), seeds)
+            us = [waves(t, 95) for t in f.inputs]
+            pushed = func.jvp(f, tuple(f.inputs), tuple(us))[1]
+        except (*REFUSED, AssertionError, Inapplicable):
+            continue
+        g = Function(case, [part(t).clone() if is_float(t) else part(t) for t in flat])
+        ends = [part(s) for s in seeds]
+        found = g.gradients(g.leaves(), ends)
+        same(found, [w if w is None else part(w) for w in wanted], f"gradient, {what}")
+        got = func.jvp(g, tuple(g.inputs), tuple(map(part, us)))[1]
+        same(got, list(map(part, pushed)), f"tangent, {what}")
+
+
+CHECKS = {
+    "small": small,
+    "no_entries": no_entries,
+    "complex": complex_numbers,
+    "precision": precisions,
+}
