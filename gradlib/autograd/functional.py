@@ -11,8 +11,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..core import modes
+from ..core.batched import active, lift
 from ..core.device import beside
-from ..core.modes import NO_GRAD
+from ..core.modes import NO_GRAD, state
+from ..core.tangents import tangent_of
 from ..core.tensor import Tensor
 from ..ops.shape import alias_op as alias
 from .differentiate import Rows, grad
@@ -67,6 +69,11 @@ FORWARD_LOOP = (
 )
 STRATEGY = 'Expected strategy to be either "forward-mode" or "reverse-mode".'
 V_OUTPUT = "The vector v can only be None if the user-provided function returns a single Tensor with a single element."
+TRANSFORMED = (
+    "You are attempting to call Tensor.requires_grad_() (or perhaps using torch.autograd.functional.* APIs) inside of "
+    "a function being transformed by a functorch transform. With create_graph=True the result depends on what "
+    "requires grad there; otherwise use those of gradlib.func."
+)
 V_INPUT = (
     "The vector v can only be None if the input to the user-provided function is a single Tensor "
     "with a single element."
@@ -90,12 +97,19 @@ def _as_tuple(value: Any, what: str, fn: str) -> tuple[bool, tuple]:
 
 
 def _fresh(tensors: Sequence[Tensor], create_graph: bool, need_graph: bool = True) -> tuple:
-    """Tensors of our own to differentiate with respect to; with create_graph, in the graph of those given."""
+    """Tensors of our own to differentiate with respect to; with create_graph, in the graph of those given.
+
+    RuntimeError where a transform differentiates by one of them, which would be cut off from it.
+    """
+    kept = [create_graph and (t._rg or not need_graph) for t in tensors]
+    if state.transforms:
+        for t, keeps in zip(tensors, kept, strict=True):
+            if not keeps and (t._rg or tangent_of(t) is not None):
+                raise RuntimeError(TRANSFORMED)
+    cut = lift if create_graph and active() is not None else Tensor.detach
     return tuple(
-        alias.call(t)
-        if create_graph and (t._rg or not need_graph)
-        else t.detach().requires_grad_(need_graph)
-        for t in tensors
+        alias.call(t) if keeps else cut(t).requires_grad_(need_graph)
+        for t, keeps in zip(tensors, kept, strict=True)
     )
 
 

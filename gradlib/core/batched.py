@@ -151,11 +151,12 @@ def physical_kind(tensor: Tensor) -> type:
 
 def connected(values: Iterable[Any]) -> bool:
     """Whether any of the tensors depends on something outside the vmap that requires grad."""
-    return any(is_logical(v) and _outer_grad(v._array.physical) for v in values)
+    return any(is_logical(v) and outer_grad(v._array.physical) for v in values)
 
 
-def _outer_grad(tensor: Tensor) -> bool:
-    return tensor._rg or (is_logical(tensor) and _outer_grad(tensor._array.physical))
+def outer_grad(tensor: Tensor) -> bool:
+    """Whether a tensor, or what holds the values of all entries of it, requires grad."""
+    return tensor._rg or (is_logical(tensor) and outer_grad(tensor._array.physical))
 
 
 # what `each_entry` is on tensors that are watched inside vmap: handed over by `autograd`
@@ -278,6 +279,7 @@ class BatchLevel(Interposer):
         """The function runs: its ops take the general path."""
         outer, had = state.interposers, modes.set_flag(VMAP, True)
         self.around, state.batch = state.batch, self
+        self.serial = state.dual_serial  # of the tangents that come from outside
         state.interposers = (*outer, self)
         with modes._lock:
             shared.batches += 1
@@ -489,6 +491,12 @@ def write_shared(level: BatchLevel, op, tensor: Tensor, others: tuple, attrs: tu
     attrs = _shared_arrays(level, op, attrs) if op.arrays else attrs
     with Physically(level):
         inplace(op, tensor, tuple([level.part(a)[0] for a in others]), attrs)
+
+
+def refuse_shared(written: Iterable[Any], source: Any, message: str) -> None:
+    """RuntimeError if `source` has a batch that one of `written` has not, which each entry would overwrite."""
+    if shared.batches and not all([holds(t, source) for t in written if t is not None]):
+        raise RuntimeError(message)
 
 
 def write_captured(op, tensor: Tensor, others: tuple, attrs: tuple) -> None:

@@ -57,6 +57,7 @@ class ThreadState(threading.local):
     multithreading = True
     view_replay = False
     keeps_recording = False  # no_grad does not end the recording that a jvp inside a jvp is made of
+    transforms = 0  # how many functions run that func.grad, vjp or jvp differentiates
     warn_on_stream_mismatch = True
     current_task: Any = None  # the backward pass that this thread is in
     needed: Any = None  # the nodes whose gradients are wanted, None for all

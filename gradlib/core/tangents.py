@@ -240,6 +240,10 @@ def run_with_tangents(op, args: tuple, attrs: tuple) -> Any:
             ):
                 tangents[i] = t.to(args[i].device, args[i].dtype)
                 own_tangent(args[i], tangents[i])
+        if shared.batches and op.differentiable:
+            level = batched.level_of_call(op, args, attrs)
+            if level is not None and _hand_over(level, args, tangents):
+                return _run_outside(level, op, args, attrs)
         out = dispatch.execute(op, args, attrs)
         if all(t is None for t in tangents) or not op.differentiable:
             return out
@@ -257,9 +261,47 @@ def run_with_tangents(op, args: tuple, attrs: tuple) -> Any:
             and k not in op.nondifferentiable
             and (o.is_floating_point() or o.is_complex())
         ):
+            if t._array.dtype != o._array.dtype:
+                t = t.to(o.dtype)
             own_tangent(o, t if _fresh(t, tangents) else t.clone())
             if op.saved_results and o._fn is not None:
                 saved.keep_tangent(o._fn, o._nr, own_tangent_of(o))
+    return out
+
+
+def _hand_over(level: Any, args: tuple, tangents: list) -> bool:
+    """Inside vmap: let the physical tensors of arguments have the tangents, if a graph outside of it keeps them.
+
+    Its formulas may be differentiated forward, too, and what they need of an op are the physical values alone.
+    """
+    if level.serial != state.dual_serial:
+        return False  # the level of the tangents was opened inside of the vmap, and is gone when they are asked for
+    if not any([batched.outer_grad(level.part(a)[0]) for a in args if isinstance(a, Tensor)]):
+        return False
+    own = [(*level.part(a), t) for a, t in zip(args, tangents, strict=True) if t is not None]
+    if any([level.part(t)[1] and not has for _, has, t in own]):
+        return False
+    for physical, has, t in own:
+        if tangent_of(physical) is None:
+            own_tangent(split_off(physical), level.full(t) if has else level.part(t)[0])
+    return True
+
+
+def _run_outside(level: Any, op, args: tuple, attrs: tuple) -> Any:
+    """The result of an op inside vmap, whose tangent is computed with the values of all entries."""
+    from . import dispatch
+
+    with modes.Flag(FORWARD_AD, True):
+        out = dispatch.execute(op, args, attrs)
+        for k, o in enumerate(out if isinstance(out, tuple) else (out,)):
+            if o._view is not None or k in op.nondifferentiable:
+                continue
+            physical, has = level.part(o)
+            tangent = tangent_of(physical)
+            if tangent is not None:
+                own_tangent(o, Tensor._make(batched.wrap(level, tangent, has)))
+                if op.saved_results and o._fn is not None:
+                    saved.keep_tangent(o._fn, o._nr, own_tangent_of(o))
     return out
 
 

@@ -205,7 +205,8 @@ def grad_and_value(
         with modes.Flag(UNRECORDED, False):
             places = positions_of(argnums, len(args))
             watched = [run.watch(args[i]) for i in places]
-            out, aux = _result(func(*replaced(args, places, watched), **kwargs), has_aux, title)
+            given = replaced(args, places, watched)
+            out, aux = _result(_transformed(func, *given, **kwargs), has_aux, title)
             if not isinstance(out, Tensor):
                 raise RuntimeError(
                     f"{title}: Expected f(*args) to return a Tensor, got {type(out)}"
@@ -224,6 +225,15 @@ def grad_and_value(
         return (result, (value, run.release(aux))) if has_aux else (result, value)
 
     return wrapper
+
+
+def _transformed(func: Callable, *args: Any, **kwargs: Any) -> Any:
+    """The result of a function that is being differentiated: what would cut it off from its arguments can tell."""
+    state.transforms += 1
+    try:
+        return func(*args, **kwargs)
+    finally:
+        state.transforms -= 1
 
 
 def _result(returned: Any, has_aux: bool, title: str) -> tuple[Any, Any]:
@@ -261,7 +271,7 @@ def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     with modes.Flag(UNRECORDED, False):
         watched = run.watch(primals)
         in_spec = flatten(watched)[1]
-        out, aux = _result(func(*watched), has_aux, title)
+        out, aux = _result(_transformed(func, *watched), has_aux, title)
         outs, spec = flatten(out)
         _only_tensors(outs, title, out)
         for o in outs:
@@ -353,7 +363,7 @@ def jvp(
             raise RuntimeError(errors.tangent_size(value._array.shape, vector._array.shape))
 
     def run(leaves: list) -> tuple[list, Any, Any]:
-        out, aux = _result(func(*unflatten(leaves, spec)), has_aux, JVP)
+        out, aux = _result(_transformed(func, *unflatten(leaves, spec)), has_aux, JVP)
         outs, out_spec = flatten(out)
         _only_tensors(outs, JVP, out)
         return outs, out_spec, aux
@@ -376,7 +386,9 @@ def _by_duals(run: Callable, values: list, vectors: list) -> tuple:
         with modes.Flag(INFERENCE, False), forward_ad._set_fwd_grad_enabled(True):
             return _by_duals(run, values, vectors)
     with forward_ad.dual_level():
-        state.of_transform = state.dual_serial  # serials are never used twice: it ends with the level
+        state.of_transform = (
+            state.dual_serial
+        )  # serials are never used twice: it ends with the level
         duals = [forward_ad.make_dual(v, t) for v, t in zip(values, vectors, strict=True)]
         outs, spec, aux = run(duals)
         pairs = [forward_ad.unpack_dual(o) for o in outs]
@@ -449,7 +461,7 @@ def linearize(func: Callable, *primals: Any) -> tuple[Any, Callable]:
         primals as constants.
 
     Raises:
-        RuntimeError: in ``jvp_fn``, if the tangents do not have the structure and shapes of `primals`.
+        RuntimeError: a primal has a tangent; in ``jvp_fn``: tangents without the structure and shapes of `primals`.
 
     Example:
         >>> out, jvp_fn = gradlib.func.linearize(gradlib.sin, gradlib.zeros(2))
@@ -457,6 +469,8 @@ def linearize(func: Callable, *primals: Any) -> tuple[Any, Callable]:
         tensor([1., 1.])
     """
 
+    if any([tangent_of(p) is not None for p in flatten(primals)[0]]):
+        raise RuntimeError("Nested forward mode AD is not supported at the moment")
     fixed = tree_map(lambda p: p.detach() if isinstance(p, Tensor) else p, primals)
 
     def jvp_fn(*tangents: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..core.batched import BatchLevel
 from ..core.batching import Replay
+from ..core.dtypes import int32
 from ..core.modes import state
 from ..core.pytree import TreeSpec, flatten, spread, unflatten
 from ..core.tensor import Tensor, wrap_dim
@@ -206,10 +207,21 @@ def _joined(pieces: list) -> Any:
     )
 
 
+def _stand_in(leaf: Tensor, shape: tuple, dim: int) -> Tensor:
+    """What functions accept in the place of entries of `leaf`: matrices with an inverse, pivots that exist."""
+    if leaf.dtype is int32:  # what LAPACK counts, from 1
+        return leaf.new_ones(shape)
+    sizes = [n for d, n in enumerate(shape) if d != dim]
+    if len(sizes) < 2 or sizes[-1] != sizes[-2] or not leaf.is_floating_point():
+        return leaf.new_zeros(shape)
+    eye = leaf.new_ones(sizes[-1]).diag().expand(sizes)
+    return eye.unsqueeze(dim).clone()
+
+
 def _empty(func, dims: list, leaves: list, spec: TreeSpec, out_dims, randomness, kwargs: dict):
-    """The results for a batch of size 0: the function is run on zeros to learn their shapes."""
+    """The results for a batch of size 0: the function is run on zeros and unit matrices to learn their shapes."""
     one = [
-        leaf if d is None else leaf.new_zeros((*leaf.shape[:d], 1, *leaf.shape[d + 1 :]))
+        leaf if d is None else _stand_in(leaf, (*leaf.shape[:d], 1, *leaf.shape[d + 1 :]), d)
         for leaf, d in zip(leaves, dims, strict=True)
     ]
     out, found = _run(func, dims, spec, out_dims, kwargs, BatchLevel(1, randomness), one)

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..backends.sums import add_up, column_sums, row_products, row_sums
 from ..core import dtypes
+from ..core.batched import refuse_shared
 from ..core.device import beside
 from ..core.modes import AUTOCAST, state
 from ..core.op import declare
@@ -17,6 +18,10 @@ from ..core.tensor import Tensor
 from ._blocks import check_kind, check_parameters, row_blocks, wide_or_none
 from .expose import SCALAR_TYPE, function, write_same
 
+SHARED = (
+    "Batch norm got a batched tensor as input while the running_mean or running_var, which will be updated in place, "
+    "were not batched.\nWith track_running_stats=False a layer has none."
+)
 F4, F8 = dtypes.float32.np, dtypes.float64.np
 
 # -- batch_norm: statistics for each channel, over all other dimensions ----------------------------------------------
@@ -280,6 +285,7 @@ def batch_norm(
         return batch_norm_op.call(input, weight, bias, running_mean, running_var, False, eps, None)
     out = batch_norm_op.call(input, weight, bias, None, None, True, eps, box)
     if box:
+        refuse_shared((running_mean, running_var), input, SHARED)
         mean, var, count = box
         update_running(running_mean, running_var, mean, var, count, momentum)
     return out

@@ -216,11 +216,19 @@ def with_info(fn, where, check_errors: bool, A: Tensor, *others: Tensor):
         xp = backend_of(A._array)
         flat = flat_batch(A._array)
         info = xp.asarray([where(xp, one) for one in flat], "i4")
-        safe = flat.copy()
-        safe[info != 0] = xp.eye(flat.shape[-1], dtype=flat.dtype)
-        bad = Tensor._make((info != 0).reshape((*A._array.shape[:-2], 1, 1)))
-    result = fn(Tensor._make(safe.reshape(A._array.shape)), *others)
-    return result.masked_fill(bad, float("nan")), Tensor._make(info.reshape(A._array.shape[:-2]))
+        failed = (info != 0).reshape((*A._array.shape[:-2], 1, 1))
+        real = flat.real.dtype
+        good = Tensor._make(~failed)
+        eye = Tensor._make(xp.eye(flat.shape[-1], dtype=flat.dtype))
+        ones = Tensor._make(xp.where(failed, xp.asarray(math.nan, real), xp.asarray(1, real)))
+        zeros = Tensor._make(xp.where(failed, xp.asarray(math.nan, real), xp.asarray(0, real)))
+    result = fn(A.where(good, eye), *others)
+    lost = (A * zeros).sum(
+        (-2, -1), keepdim=True
+    )  # so that the gradient of what failed is nan, too
+    if result.ndim < A.ndim:  # vectors
+        ones, lost = ones.squeeze(-1), lost.squeeze(-1)
+    return result * ones + lost, Tensor._make(info.reshape(A._array.shape[:-2]))
 
 
 @linalg("inv_ex")

@@ -31,7 +31,7 @@ def margin_ranking_loss(
             "margin_ranking_loss : All input tensors should have same dimension but got sizes: "
             f"input1: {input1.size()}, input2: {input2.size()}, target: {target.size()} "
         )
-    return reduced((-target * (input1 - input2) + margin).clamp_min(0), number)
+    return _margin_ranking_public(input1, input2, target, margin, number)
 
 
 @function("margin_ranking_loss")
@@ -46,6 +46,8 @@ def _margin_ranking_public(input1, input2, target, margin=0.0, reduction=NONE):
         tensor([1.])
     """
     number = number_of("margin_ranking_loss", reduction, 5)
+    if margin.__class__ is int:
+        margin = float(margin)  # which a loss of whole numbers is promoted by
     return reduced((-target * (input1 - input2) + margin).clamp_min(0), number)
 
 

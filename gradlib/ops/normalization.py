@@ -7,10 +7,11 @@ import math
 import numpy as np
 
 from ..backends.sums import row_products, row_sums
+from ..core.batched import refuse_shared
 from ..core.op import declare
 from ..core.tensor import Tensor
 from ._blocks import check_kind, check_parameters, row_blocks
-from .batch_norm import batch_norm_op, nothing, update_running
+from .batch_norm import SHARED, batch_norm_op, nothing, update_running
 from .expose import function
 from .layer_norm import moments
 
@@ -183,6 +184,7 @@ def instance_norm(
     if use_input_stats:
         out = batch_norm_op.call(flat, spread(weight), spread(bias), None, None, True, eps, box)
         if running_mean is not None:
+            refuse_shared((running_mean, running_var), input, SHARED)
             mean, var, count = box
             update_running(
                 running_mean,

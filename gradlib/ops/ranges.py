@@ -8,9 +8,9 @@ import warnings
 
 import numpy as np
 
-from ..core import dtypes, errors
-from ..core.batched import is_logical
-from ..core.modes import shared
+from ..core import batching, dtypes, errors
+from ..core.modes import FORWARD_AD, shared, state
+from ..core.tangents import any_tangent
 from ..core.tensor import Tensor
 from .create import finish, place
 from .expose import function
@@ -153,6 +153,10 @@ def _finish(values, requires_grad: bool, out: Tensor | None, name: str = ""):
 
 def _bounds(name: str, start, end, steps, dtype, device, out) -> tuple:
     """(backend, NumPy dtype, start, end, steps) of a call, checked."""
+    if state.bits & FORWARD_AD and any_tangent((start, end)):
+        raise NotImplementedError(
+            f"Trying to use forward AD with aten::{name} that does not support it."
+        )
     for which, v in (("start", start), ("end", end)):
         if isinstance(v, Tensor) and v._array.ndim:
             raise RuntimeError(
@@ -234,7 +238,7 @@ def linspace(
 
     start, end: numbers or 0-dim tensors.
     """
-    if shared.batches and (is_logical(start) or is_logical(end)):
+    if shared.active and batching.marks((start, end)):
         return _steps_of_batch(start, end, steps, dtype)
     xp, d, start, end, steps = _bounds("linspace", start, end, steps, dtype, device, out)
     values = xp.call(_grid, xp, d, start, end, steps)
@@ -268,7 +272,7 @@ def logspace(
     pin_memory=False,
 ):
     """``base ** linspace(start, end, steps)``; for integer dtypes of bounds that are cut off first."""
-    if shared.batches and (is_logical(start) or is_logical(end)):
+    if shared.active and batching.marks((start, end)):
         return base ** _steps_of_batch(start, end, steps, dtype)
     xp, d, start, end, steps = _bounds("logspace", start, end, steps, dtype, device, out)
     values = xp.call(_grid, xp, d, start, end, steps, base)

@@ -245,6 +245,10 @@ def mvlgamma(input, p, *, out=None):
 
         if input.dtype is dtypes.bool_:
             raise RuntimeError("The input tensor may not be a boolean tensor.")
+        if input.is_complex():
+            raise NotImplementedError(
+                f"\"mvlgamma\" not implemented for '{input.dtype.tensor_type.removesuffix('Tensor')}'"
+            )
         input = input.to(dtypes.get_default_dtype())
     from ..backends import backend_of
     from ..core.tensor import Tensor

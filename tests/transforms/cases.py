@@ -2,10 +2,10 @@
 
 A line is ``<what is called> :: <arguments> | <arguments> ...``, in Python, with the names of `draw`. What is called:
 
-- names (``sin cos``, ``linalg.det``, ``Tensor.where``). A bare name stands for every public callable of that name; for
-  a method and its in-place form, too, if these have no line of their own. An in-place function is called on a copy.
+- names (``sin cos``, ``linalg.det``, ``Tensor.where``). A bare name stands for every function or method of that name;
+  for a method and its in-place form, too, if these have no line of their own. An in-place function is called on a copy.
 - ``nn.Linear(4, 3)``: a module; its parameters are arguments like the others.
-- ``key := expression``: any function, counted as samples of `key`.
+- ``key := expression``: any function or module, counted as samples of `key`.
 - ``name = expression``: any function; a case of its own, called `name`.
 """
 
@@ -24,7 +24,7 @@ from gradlib.core.pytree import flatten, unflatten
 from gradlib.func import functional_call
 
 from .draw import Draw
-from .space import groups, namespace
+from .space import PLAIN, groups, namespace
 
 SAMPLES = Path(__file__).parent / "samples"
 
@@ -61,6 +61,15 @@ class Case:
         if "_template" not in self.__dict__:
             self._template = flatten(self.arguments())
         return self._template
+
+    @property
+    def answers(self) -> bool:
+        """Whether it gives something else than tensors."""
+        if "_answers" not in self.__dict__:
+            self._answers = not any(
+                isinstance(t, gl.Tensor) for t in flatten(self.run(*self.draw()))[0]
+            )
+        return self._answers
 
     def run(self, *tensors: gl.Tensor, **more: Any) -> Any:
         """The result of the call as it is."""
@@ -125,11 +134,12 @@ def _cases() -> dict[str, list[Case]]:
         own += [Case(key, len(own) + i, fn, s, inplace) for i, s in enumerate(samples)]
 
     for head, samples in lines():
-        if match := re.match(r"(nn\.\w+)\(", head):
+        if match := re.match(r"(nn(?:\.\w+)+)\(", head):
             add(match[1], _evaluated(head).double(), samples)
         elif match := re.match(r"(\S+) := ", head):
             assert match[1] in public, f"{match[1]} is not public"
-            add(match[1], _evaluated(head[match.end() :]), samples)
+            fn = _evaluated(head[match.end() :])
+            add(match[1], fn.double() if isinstance(fn, nn.Module) else fn, samples)
         elif match := re.match(r"(\w+) = ", head):
             add(f"composite.{match[1]}", _evaluated(head[match.end() :]), samples)
         else:
@@ -138,7 +148,7 @@ def _cases() -> dict[str, list[Case]]:
     for first, keys in groups(public).items():
         if any(k in found for k in keys):
             continue
-        names = [k.rpartition(".")[2] for k in keys]
+        names = [k.rpartition(".")[2] for k in keys if k.partition(".")[0] in PLAIN] or [""]
         own = next((exact[k] for k in (*keys, *names) if k in exact), None)
         inplace = names[0].endswith("_") and not names[0].endswith("__")
         if own is None and inplace:
@@ -147,7 +157,7 @@ def _cases() -> dict[str, list[Case]]:
         inplace |= (
             bool(re.match("__i(?!nt_|ter|nvert|ndex)", names[0])) or names[0] == "__setitem__"
         )
-        if own is not None:
+        if own:
             add(first, public[first], own, inplace)
     return found
 

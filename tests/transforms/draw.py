@@ -10,6 +10,8 @@ import numpy as np
 import gradlib as gl
 from gradlib import nn, optim
 
+from . import programs
+
 
 def put(x: gl.Tensor, key: Any, value: Any) -> gl.Tensor:
     """`x` with `value` written at `key`."""
@@ -30,15 +32,9 @@ def sym(a: gl.Tensor) -> gl.Tensor:
     return (a + a.mH) / 2
 
 
-def steps(name: str, p: gl.Tensor, g: gl.Tensor, **options: Any) -> gl.Tensor:
-    """The parameter after two differentiable steps of an optimizer from `p` with the gradient `g`."""
-    p = p.clone()
-    optimizer = getattr(optim, name)([p], differentiable=True, **options)
-    p.grad = g
-    optimizer.step()
-    p.grad = g * 2
-    optimizer.step()
-    return p
+def square(x: gl.Tensor) -> gl.Tensor:
+    """A function for those that take one."""
+    return x.sin() * x
 
 
 class Draw:
@@ -110,6 +106,7 @@ class _Slices:
 _PLAIN = "float64 float32 int64 bool complex128 tensor ones zeros arange".split()
 SPACE: dict[str, Any] = {
     "gl": gl, "torch": gl, "nn": nn, "F": nn.functional, "linalg": gl.linalg, "fft": gl.fft, "special": gl.special,
-    "put": put, "through": through, "sym": sym, "steps": steps, "S": _Slices(), "inf": math.inf,
+    "optim": optim, "func": gl.func, "autograd": gl.autograd, "P": programs, "steps": programs.steps, "square": square,
+    "put": put, "through": through, "sym": sym, "S": _Slices(), "inf": math.inf,
     "A": lambda *args, **kwargs: (args, kwargs),
 } | {name: getattr(gl, name) for name in _PLAIN}  # fmt: skip

@@ -165,10 +165,30 @@ def hessians(case: Case) -> None:
     same([by_loop], [wanted], "functional.hessian and jacrev of jacrev")
 
 
+@_drawing
+def thirds(case: Case) -> None:
+    """The tangents of second derivatives, taken in two ways, against differences."""
+    f = Function(case, case.draw())
+    _small(f, 9)
+    seeds = f.cotangents()
+
+    def total(x: gl.Tensor) -> gl.Tensor:
+        return sum((o * s).sum() for o, s in zip(f(x, *f.inputs[1:]), seeds, strict=True))  # type: ignore[return-value]
+
+    x = f.inputs[0]
+    u = waves(x, 71)
+    rev = func.jacrev(func.jacrev(total))
+    wanted = (rev(x + u * STEP) - rev(x - u * STEP)) / (2 * STEP)
+    for what, second in (("hessian", func.hessian(total)), ("jacrev of jacrev", rev)):
+        (got,) = func.jvp(second, (x,), (u,))[1:]
+        same([got], [wanted], f"tangent of {what}", rtol=2e-4, atol=2e-5)
+
+
 CHECKS = {
     "grad": backward,
     "double": twice,
     "jvp": forward,
     "jacobian": jacobians,
     "hessian": hessians,
+    "third": thirds,
 }

@@ -2,40 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator
+from functools import cache
 from types import ModuleType
 from typing import Any
 
 import gradlib as gl
-from gradlib import nn, optim
 
-# prefix of the keys -> where their names live
-PLACES: dict[str, Any] = {
-    "gradlib": gl,
-    "F": nn.functional,
-    "linalg": gl.linalg,
-    "fft": gl.fft,
-    "special": gl.special,
-    "Tensor": gl.Tensor,
-}
-PROPERTIES = "H T imag mH mT real data".split()
-OPERATORS = [
-    f"__{side}{name}__"
-    for name in "add and floordiv lshift mod mul or pow rshift sub truediv xor".split()
-    for side in ("", "r", "i")
-] + (
-    "__abs__ __eq__ __ge__ __getitem__ __gt__ __invert__ __iter__ __le__ __lt__ __matmul__ __ne__ __neg__ __pos__ "
-    "__reversed__ __rmatmul__ __setitem__ __contains__ __len__ __bool__ __float__ __int__ __complex__ __index__"
+# prefixes of keys that are not the name of a module
+PREFIXES = {"gradlib": "gradlib", "gradlib.nn.functional": "F"}
+# where calls are sampled by bare names, and in-place forms follow
+PLAIN = ("gradlib", "F", "linalg", "fft", "special", "Tensor")
+INSIDE = ("core", "ops", "backends")  # the engine room has no public names
+# names that every class has, or that belong to Python's own protocols
+OBJECT = (
+    "class delattr dir doc eq format getattribute getstate ge gt hash init init_subclass le lt module ne new reduce "
+    "reduce_ex repr setattr sizeof slots str subclasshook weakref annotations dict"
 ).split()
+COMPARISONS = "__eq__ __ge__ __gt__ __le__ __lt__ __ne__".split()
 
 
-def public(place: Any) -> list[str]:
-    """The public functions of a module, or methods of a class."""
+def _walked(name: str) -> Iterator[ModuleType]:
+    module = importlib.import_module(name)
+    yield module
+    for found in pkgutil.iter_modules(getattr(module, "__path__", ())):
+        if not found.name.startswith("_") and not (name == "gradlib" and found.name in INSIDE):
+            yield from _walked(f"{name}.{found.name}")
+
+
+@cache
+def modules() -> dict[str, ModuleType]:
+    """Prefix of keys -> public module; those with the most used names first."""
+    found = {
+        PREFIXES.get(m.__name__, m.__name__.removeprefix("gradlib.")): m for m in _walked("gradlib")
+    }
+    return {p: found[p] for p in PLAIN if p in found} | found
+
+
+def public(module: ModuleType) -> list[str]:
+    """The public callables of a module: what it lists, else what it holds that is of gradlib."""
+    listed = getattr(module, "__all__", None)
     found = []
-    for name in dir(place):
-        value = getattr(place, name)
-        if not name.startswith("_") and callable(value) and not isinstance(value, type):
+    for name in dir(module) if listed is None else listed:
+        value = getattr(module, name)
+        if name.startswith("_") or not callable(value) or isinstance(value, ModuleType):
+            continue
+        home = getattr(value, "__module__", None) or "gradlib"
+        if listed is not None or home.startswith("gradlib"):
             found.append(name)
+    return found
+
+
+def _methods() -> dict[str, Callable]:
+    """The methods, operators and properties of a tensor."""
+    found = {}
+    for name in dir(gl.Tensor):
+        own = name.startswith("__") and (name in COMPARISONS or name[2:-2] not in OBJECT)
+        if not own and name.startswith("_"):
+            continue
+        value = getattr(gl.Tensor, name)
+        found[f"Tensor.{name}"] = value if callable(value) else _property(name)
     return found
 
 
@@ -43,25 +71,15 @@ def _property(name: str) -> Callable:
     return lambda x: getattr(x, name)
 
 
-def _operator(name: str) -> Callable:
-    return getattr(gl.Tensor, name)
-
-
+@cache
 def namespace() -> dict[str, Callable]:
     """Key (``gradlib.add``, ``Tensor.add_``, ``nn.Linear``) -> callable, for what must be sampled or listed."""
-    found = {
-        f"{prefix}.{name}": getattr(place, name)
-        for prefix, place in PLACES.items()
-        for name in public(place)
-    }
-    found |= {f"Tensor.{name}": _property(name) for name in PROPERTIES}
-    found |= {f"Tensor.{name}": _operator(name) for name in OPERATORS}
-    for prefix, place in (("nn", nn), ("optim", optim)):
-        for name in dir(place):
-            value = getattr(place, name)
-            if isinstance(value, type) and not name.startswith("_"):
-                found[f"{prefix}.{name}"] = value
-    return {key: value for key, value in found.items() if not isinstance(value, ModuleType)}
+    found: dict[str, Any] = {}
+    for prefix, module in modules().items():
+        found |= {f"{prefix}.{name}": getattr(module, name) for name in public(module)}
+        if prefix == "special":
+            found |= _methods()
+    return found
 
 
 def groups(found: dict[str, Callable]) -> dict[str, list[str]]:

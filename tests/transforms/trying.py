@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import gradlib as gl
 
-from . import batching, gradients, running, writing
+from . import asking, batching, gradients, kinds, running, writing
 from .cases import Case
 from .compare import Inapplicable
 
@@ -16,6 +16,8 @@ CHECKS: dict[str, Callable[[Case], None]] = {
     **batching.CHECKS,
     **writing.CHECKS,
     **running.CHECKS,
+    **asking.CHECKS,
+    **kinds.CHECKS,
 }
 
 
@@ -25,6 +27,8 @@ def outcome(case: Case, check: str) -> str | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            if case.answers and check not in ("asked", "modes"):
+                return "-"
             CHECKS[check](case)
     except Inapplicable:
         return "-"

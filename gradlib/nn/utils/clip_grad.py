@@ -9,7 +9,8 @@ from typing import Any
 
 import gradlib
 from gradlib.backends import backend_of
-from gradlib.core.modes import shared
+from gradlib.core.dtypes import DIFFERENTIABLE
+from gradlib.core.modes import NO_GRAD, shared, state
 from gradlib.core.storage import before_write
 from gradlib.core.tensor import Tensor, bump_version
 
@@ -129,7 +130,8 @@ def clip_grads_with_norm_(
         for grad in grads:
             if grad.device not in here:
                 here[grad.device] = factor.to(grad.device)
-            if grad.is_cuda:  # an operation, since it finds the device
+            # an operation, since it finds the device; or since somebody follows, or a dtype is refused
+            if grad.is_cuda or state.bits & ~NO_GRAD or grad._array.dtype not in DIFFERENTIABLE:
                 grad.mul_(here[grad.device])
                 continue
             before_write(grad)
