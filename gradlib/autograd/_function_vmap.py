@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from ..core.batched import BatchLevel, Physically, each_entry, is_logical, lift
+from ..core.batched import BatchLevel, Physically, each_entry, is_logical, lift, outer_grad
 from ..core.batching import NO_MATCH, NO_RULE, NO_SETUP, TWO_RETURNS, TWO_RULES, VmapInfo
 from ..core.dtypes import DIFFERENTIABLE
 from ..core.modes import FORWARD_AD, set_bits, state
@@ -36,6 +36,10 @@ def call(level: BatchLevel, cls: Any, args: tuple) -> Any:
         _check_rules(cls)
     if not any([is_logical(v) and (v._rg or any_tangent((v,))) for v in leaves]):
         return _by_rule(level, cls, args)
+    if cls.setup_context is Function.setup_context:  # all entries share the arguments
+        if any([outer_grad(level.part(v)[0]) for v in leaves if is_logical(v)]):
+            raise RuntimeError(NO_SETUP)
+        return type(cls)(cls.__name__, (cls,), {"inside_vmap": True}).apply(*args)
     level.function_bits = state.bits & ~FORWARD_AD  # the tangents are those of the logical tensors
     lifted = [_lifted(v) if isinstance(v, Tensor) and not is_logical(v) else v for v in args]
     return _recorded_inside(cls).apply(*lifted)

@@ -12,7 +12,6 @@ from typing import Any
 
 from ..core import modes
 from ..core.batched import active, lift
-from ..core.device import beside
 from ..core.modes import NO_GRAD, state
 from ..core.tangents import tangent_of
 from ..core.tensor import Tensor
@@ -374,13 +373,10 @@ def _strict_entry(g: Tensor | None, i: int, j: int, create_graph: bool) -> Tenso
 
 def _basis(tensor: Tensor) -> Tensor:
     """The unit vectors of the space of `tensor`, along a new first dimension."""
-    from ..ops.create import zeros
+    from ..ops.ranges import eye
 
     n = tensor.numel()
-    basis = zeros((n, *tensor.shape), dtype=tensor.dtype, device=tensor.device)
-    with beside(basis._array):
-        basis._array.reshape(-1)[:: n + 1] = 1
-    return basis
+    return eye(n, dtype=tensor.dtype, device=tensor.device).reshape(n, *tensor.shape)
 
 
 def _forward_jacobian(func: Callable, inputs: Any, strict: bool, vectorize: bool):

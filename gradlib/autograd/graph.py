@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from ..core.batched import is_logical
 from ..core.device import copied
 from ..core.hooks import RemovableHandle
 from ..core.modes import OBSERVE, SAVED_HOOKS, set_flag, state
@@ -298,7 +299,10 @@ class _AllowMutationOnSavedContext:
             return  # nobody else has it
         for kept in list(self.saved.pop(tensor._ver, ())):
             if version_of(kept.tensor) == kept.version:
-                kept.tensor = Tensor._make(copied(kept.tensor._array))
+                if is_logical(kept.tensor):
+                    kept.tensor = kept.tensor.detach().clone()
+                else:
+                    kept.tensor = Tensor._make(copied(kept.tensor._array))
                 kept.version = 0
                 self.cloned.add(kept)
 

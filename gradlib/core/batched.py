@@ -493,6 +493,15 @@ def write_shared(level: BatchLevel, op, tensor: Tensor, others: tuple, attrs: tu
         inplace(op, tensor, tuple([level.part(a)[0] for a in others]), attrs)
 
 
+def as_far_out(tensor: Tensor, like: Any) -> Tensor:
+    """`tensor` without the vmaps that the array `like` does not belong to, as long as entries do not differ."""
+    inner = level_of((like,))
+    limit = 0 if inner is None else inner.id
+    while is_logical(tensor) and not tensor._array.batched and tensor._array.level.id > limit:
+        tensor = tensor._array.physical
+    return tensor
+
+
 def refuse_shared(written: Iterable[Any], source: Any, message: str) -> None:
     """RuntimeError if `source` has a batch that one of `written` has not, which each entry would overwrite."""
     if shared.batches and not all([holds(t, source) for t in written if t is not None]):

@@ -69,10 +69,8 @@ def split_off(tensor: Tensor) -> Tensor:
 
 def own_tangent(holder: Any, tangent: Tensor | None) -> None:
     """Let `tangent` be that of a tensor (or DualView), whatever aliases it."""
-    if shared.batches and holder._array.__class__ is not batched.Logical:
-        # one that all entries share may leave the vmap with the tensor
-        while batched.is_logical(tangent) and not tangent._array.batched:
-            tangent = tangent._array.physical
+    if shared.batches and tangent is not None:
+        tangent = batched.as_far_out(tangent, holder._array)
     holder._tangent, holder._tangent_level = tangent, state.dual_serial
     view: Any = getattr(holder, "_view", None)
     if view.__class__ is DualView:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import gradlib
+from gradlib.core.batched import all_entries
 from gradlib.core.tensor import Tensor
 
 __all__ = [
@@ -151,7 +152,7 @@ def _reject_normal(
     values = tensor.normal_(mean, std, generator=generator)
     while True:
         outside = (values < low) | (values > high)
-        if not outside.any():
+        if not all_entries(outside).any():
             break
         fresh = gradlib.empty_like(values).normal_(mean, std, generator=generator)
         values = gradlib.where(outside, fresh, values)
@@ -171,7 +172,7 @@ def _reject_uniform(
 
     values = tensor.uniform_(a, b, generator=generator)
     pending = rejected(values)
-    while pending.any():
+    while all_entries(pending).any():
         fresh = gradlib.empty_like(values).uniform_(a, b, generator=generator)
         values = gradlib.where(pending, fresh, values)
         pending = pending & rejected(fresh)

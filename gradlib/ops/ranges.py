@@ -8,7 +8,8 @@ import warnings
 
 import numpy as np
 
-from ..core import batching, dtypes, errors
+from ..core import dtypes, errors
+from ..core.batched import is_logical
 from ..core.modes import FORWARD_AD, shared, state
 from ..core.tangents import any_tangent
 from ..core.tensor import Tensor
@@ -238,7 +239,7 @@ def linspace(
 
     start, end: numbers or 0-dim tensors.
     """
-    if shared.active and batching.marks((start, end)):
+    if shared.batches and (is_logical(start) or is_logical(end)):
         return _steps_of_batch(start, end, steps, dtype)
     xp, d, start, end, steps = _bounds("linspace", start, end, steps, dtype, device, out)
     values = xp.call(_grid, xp, d, start, end, steps)
@@ -272,7 +273,7 @@ def logspace(
     pin_memory=False,
 ):
     """``base ** linspace(start, end, steps)``; for integer dtypes of bounds that are cut off first."""
-    if shared.active and batching.marks((start, end)):
+    if shared.batches and (is_logical(start) or is_logical(end)):
         return base ** _steps_of_batch(start, end, steps, dtype)
     xp, d, start, end, steps = _bounds("logspace", start, end, steps, dtype, device, out)
     values = xp.call(_grid, xp, d, start, end, steps, base)

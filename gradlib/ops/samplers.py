@@ -56,7 +56,7 @@ def in_place(name: str) -> Callable:
     """Publish a sampler as a method; inside vmap the numbers are drawn for each entry or for all, and then written."""
 
     def publish(fill: Callable) -> Callable:
-        draw = draws(lambda like, args, kwargs: fill(like, *args, **kwargs))
+        draw = draws(lambda like, args, kwargs: fill(like.new_empty(like.shape), *args, **kwargs))
 
         @functools.wraps(fill)
         def sampler(self, *args, **kwargs):
@@ -65,7 +65,7 @@ def in_place(name: str) -> Callable:
                 return fill(self, *args, **kwargs)
             if level.randomness == "different" and not level.part(self)[1]:
                 raise RuntimeError(UNBATCHED_DRAW)
-            return self.copy_(draw(self.new_empty(self.shape), args, kwargs))
+            return self.copy_(draw(self.detach(), args, kwargs))
 
         setattr(Tensor, name, sampler)
         return sampler

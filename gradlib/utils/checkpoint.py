@@ -15,6 +15,8 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import numpy as np
+
 from ..autograd import backward
 from ..autograd.function import Function
 from ..autograd.grad_mode import enable_grad, no_grad
@@ -261,8 +263,6 @@ class _Frame:
     check = True
 
     def __init__(self, function, args, kwargs, surroundings, context, early_stop: bool):
-        from ..ops.create import empty
-
         self.function, self.surroundings, self.context = function, surroundings, context
         self.early_stop = early_stop
         self.holders: list[weakref.ref] = []
@@ -278,7 +278,8 @@ class _Frame:
         self.others = [None if isinstance(a, Tensor) else a for a in flat]
         self.places = [i for i, a in enumerate(flat) if isinstance(a, Tensor)]
         with Flag(FORWARD_AD, False):  # the tensors have their tangents with them
-            kept = _KeepInputs.apply(empty(0, requires_grad=True), *(flat[i] for i in self.places))
+            anchor = Tensor._make(np.empty(0, np.float32), True)  # of no vmap
+            kept = _KeepInputs.apply(anchor, *(flat[i] for i in self.places))
         self.inputs = kept.grad_fn
 
     def pack(self, tensor: Tensor) -> _Holder:
