@@ -96,7 +96,7 @@ def _by_slices(xp, step, x, dim: int, wider, into):
     if wider is None:
         results[0] = total = slices[0]
         for one, result in zip(list(slices)[1:], list(results)[1:], strict=True):
-            total = step(total, one, result)
+            total = step(total, one, out=result)
         return into
     total, width = None, max(1, PIECE * len(slices) // x.size)
     for i in range(0, len(slices), width):
