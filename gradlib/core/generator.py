@@ -142,10 +142,11 @@ class Generator:
             ValueError: `seed` is out of range.
         """
         number = check_seed(seed)
-        with _making:
-            if self._made() is None:  # it will start from there
-                self._seed = number
-                return self
+        if self._made() is None:
+            with _making:
+                if self._made() is None:  # it will start from there
+                    self._seed = number
+                    return self
         fresh = np.random.SFC64(number).state
         bits = self.rng.bit_generator
         with bits.lock:
