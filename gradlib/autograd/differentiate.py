@@ -236,17 +236,19 @@ def _at_once(n: int, outs, ins, grads, keep_graph: bool, options: tuple) -> tupl
 
 def _release(roots: Iterable[Node], ends: set[Node]) -> None:
     """Free the saved tensors of all nodes between `roots` and `ends`, as a pass that does not keep the graph does."""
-    users: dict[Node, list[Node]] = {}
-    stack = list(roots)
+    users: dict[Node, list[Node]] = {node: [] for node in roots}
+    stack = list(users)
     while stack:
         node = stack.pop()
-        if node not in users:
-            users[node] = []
-            stack += [t for t in node.targets() if t is not None]
-    for node in users:
         for target in node.targets():
-            if target is not None:
-                users[target].append(node)
+            if target is None:
+                continue
+            known = users.get(target)
+            if known is None:
+                users[target] = [node]
+                stack.append(target)
+            else:
+                known.append(node)
     stack, freed = [u for end in ends for u in users.get(end, ())], set()
     while stack:
         node = stack.pop()

@@ -213,7 +213,9 @@ class BatchLevel(Level):
 
     def result(self, value: Any, dim: int) -> Tensor:
         """What the caller of vmap gets for a result of the function: entries never share memory."""
-        out = self.full(value).contiguous() if not self.part(value)[1] else self.full(value)
+        out, batched = self.part(value)
+        if not batched:
+            out = self.full(value).contiguous()
         out = out.movedim(0, dim) if dim else out
         if not state.bits & FORWARD_AD:
             return out
@@ -316,14 +318,14 @@ def level_of_call(op, args: tuple, attrs: tuple) -> Any:
 
 def replacement(op) -> Callable | None:
     """What replaces an op on logical arguments before anything is recorded."""
-    load_rules()
+    if not RULES:
+        load_rules()
     return APART.get(op.name)
 
 
 def load_rules() -> None:
     """Fill RULES and APART."""
-    if not RULES:
-        from ..ops import batching_layers  # noqa: F401  # and those that it builds on
+    from ..ops import batching_layers  # noqa: F401  # and those that it builds on
 
 
 def run(level: BatchLevel, op, args: tuple, attrs: tuple) -> Any:
@@ -360,7 +362,8 @@ def _shared_arrays(level: BatchLevel, op, attrs: tuple) -> tuple:
 
 
 def _rule_of(op) -> Callable | None:
-    load_rules()
+    if not RULES:
+        load_rules()
     found = RULES.get(op.name)
     return RULES["elementwise"] if found is None and op.elementwise else found
 
