@@ -77,10 +77,15 @@ def add_up(array, dim: tuple, keepdim: bool = False):
 
     Trailing dimensions of large contiguous arrays, and leading ones, are summed by BLAS, which is also the quickest.
     """
-    if array.size < LARGE:
+    size = array.size
+    if size < LARGE:
         return ADD(array, dim or None, None, None, keepdim)
-    if array.size <= SHORT and len(dim) in (0, array.ndim) and array.flags.c_contiguous:
-        return ADD(array, dim or None, None, None, keepdim)
+    if len(dim) in (0, array.ndim) and array.flags.c_contiguous:
+        if size <= SHORT:
+            return ADD(array, dim or None, None, None, keepdim)
+        row = math.gcd(size, RUN)
+        if row >= 32 and not keepdim and array.dtype.kind == "f":  # the most usual case
+            return ADD(array.reshape(-1, row).dot(ones(row, array.dtype)))
     if not array.flags.c_contiguous or array.dtype.kind != "f":
         if array.flags.f_contiguous and array.dtype.kind == "f":
             return add_up(array.T, tuple([array.ndim - 1 - d for d in dim]), keepdim).T
