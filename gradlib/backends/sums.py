@@ -51,12 +51,17 @@ def row_products(a, b):
     if n <= LONG:
         return np.vecdot(a, b)
     a, b = np.broadcast_arrays(a, b)
-    whole, out = n - n % RUN, np.empty(a.shape[:-1], a.dtype)
+    out = np.empty(a.shape[:-1], a.dtype)
     for place in np.ndindex(out.shape):
-        p, q = a[place], b[place]
-        total = ADD(np.vecdot(p[:whole].reshape(-1, RUN), q[:whole].reshape(-1, RUN)), dtype=F8)
-        out[place] = total + np.vecdot(p[whole:], q[whole:])
+        out[place] = long_product(a[place], b[place])
     return out
+
+
+def long_product(p, q):
+    """The sum of the products of two long vectors, as a scalar of float64."""
+    whole = len(p) - len(p) % RUN
+    runs = np.vecdot(p[:whole].reshape(-1, RUN), q[:whole].reshape(-1, RUN))
+    return ADD(runs, dtype=F8) + np.vecdot(p[whole:], q[whole:])
 
 
 def column_sums(x):
