@@ -22,15 +22,10 @@ I8 = dtypes.int64.np
 SLICE, LARGE = 64, 512  # elements from which a slice and an array are long
 FEW = 32  # most single-precision numbers whose running sum is kept in single precision; products leave its range
 EXTREMA = ("maximum", "minimum")
-SMALLEST, LARGEST = (
-    1e-250,
-    1e250,
-)  # products between these are exact in double precision, but for rounding
+SMALLEST, LARGEST = 1e-250, 1e250  # products between these have all digits of double precision
 CHUNKED = 1 << 13  # elements from which an array is accumulated by more than one call
-CHUNKS = {
-    "add": 16,
-    "multiply": 6,
-}  # lengths; so many single-precision factors stay in the range of double precision
+# Lengths of chunks; so many single-precision factors stay in the range of double precision.
+CHUNKS = {"add": 16, "multiply": 6}
 
 
 def backwards(ndim: int, dim: int) -> tuple:
