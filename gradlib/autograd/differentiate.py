@@ -241,17 +241,19 @@ def _at_once(n: int, outs, ins, grads, keep_graph: bool, options: tuple) -> tupl
 
 def _release(roots: Iterable[Node], ends: set[Node]) -> None:
     """Free the saved tensors of all nodes between `roots` and `ends`, as a pass that does not keep the graph does."""
-    users: dict[Node, list[Node]] = {}
-    stack = list(roots)
+    users: dict[Node, list[Node]] = {node: [] for node in roots}
+    stack = list(users)
     while stack:
         node = stack.pop()
-        if node not in users:
-            users[node] = []
-            stack += [t for t in node.targets() if t is not None]
-    for node in users:
         for target in node.targets():
-            if target is not None:
-                users[target].append(node)
+            if target is None:
+                continue
+            known = users.get(target)
+            if known is None:
+                users[target] = [node]
+                stack.append(target)
+            else:
+                known.append(node)
     stack, freed = [u for end in ends for u in users.get(end, ())], set()
     while stack:
         node = stack.pop()
@@ -342,6 +344,7 @@ def _gradient(out: Tensor, g, i: int, create_graph: bool) -> Tensor:
         )
     if g._array.dtype != array.dtype:
         g = g.to(out.dtype)
-    if g.device != out.device:
+    here = g._array.__class__ is ndarray and array.__class__ is ndarray
+    if not here and g.device != out.device:
         raise RuntimeError(f"grad_output[{i}] is on {g.device} and output[{i}] is on {out.device}")
     return g if create_graph or state.bits & FORWARD_AD else apart(g) if g._rg else g

@@ -6,7 +6,7 @@ Both only walk the graph: the source line of each node, which they show, is alwa
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -103,8 +103,7 @@ def _cut(node: Node, name: str, tensor: Tensor) -> str | None:
     )
 
 
-@dataclass(frozen=True)
-class SavedBytes:
+class SavedBytes(NamedTuple):
     """What one source line keeps for backward: bytes, number of tensors, names of the nodes."""
 
     line: str

@@ -15,11 +15,13 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
 from itertools import product
-from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import ml_dtypes
 import numpy as np
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 F2, BF2, F4, F8 = (np.dtype(t) for t in (np.float16, ml_dtypes.bfloat16, np.float32, np.float64))
 HALVES, SINGLES = (F2, BF2), (F4, F8)
@@ -56,6 +58,8 @@ def folder() -> Path:
 
     Raises FileNotFoundError if it is in neither.
     """
+    from pathlib import Path  # no program without CUDA needs it
+
     package = Path(__file__).parent.parent
     for place in (package / "_kernels", package.parent / "kernels"):
         if (place / "common.cuh").is_file():

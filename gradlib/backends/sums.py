@@ -51,12 +51,17 @@ def row_products(a, b):
     if n <= LONG:
         return np.vecdot(a, b)
     a, b = np.broadcast_arrays(a, b)
-    whole, out = n - n % RUN, np.empty(a.shape[:-1], a.dtype)
+    out = np.empty(a.shape[:-1], a.dtype)
     for place in np.ndindex(out.shape):
-        p, q = a[place], b[place]
-        total = ADD(np.vecdot(p[:whole].reshape(-1, RUN), q[:whole].reshape(-1, RUN)), dtype=F8)
-        out[place] = total + np.vecdot(p[whole:], q[whole:])
+        out[place] = long_product(a[place], b[place])
     return out
+
+
+def long_product(p, q):
+    """The sum of the products of two long vectors, as a scalar of float64."""
+    whole = len(p) - len(p) % RUN
+    runs = np.vecdot(p[:whole].reshape(-1, RUN), q[:whole].reshape(-1, RUN))
+    return ADD(runs, dtype=F8) + np.vecdot(p[whole:], q[whole:])
 
 
 def column_sums(x):
@@ -77,10 +82,15 @@ def add_up(array, dim: tuple, keepdim: bool = False):
 
     Trailing dimensions of large contiguous arrays, and leading ones, are summed by BLAS, which is also the quickest.
     """
-    if array.size < LARGE:
+    size = array.size
+    if size < LARGE:
         return ADD(array, dim or None, None, None, keepdim)
-    if array.size <= SHORT and len(dim) in (0, array.ndim) and array.flags.c_contiguous:
-        return ADD(array, dim or None, None, None, keepdim)
+    if len(dim) in (0, array.ndim) and array.flags.c_contiguous:
+        if size <= SHORT:
+            return ADD(array, dim or None, None, None, keepdim)
+        row = math.gcd(size, RUN)
+        if row >= 32 and not keepdim and array.dtype.kind == "f":  # the most usual case
+            return ADD(array.reshape(-1, row).dot(ones(row, array.dtype)))
     if not array.flags.c_contiguous or array.dtype.kind != "f":
         if array.flags.f_contiguous and array.dtype.kind == "f":
             return add_up(array.T, tuple([array.ndim - 1 - d for d in dim]), keepdim).T

@@ -6,7 +6,6 @@ import ctypes
 import os
 import warnings
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,8 @@ _SUFFIXES = ("64_", "")
 @cache
 def _openblas() -> tuple[Any, Any] | None:
     """The functions (set, get) of the OpenBLAS that NumPy's wheels bring along, if there is one."""
+    from pathlib import Path  # of all that `import gradlib` imports nothing else needs it
+
     package = Path(np.__file__).parent
     for folder in (package.parent / "numpy.libs", package / ".dylibs"):
         for path in sorted(folder.glob("*openblas*")):

@@ -263,7 +263,9 @@ class BatchLevel(Interposer):
     def result(self, value: Any, dim: int) -> Tensor:
         """What the caller of vmap gets for a result of the function: entries never share memory."""
         with modes.Flag(FORWARD_AD, False):
-            out = self.full(value) if self.part(value)[1] else self.full(value).contiguous()
+            out, batched = self.part(value)
+            if not batched:
+                out = self.full(value).contiguous()
             out = out.movedim(0, dim) if dim else out
         if not state.bits & FORWARD_AD:
             return out
@@ -386,7 +388,8 @@ def level_of_call(op, args: tuple, attrs: tuple) -> Any:
 
 def replacement(op) -> Callable | None:
     """What replaces an op on logical arguments before anything is recorded."""
-    load_rules()
+    if not RULES:
+        load_rules()
     if op.name in APART or not op.each_entry:
         return APART.get(op.name)
     op.by_entry = op.by_entry or each_entry(op.call)
@@ -395,8 +398,7 @@ def replacement(op) -> Callable | None:
 
 def load_rules() -> None:
     """Fill RULES and APART."""
-    if not RULES:
-        from ..ops import batching_layers  # noqa: F401  # and those that it builds on
+    from ..ops import batching_layers  # noqa: F401  # and those that it builds on
 
 
 def run(level: BatchLevel, op, args: tuple, attrs: tuple) -> Any:
@@ -435,7 +437,8 @@ def _shared_arrays(level: BatchLevel, op, attrs: tuple) -> tuple:
 
 
 def _rule_of(op) -> Callable | None:
-    load_rules()
+    if not RULES:
+        load_rules()
     found = RULES.get(op.name)
     return RULES["elementwise"] if found is None and op.elementwise else found
 

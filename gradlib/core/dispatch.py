@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends import kernels_of
 from . import batched, dtypes, errors, saved, streams, views
 from .layout import in_order
 from .modes import ANOMALY, FORWARD_AD, INFERENCE, NO_GRAD, PROFILE, SAVED_HOOKS, shared, state
@@ -292,9 +293,9 @@ def execute(op, args: tuple, attrs: tuple, compute: Any = None) -> Any:
     """Kernel, wrapping and recording for prepared arguments. compute: a function in the place of `compute_raw`."""
     if shared.batches and (level := batched.level_of_call(op, args, attrs)) is not None:
         return record(op, args, attrs, *run_batched(level, op, args, attrs), inside=True)
-    first = next(a for a in args if isinstance(a, Tensor))
-    if shared.cuda is not None and first._array.__class__ is not ndarray:
-        there = shared.cuda.elsewhere(first._array)
+    if shared.cuda is not None:
+        first = next(a for a in args if isinstance(a, Tensor))
+        there = None if first._array.__class__ is ndarray else shared.cuda.elsewhere(first._array)
         if there is not None:
             with there:
                 return execute(op, args, attrs, compute)
@@ -304,8 +305,6 @@ def execute(op, args: tuple, attrs: tuple, compute: Any = None) -> Any:
 
 def compute_raw(op, args: tuple, attrs: tuple) -> tuple[Any, tuple]:
     """What the kernel of `op` returns for prepared arguments: raw result(s), and the hidden values."""
-    from ..backends import kernels_of
-
     first = next(a for a in args if isinstance(a, Tensor))
     xp = kernels_of(first._array)
     arrays = [
@@ -464,8 +463,6 @@ def make_node(op, args: tuple, attrs: tuple, kwargs: dict, inside: bool = False)
 def _kept(op, number: Number, args: tuple) -> Any:
     """A number as a node keeps it: beside half types as the array that takes part, where the op asks for wide ones."""
     if op.wide_numbers and number.dtype is dtypes.float32:
-        from ..backends import kernels_of
-
         half = next((a._array for a in args if getattr(a, "dtype", None) in HALF_TYPES), None)
         if half is not None:
             return _number(kernels_of(half), number)

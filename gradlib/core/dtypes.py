@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, overload
 
 import ml_dtypes
@@ -267,6 +268,16 @@ def _asked_type(name: str, given: Any) -> dtype:
         ) from None
 
 
+@functools.cache
+def _limits(d: dtype) -> dict[str, float]:
+    """What finfo says about a real floating type."""
+    info = ml_dtypes.finfo(d.np)
+    return {
+        "eps": float(info.eps), "max": float(info.max), "min": float(info.min), "tiny": float(info.smallest_normal),
+        "smallest_normal": float(info.smallest_normal), "resolution": float(f"1e-{info.precision}"),
+    }  # fmt: skip
+
+
 class finfo(_Info):
     """Machine limits of a floating type: eps, max, min, tiny, smallest_normal, resolution, bits."""
 
@@ -282,11 +293,7 @@ class finfo(_Info):
                 "gradlib.finfo() requires a floating point input type. Use gradlib.iinfo to handle 'torch.finfo'"
             )
         d = d.to_real()
-        info = ml_dtypes.finfo(d.np)
-        self._set(
-            d, eps=float(info.eps), max=float(info.max), min=float(info.min), tiny=float(info.smallest_normal),
-            smallest_normal=float(info.smallest_normal), resolution=float(f"1e-{info.precision}"),
-        )  # fmt: skip
+        self._set(d, **_limits(d))
 
     def __repr__(self) -> str:
         return (

@@ -25,6 +25,7 @@ DEFAULT_SEED = 67280421310721
 _STATE = struct.Struct("<5QII")  # seed, four words of SFC64, whether half a word is left, that half
 _kinds: dict[str, type[Generator]] = {}
 _alive: weakref.WeakSet[Generator] = weakref.WeakSet()
+_making = threading.Lock()
 
 
 def check_seed(seed: Any, *, exact: bool = True) -> int:
@@ -109,8 +110,23 @@ class Generator:
     def _start(self) -> None:
         """Set up the state of a new generator; other devices override this."""
         self._seed = DEFAULT_SEED
-        self.rng = np.random.Generator(np.random.SFC64(DEFAULT_SEED))
         _alive.add(self)
+
+    def __getattr__(self, name: str) -> Any:
+        """`rng`, made when it is first asked for: importing numpy.random takes long."""
+        if name != "rng":
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        with _making:  # two threads must not draw from two of them
+            if self._made() is None:
+                self.rng = np.random.Generator(np.random.SFC64(self._seed))
+            return self.rng
+
+    def _made(self) -> np.random.Generator | None:
+        """`rng`, if there is one yet."""
+        try:
+            return object.__getattribute__(self, "rng")
+        except AttributeError:
+            return None
 
     def manual_seed(self, seed: int) -> Generator:
         """Start the sequence that belongs to `seed`.
@@ -126,6 +142,11 @@ class Generator:
             ValueError: `seed` is out of range.
         """
         number = check_seed(seed)
+        if self._made() is None:
+            with _making:
+                if self._made() is None:  # it will start from there
+                    self._seed = number
+                    return self
         fresh = np.random.SFC64(number).state
         bits = self.rng.bit_generator
         with bits.lock:
@@ -213,8 +234,11 @@ class Generator:
 
     def _renew_lock(self) -> None:
         """Replace the lock, which a thread that does not exist in a forked child may hold."""
+        made = self._made()
+        if made is None:
+            return
         fresh: Any = np.random.SFC64(0)
-        fresh.state = self.rng.bit_generator.state
+        fresh.state = made.bit_generator.state
         self.rng = np.random.Generator(fresh)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -269,6 +293,8 @@ default_generator.seed()
 
 
 def _after_fork_in_child() -> None:
+    global _making
+    _making = threading.Lock()  # as below
     for generator in list(_alive):
         generator._renew_lock()
 

@@ -109,8 +109,12 @@ class Flag:
         self.flag, self.on = flag, on
 
     def __enter__(self) -> None:
-        self.previous = state.bits
-        set_flag(self.flag, self.on)
+        before = self.previous = state.bits
+        bits = before | self.flag if self.on else before & ~self.flag
+        if bits != before:
+            set_bits(bits)
 
     def __exit__(self, *exc) -> None:
-        set_bits(state.bits & ~self.flag | self.previous & self.flag)
+        bits = state.bits & ~self.flag | self.previous & self.flag
+        if bits != state.bits:
+            set_bits(bits)

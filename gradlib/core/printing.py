@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,8 +17,7 @@ from gradlib.core import dtypes, modes
 __all__ = ["get_printoptions", "printoptions", "set_printoptions", "tensor_repr"]
 
 
-@dataclass(frozen=True, slots=True)
-class PrintOptions:
+class PrintOptions(NamedTuple):
     """The settings that `set_printoptions` changes.
 
     Attributes:
@@ -127,7 +125,7 @@ def _changed(
         changes[name] = int(value)
     if threshold is not None:
         changes["threshold"] = threshold
-    return replace(base, **changes)
+    return base._replace(**changes)
 
 
 # --------------------------------------------------------------------------------------------

@@ -231,10 +231,10 @@ def run_with_tangents(op, args: tuple, attrs: tuple) -> Any:
 
     tangents = [tangent_of(a) for a in args]
     with modes.Flag(FORWARD_AD, False):
-        args = dispatch.prepare(op, args)
+        given, args = args, dispatch.prepare(op, args)
         for i, t in enumerate(tangents):
             if t is not None and (
-                tangent_of(args[i]) is not t or t._array.dtype != args[i]._array.dtype
+                args[i] is not given[i] or t._array.dtype != args[i]._array.dtype
             ):
                 tangents[i] = t.to(args[i].device, args[i].dtype)
                 own_tangent(args[i], tangents[i])
@@ -243,7 +243,7 @@ def run_with_tangents(op, args: tuple, attrs: tuple) -> Any:
             if level is not None and _hand_over(level, args, tangents):
                 return _run_outside(level, op, args, attrs)
         out = dispatch.execute(op, args, attrs)
-        if all(t is None for t in tangents) or not op.differentiable:
+        if not op.differentiable or all([t is None for t in tangents]):
             return out
         outs = out if isinstance(out, tuple) else (out,)
         if op.view and all([o._view is not None for o in outs]):
@@ -389,14 +389,17 @@ class _Names:
             }
         else:
             for name, a, t in zip(op.tensors, args, tangents, strict=True):
-                self.known |= {name: a, name + "_t": t, name + "_shape": getattr(a, "shape", ())}
+                self.known[name], self.known[name + "_t"] = a, t
         self.known |= dict(zip(op.results, outs, strict=False))
         self.hidden = op.hidden
 
     def get(self, name: str):
-        if name not in self.known and self.hidden.get(name) is not None:
-            rule = self.hidden[name]
-            self.known[name] = rule(*(self.get(w) for w in parameters(rule)))
+        if name not in self.known:
+            rule = self.hidden.get(name)
+            if rule is not None:
+                self.known[name] = rule(*[self.get(w) for w in parameters(rule)])
+            elif name.endswith("_shape"):
+                self.known[name] = getattr(self.known[name.removesuffix("_shape")], "shape", ())
         return self.known[name]
 
 
@@ -408,7 +411,7 @@ def _elementwise(op, args, tangents, values, out):
             continue
         formula = op.formulas[name]
         values.known["g"] = _conj(t if t.shape == out.shape else t.expand(out.shape))
-        part = _conj(formula.fn(*(values.get(w) for w in formula.wants)))
+        part = _conj(formula.fn(*[values.get(w) for w in formula.wants]))
         total = part if total is None else total + part
     return total
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..autograd import differentiate, forward_ad
 from ..core import batched, errors, modes, views
-from ..core.modes import FORWARD_AD, INFERENCE, NO_GRAD, state
+from ..core.modes import FORWARD_AD, INFERENCE, NO_GRAD, shared, state
 from ..core.node import AccumulateGrad, edge
 from ..core.pytree import flatten, tree_map, unflatten
 from ..core.tangents import own_tangent, tangent_of
@@ -35,9 +35,9 @@ class Recording:
 
     def watch(self, value: Any) -> Any:
         """`value` with each tensor in it replaced by an alias to differentiate with respect to."""
-        return tree_map(self._watch_one, value)
+        return tree_map(self.watch_one, value)
 
-    def _watch_one(self, tensor: Any) -> Tensor:
+    def watch_one(self, tensor: Any) -> Tensor:
         if not isinstance(tensor, Tensor):
             raise ValueError(f"Thing passed to transform API must be Tensor, got {type(tensor)}")
         if batched.active() is not None and not (batched.is_logical(tensor) and tensor._rg):
@@ -90,6 +90,8 @@ def outside_inference(run: Callable) -> Callable:
 
 def _apart(tensor: Tensor) -> Tensor:
     """The tensor outside any graph, with its tangent; an ordinary one also of a tensor of inference mode."""
+    if not (tensor.is_inference() or shared.batches):
+        return _with_tangent(Tensor._alias(tensor), tensor)
     out = Tensor._make(tensor._array) if tensor.is_inference() else batched.apart(tensor)
     out.__dict__.pop("_detached", None)  # nothing that the program did
     return _with_tangent(out, tensor)
@@ -269,8 +271,8 @@ def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     title = "vjp(f, *primals)"
     run = Recording()
     with modes.Flag(UNRECORDED, False):
-        watched = run.watch(primals)
-        in_spec = flatten(watched)[1]
+        leaves, in_spec = flatten(primals)
+        watched = unflatten([run.watch_one(leaf) for leaf in leaves], in_spec)
         out, aux = _result(_transformed(func, *watched), has_aux, title)
         outs, spec = flatten(out)
         _only_tensors(outs, title, out)

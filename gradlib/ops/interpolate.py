@@ -13,7 +13,6 @@ from functools import lru_cache
 import numpy as np
 
 from ..backends import backend_of
-from ..backends.sums import add_up
 from ..core.errors import check_room
 from ..core.op import declare
 from ..core.tensor import Tensor
@@ -34,6 +33,7 @@ class Resize:
         self.matrices, self.bytes = matrices, bytes
         self.back: Resize | None = None
         self._signs: tuple | None = None
+        self._tables: dict = {}
 
     @property
     def transposed(self) -> Resize:
@@ -41,6 +41,15 @@ class Resize:
             self.back = Resize(tuple(m.T for m in self.matrices))
             self.back.back = self
         return self.back
+
+    def tables(self, xp, dtype) -> list:
+        """The matrices as arrays of `xp`, kept for the next time."""
+        if xp.name != "numpy":
+            return [xp.table(matrix, dtype) for matrix in self.matrices]
+        found = self._tables.get(dtype)
+        if found is None:
+            found = self._tables[dtype] = [np.asarray(matrix, dtype) for matrix in self.matrices]
+        return found
 
     @property
     def signs(self) -> tuple:
@@ -89,36 +98,42 @@ def _resize(xp, self, *, how):
         )
     x = old = xp.wide(self)
     first = x.ndim - len(how.matrices)
-    for dim, matrix in enumerate(how.matrices, first):
-        x = _along(xp, x, dim, matrix)
+    for dim, table in enumerate(how.tables(xp, x.dtype), first):
+        x = _along(xp, x, dim, table)
     # an infinite or nan element times the zeros of a matrix has made everything nan
-    if (xp.name != "numpy" or not math.isfinite(add_up(x, ()))) and how.partial:
+    if (xp.name != "numpy" or not _finite(x if x.size < old.size else old)) and how.partial:
         x = _resize_any(xp, old, how)
     return x.astype(self.dtype, copy=False)
 
 
-def _along(xp, x, dim: int, matrix):
-    """The matrix times the lines of `x` along `dim`."""
-    m = xp.table(matrix, x.dtype)
-    if dim == x.ndim - 1:
-        rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
-        return xp.dot(rows, m.T).reshape(*x.shape[:-1], m.shape[0])
-    flat = x.reshape(math.prod(x.shape[:dim]), x.shape[dim], math.prod(x.shape[dim + 1 :]))
-    return xp.matmul(m, flat).reshape(*x.shape[:dim], m.shape[0], *x.shape[dim + 1 :])
+def _finite(x) -> bool:
+    """Whether all elements of a NumPy array are finite; it may be False, too, where their squares are not."""
+    return math.isfinite(np.vdot(x, x))
+
+
+def _along(xp, x, dim: int, m):
+    """The matrix `m`, of the dtype of `x`, times the lines of `x` along `dim`."""
+    shape = x.shape
+    before, after = shape[:dim], shape[dim + 1 :]
+    if not after:
+        rows = x.reshape(math.prod(before), shape[dim])
+        return xp.dot(rows, m.T).reshape(*before, len(m))
+    flat = x.reshape(math.prod(before), shape[dim], math.prod(after))
+    return xp.matmul(m, flat).reshape(*before, len(m), *after)
 
 
 def _resize_any(xp, x, how):
     """The resizing where elements may be infinite or nan: they go only where their weight is not zero."""
-    for dim, (matrix, signs) in enumerate(
-        zip(how.matrices, how.signs, strict=True), x.ndim - len(how.matrices)
+    for dim, (table, signs) in enumerate(
+        zip(how.tables(xp, x.dtype), how.signs, strict=True), x.ndim - len(how.matrices)
     ):
         finite = xp.isfinite(x)
         high, low = (x == math.inf).astype(x.dtype), (x == -math.inf).astype(x.dtype)
-        plus, minus, any_ = signs
+        plus, minus, any_ = (xp.table(where, x.dtype) for where in signs)
         up = _along(xp, high, dim, plus) + _along(xp, low, dim, minus) > 0
         down = _along(xp, low, dim, plus) + _along(xp, high, dim, minus) > 0
         none = _along(xp, (x != x).astype(x.dtype), dim, any_) > 0
-        x = _along(xp, xp.where(finite, x, 0), dim, matrix)
+        x = _along(xp, xp.where(finite, x, 0), dim, table)
         x = xp.where(up, math.inf, xp.where(down, -math.inf, x))
         x = xp.where(none | (up & down), math.nan, x)
     return x
@@ -283,7 +298,7 @@ MODES = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2, "lanczos": 2}
 
 def _sizes(input: Tensor, size, scale_factor, recompute: bool):
     """New spatial sizes, and the scale of each dimension that positions are computed with (None: from the sizes)."""
-    space = tuple(input.shape[2:])
+    space = input._array.shape[2:]
     n = len(space)
     if size is not None and scale_factor is not None:
         raise ValueError("only one of size or scale_factor should be defined")
@@ -364,28 +379,30 @@ def interpolate(
     if recompute_scale_factor and size is not None:
         raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
     n = input.dim() - 2
-    if mode != "area" and n in (1, 2, 3) and not input.shape[1]:
+    array = input._array
+    shape = array.shape
+    if mode != "area" and n in (1, 2, 3) and not shape[1]:
         raise RuntimeError(
-            f"Non-empty {n + 2}D data tensor expected but got a tensor with sizes {list(input.shape)}"
+            f"Non-empty {n + 2}D data tensor expected but got a tensor with sizes {list(shape)}"
         )
     sizes, scales = _sizes(input, size, scale_factor, bool(recompute_scale_factor))
-    check_room(backend_of(input._array), (*input.shape[:2], *sizes), input.itemsize)
+    check_room(backend_of(array), (*shape[:2], *sizes), array.itemsize)
     if mode != "area" and min(sizes, default=1) < 1:
         axes = "DHW"[3 - n :]
         given, made = (
             ", ".join(f"{a}: {s}" for a, s in zip(axes, values, strict=True))
-            for values in (input.shape[2:], sizes)
+            for values in (shape[2:], sizes)
         )
         raise RuntimeError(
             f"Input and output sizes should be greater than 0, but got input ({given}) and output ({made})"
         )
     if mode in ("nearest", "nearest-exact") and n in (1, 2, 3):
-        if input._array.dtype.kind in "iub" and input._array.dtype != np.uint8:
+        if array.dtype.kind in "iub" and array.dtype != np.uint8:
             raise NotImplementedError(
-                f"\"compute_indices_weights_nearest\" not implemented for '{kind_name(input._array)}'"
+                f"\"compute_indices_weights_nearest\" not implemented for '{kind_name(array)}'"
             )
         return _nearest(input, sizes, scales, mode == "nearest-exact")
-    olds = tuple(input.shape[2:])
+    olds = shape[2:]
     if mode == "area" and n in (1, 2, 3):
         return ADAPTIVE[n].call(input, _resize_for("area", sizes, olds, (None,) * n, False, False))
     if MODES.get(mode) != n:
@@ -455,19 +472,20 @@ def adaptive_size(name: str, n: int, output_size, input, first: int) -> tuple:
         raise TypeError(
             f"{name}(): argument 'output_size' (position 2) must be tuple of ints, but found element of type NoneType"
         )
-    space = tuple(input.shape[-n:])
-    for i, length in enumerate(input.shape[first:], first % input.dim()):
+    shape = input._array.shape
+    space = shape[-n:]
+    for i, length in enumerate(shape[first:], first % len(shape)):
         if not length:
             raise RuntimeError(
                 f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes "
-                f"{list(input.shape)} with dimension {i} being empty"
+                f"{list(shape)} with dimension {i} being empty"
             )
     news = tuple(o if s is None else int(s) for s, o in zip(given, space, strict=True))
     if min(news) < 0:
         raise RuntimeError(
             f"{name}: elements of output_size must be greater than or equal to 0 but received {list(news)}"
         )
-    check_room(backend_of(input._array), (*input.shape[:-n], *news), input.itemsize)
+    check_room(backend_of(input._array), (*shape[:-n], *news), input.itemsize)
     return news, space
 
 

@@ -11,7 +11,7 @@ from ..core.batched import all_entries
 from ..core.modes import AUTOCAST, is_grad_enabled, state
 from ..core.op import Op, declare
 from ..core.tensor import Tensor
-from ._blocks import floating, mixed_kinds
+from ._blocks import floating, in_pieces, mixed_kinds
 from .expose import PUBLIC, function, refuse_cast
 from .reduce import sum_floats, sum_of_squares
 
@@ -293,9 +293,13 @@ def _bce_slope(F, x, y):
 
 
 def _bce_logits(xp, self, target):
+    return in_pieces(xp, _bce_logits_piece, self, target)
+
+
+def _bce_logits_piece(xp, self, target):
     """(1 - y) * x + max(-x, 0) + log(1 + exp(-|x|)): infinite x makes an infinite loss, not nan."""
     out = xp.log1p(xp.exp(-xp.absolute(self)))
-    out = out - xp.minimum(self, 0)
+    out -= xp.minimum(self, xp.zeros(self.shape, self.dtype))  # NumPy is slow beside a single 0
     rest = 1 - target
     rest *= self
     out += rest

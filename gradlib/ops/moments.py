@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from ..backends.sums import ADD, ones
+from ..backends.sums import ADD, LARGE, ones
 from ..core import dtypes
 from ..core.op import declare
 from ..core.tensor import Tensor
@@ -21,33 +21,81 @@ def _freedom(n: int, correction):
     return n - int(correction) if correction == int(correction) else n - correction
 
 
+# Squares of single-precision numbers are exact in double precision, so that the sum of the squares and the sum are
+# enough, but where nearly nothing is left of their difference.
+SURE = 1e-4
+FEW = 1024  # elements that are gathered from other than the last dimension quickly enough
+
+
 def _of_rows(x):
     """(sum of the squares around the mean, mean) of each row of a 2-D array, in float64."""
     rows, n = x.shape
-    total, mean = np.empty(rows), np.empty(rows)
     if n > PIECE:
-        parts = [slice(i, i + PIECE) for i in range(0, n, PIECE)]
-        for k, row in enumerate(x):
-            m = mean[k] = math.fsum([np.add.reduce(row[p], dtype=F8) for p in parts]) / n
-            total[k] = math.fsum([np.vecdot(d, d) for d in (row[p] - m for p in parts)])
-        return total, mean
-    for i, j in row_blocks(rows, n):
-        d = x[i:j].astype(F8)
-        m = mean[i:j] = d.dot(ones(n, F8)) / n
+        return _of_long_rows(x)
+    total, mean = np.empty(rows), np.empty(rows)
+    blocks, narrow, one = row_blocks(rows, n), x.dtype.itemsize < 8, ones(n, F8)
+    space = np.empty((blocks[0][1], n))
+    for i, j in blocks:
+        d = space[: j - i]
+        d[...] = x[i:j]
+        m = mean[i:j] = d.dot(one) / n
+        if narrow:
+            squares = np.vecdot(d, d)
+            left = total[i:j] = squares - n * m * m
+            if not (left < SURE * squares).any():
+                continue
         d -= m[:, None]
         total[i:j] = np.vecdot(d, d)
     return total, mean
 
 
+def _of_long_rows(x):
+    rows, n = x.shape
+    total, mean, space = np.empty(rows), np.empty(rows), np.empty(PIECE)
+    narrow, parts = x.dtype.itemsize < 8, [slice(i, i + PIECE) for i in range(0, n, PIECE)]
+
+    def of(row, p):
+        part = row[p]
+        d = space[: part.size]
+        d[...] = part
+        return d
+
+    for k, row in enumerate(x):
+        if narrow:
+            sums = [(d.dot(ones(d.size, F8)), d.dot(d)) for d in (of(row, p) for p in parts)]
+            whole, squares = (math.fsum(s) for s in zip(*sums, strict=True))
+            m = mean[k] = whole / n
+            left = total[k] = squares - whole * m
+            if not left < SURE * squares:
+                continue
+        else:
+            m = mean[k] = math.fsum([np.add.reduce(row[p]) for p in parts]) / n
+        total[k] = math.fsum([d.dot(d) for d in (of(row, p) - m for p in parts)])
+    return total, mean
+
+
 def _of_columns(x):
     """The same of each column."""
-    n, blocks = len(x), row_blocks(*x.shape)
+    n, blocks, narrow = len(x), row_blocks(*x.shape), x.dtype.itemsize < 8
     mean, total = np.zeros(x.shape[1]), np.zeros(x.shape[1])
+    space = np.empty((blocks[0][1], x.shape[1]))
     for i, j in blocks:
-        mean += ones(j - i, F8).dot(x[i:j].astype(F8))
+        d = space[: j - i]
+        d[...] = x[i:j]
+        mean += ones(j - i, F8).dot(d)
+        if narrow:
+            d *= d
+            total += ones(j - i, F8).dot(d)
     mean /= n
+    if narrow:
+        squares = total
+        total = squares - n * mean * mean
+        if not (total < SURE * squares).any():
+            return total, mean
+        total = np.zeros(x.shape[1])
     for i, j in blocks:
-        d = x[i:j].astype(F8)
+        d = space[: j - i]
+        d[...] = x[i:j]
         d -= mean
         d *= d
         total += ones(j - i, F8).dot(d)
@@ -57,18 +105,20 @@ def _of_columns(x):
 def _in_float64(self, n, dim, keepdim):
     """(sum of the squares around the mean, mean) of a NumPy array; the mean has its dimensions kept."""
     shape = self.shape
-    if self.size <= PIECE:
-        axis = dim or None
-        if self.dtype.kind == "V":
-            self = self.astype(F8)
-        mean = ADD(self, axis, F8, None, True)
+    if not dim and not keepdim and n <= PIECE:
+        flat = self.astype(F8).reshape(-1)
+        mean = ADD(flat) / (n or math.nan)
+        flat -= mean
+        return flat.dot(flat), mean.reshape((1,) * len(shape))
+    if self.size < LARGE:
+        wide = self.astype(F8)
+        mean = ADD(wide, dim or None, None, None, True)
         mean /= n or math.nan
-        wide = np.asarray(self - mean)
-        if not dim and not keepdim:
-            flat = wide.reshape(-1)
-            return flat.dot(flat), mean
+        wide -= mean
+        if len(dim) == 1 and not keepdim and (dim[0] == len(shape) - 1 or self.size <= FEW):
+            return np.vecdot(wide, wide, axis=dim[0]), mean  # type: ignore[call-overload]
         wide *= wide
-        return ADD(wide, axis, None, None, keepdim), mean
+        return ADD(wide, dim or None, None, None, keepdim), mean
     dims = dim or tuple(range(self.ndim))
     if len(dims) == max(dims) + 1 < len(shape) and self.flags.c_contiguous:
         total, mean = _of_columns(self.reshape(math.prod(shape[: len(dims)]), -1))

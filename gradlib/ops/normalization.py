@@ -98,12 +98,13 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
         RuntimeError: C is not a multiple of `num_groups`.
         ValueError: one group in all has only one value.
     """
-    if input.dim() >= 2:
-        rows, groups = input.shape[0] * input.shape[1] // num_groups, int(num_groups)
-        if rows * math.prod(input.shape[2:]) == 1:
+    shape = input._array.shape
+    if len(shape) >= 2:
+        rows = shape[0] * shape[1] // num_groups
+        if rows * math.prod(shape[2:]) == 1:
             raise ValueError(
                 "Expected more than 1 value per channel when training, got input size "
-                f"{[rows, groups, *input.shape[2:]]}"
+                f"{[rows, int(num_groups), *shape[2:]]}"
             )
     return _group_norm_public(input, num_groups, weight, bias, eps)
 
@@ -115,7 +116,7 @@ def _group_norm_public(input, num_groups, weight=None, bias=None, eps=1e-5, cudn
         raise RuntimeError(
             f"Expected at least 2 dimensions for input tensor but received {input.dim()}"
         )
-    c = input.shape[1]
+    c = input._array.shape[1]
     if num_groups <= 0:
         raise RuntimeError(f"Expected num groups to be greater than 0, got {num_groups}")
     if c % num_groups:
@@ -124,7 +125,7 @@ def _group_norm_public(input, num_groups, weight=None, bias=None, eps=1e-5, cudn
             f"{list(input.shape)} and num_groups={num_groups}"
         )
     for name, value in (("weight", weight), ("bias", bias)):
-        if value is not None and tuple(value.shape) != (c,):
+        if value is not None and value._array.shape != (c,):
             raise RuntimeError(
                 f"Expected {name} to be a vector of size equal to the number of channels in input, but got {name} of "
                 f"shape {list(value.shape)} and input of shape {list(input.shape)}"

@@ -16,7 +16,7 @@ from ._blocks import check_kind, floating, kind_name
 from .absolute import relu as relu_op
 from .activation import activation, run
 from .expose import FOUND, PUBLIC, function, write_same
-from .plain_numbers import plain_number
+from .plain_numbers import SMALL, plain_number
 
 
 def _leaky_relu(xp, self, *, negative_slope):
@@ -126,11 +126,13 @@ def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
     """`input` limited to [min_val, max_val]; its gradient is 0 at the bounds."""
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
+    dtype = input.dtype
+    category = dtype.category
     for bound in (min_val, max_val):
-        if input.dtype.category == dtypes.INTEGER:
+        if category == dtypes.INTEGER:
             bound = plain_number(bound, dtypes.int64)
-        if input.dtype.category < dtypes.COMPLEX:
-            plain_number(bound, input.dtype)
+        if category < dtypes.COMPLEX:
+            plain_number(bound, dtype)
     return run(hardtanh_op, input, inplace, min_val, max_val)
 
 
@@ -167,7 +169,7 @@ def softshrink(input, lambd=0.5, *, out=None):
 
     Raises RuntimeError for a `lambd` that is negative or that the dtype cannot hold.
     """
-    if input.is_floating_point():
+    if not 0 <= lambd <= SMALL and input.is_floating_point():
         high = dtypes.finfo(input.dtype).max
         if not 0 <= lambd <= high:
             kind = input.dtype.tensor_type.removesuffix("Tensor")

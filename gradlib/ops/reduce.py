@@ -6,7 +6,7 @@ import math
 import operator
 from typing import Any
 
-from ..backends.sums import LARGE, LONG, add_up, row_products
+from ..backends.sums import LARGE, LONG, add_up, long_product
 from ..core import dtypes, errors
 from ..core.formulas import formula_function
 from ..core.op import declare
@@ -108,7 +108,7 @@ def sum_of_squares(xp, flat):
     """The sum of the squares of a vector of floats."""
     if flat.size <= LONG or xp.name != "numpy":
         return xp.dot(flat, flat)
-    return row_products(flat[None], flat[None])[0]
+    return flat.dtype.type(long_product(flat, flat))
 
 
 def _sum(xp, self, *, dim, keepdim):

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import operator
 
+import numpy as np
+
 from .. import return_types
 from ..core import dtypes, errors
 from ..core.formulas import formula_function
 from ..core.inplace import inplace
 from ..core.op import Op, declare
 from ..core.tensor import Tensor, wrap_dim
-from ._blocks import PIECE, row_blocks
+from ._blocks import F4, PIECE
 from .expose import (
     PUBLIC,
     c_type,
@@ -29,6 +31,10 @@ I8 = dtypes.int64.np
 SLICE, LARGE = 64, 512  # elements from which a slice and an array are long
 FEW = 32  # most single-precision numbers whose running sum is kept in single precision; products leave its range
 EXTREMA = ("maximum", "minimum")
+SMALLEST, LARGEST = 1e-250, 1e250  # products between these have all digits of double precision
+CHUNKED = 1 << 13  # elements from which an array is accumulated by more than one call
+# Lengths of chunks; so many single-precision factors stay in the range of double precision.
+CHUNKS = {"add": 16, "multiply": 6}
 
 
 def backwards(ndim: int, dim: int) -> tuple:
@@ -57,54 +63,58 @@ _WIDER = {
 }
 
 
-def _accumulate(xp, ufunc: str, x, dim: int):
-    """The ufunc's ``accumulate``; over long slices one call for each is quicker than NumPy's own.
+def _accumulate(xp, ufunc: str, x, dim: int, into=None):
+    """The ufunc's ``accumulate``, written to the array `into` if there is one, which may lie in any order.
 
     Of many single-precision numbers the running value is kept in double precision.
     """
-    step = getattr(xp, ufunc)
-    few = ufunc in EXTREMA or (x.shape[dim] <= FEW and ufunc != "multiply")
+    step, n = getattr(xp, ufunc), x.shape[dim]
+    if n <= FEW and x.size < SLICE * n and ufunc != "multiply" and into is None:
+        return step.accumulate(x, dim)
+    few = ufunc in EXTREMA or (n <= FEW and ufunc != "multiply")
     wider = None if few else _WIDER.get(x.dtype)
-    if dim == x.ndim - 1 or xp.name != "numpy" or x.size < SLICE * x.shape[dim] or not x.size:
-        if wider is None:
-            return step.accumulate(x, dim)
-        return _accumulate_wider(xp, step, x, dim, wider)
-    out = xp.empty(x.shape, x.dtype)
-    into, slices = xp.moveaxis(out, dim, 0), xp.moveaxis(x, dim, 0)
+    last, numpy = dim == x.ndim - 1, xp.name == "numpy"
+    if numpy and not last and 0 < SLICE * n <= x.size:
+        return _by_slices(xp, step, x, dim, wider, into)
+    if wider is not None and numpy and x.size >= CHUNKED:
+        into = xp.empty(x.shape, x.dtype) if into is None else into
+        if last and ufunc in CHUNKS and x.dtype.kind == "f":
+            _in_chunks(step, x.reshape(-1, n), into.reshape(-1, n), wider, CHUNKS[ufunc])
+        else:
+            _in_parts(step, x, dim, wider, into)
+        return into
     if wider is None:
-        into[0] = slices[0]
-        _run(step, into, slices)
+        out = step.accumulate(x, dim)
+    else:
+        out = step.accumulate(x.astype(wider), dim).astype(x.dtype)
+    if into is None:
         return out
-    last, width = None, max(1, PIECE * len(slices) // x.size)
+    into[...] = out
+    return into
+
+
+def _by_slices(xp, step, x, dim: int, wider, into):
+    """``accumulate`` by one call for each slice: over long ones that is quicker than NumPy's own."""
+    into = xp.empty(x.shape, x.dtype) if into is None else into
+    slices, results = xp.moveaxis(x, dim, 0), xp.moveaxis(into, dim, 0)
+    if wider is None:
+        results[0] = total = slices[0]
+        for one, result in zip(list(slices)[1:], list(results)[1:], strict=True):
+            total = step(total, one, out=result)
+        return into
+    total, width = None, max(1, PIECE * len(slices) // x.size)
     for i in range(0, len(slices), width):
         part = slices[i : i + width].astype(wider)
-        if last is not None:
-            step(last, part[0], out=part[0])
-        _run(step, part, part)
-        into[i : i + width], last = part, part[-1]
-    return out
+        for one in list(part):
+            total = one if total is None else step(total, one, one)
+        results[i : i + width] = part
+    return into
 
 
-def _run(step, into, slices) -> None:
-    """Each of `into` made from the one before it and its slice."""
-    total = into[0]
-    for result, one in zip(into[1:], slices[1:], strict=True):
-        total = step(total, one, out=result)
-
-
-def _accumulate_wider(xp, step, x, dim: int, wider):
-    """``accumulate`` in the dtype `wider`, rounded to that of `x`; parts of long rows at a time stay in cache."""
-    n = x.shape[dim]
-    if x.size < 2 * PIECE or xp.name != "numpy":
-        return step.accumulate(x, dim, wider).astype(x.dtype)
-    out, head = xp.empty(x.shape, x.dtype), (slice(None),) * dim
+def _in_parts(step, x, dim: int, wider, into) -> None:
+    """``accumulate`` in the dtype `wider`; parts of long rows at a time stay in cache."""
+    n, head, last = x.shape[dim], (slice(None),) * dim, None
     width = max(1, PIECE * n // x.size)
-    if dim == x.ndim - 1 and width < FEW:  # many rows: whole ones at a time
-        rows, into = x.reshape(-1, n), out.reshape(-1, n)
-        for i, j in row_blocks(len(rows), n):
-            into[i:j] = step.accumulate(rows[i:j], 1, wider)
-        return out
-    last = None
     for i in range(0, n, width):
         part = x[(*head, slice(i, i + width))].astype(wider)
         if last is not None:
@@ -112,15 +122,44 @@ def _accumulate_wider(xp, step, x, dim: int, wider):
             part[first] = step(last, part[first])
         step.accumulate(part, dim, out=part)
         last = part[(*head, slice(-1, None))].copy()
-        out[(*head, slice(i, i + width))] = part
-    return out
+        into[(*head, slice(i, i + width))] = part
+
+
+def _in_chunks(step, rows, into, wider, length: int) -> None:
+    """The same along rows, whose chunks of `length` numbers are run through side by side.
+
+    One step makes the next number of every chunk; one number after the other, each has to wait for the one before.
+    """
+    n = rows.shape[1]
+    width, height = min(n, PIECE), max(1, PIECE // n)
+    space = np.empty((min(height, len(rows)), -(-width // length) * length), wider)
+    for i in range(0, len(rows), height):
+        last = None
+        for j in range(0, n, width):
+            part = rows[i : i + height, j : j + width]
+            high, wide = part.shape
+            data = space[:high]
+            data[:, :wide], data[:, wide:] = part, step.identity
+            if last is not None:
+                step(last, data[:, 0], data[:, 0])
+            total, *others = data.reshape(-1, length).T
+            for one in others:
+                total = step(total, one, one)
+            before = np.empty((high, data.shape[1] // length), wider)
+            before[:, 0] = step.identity
+            step.accumulate(data[:, length - 1 : -1 : length], 1, out=before[:, 1:])
+            step(before.repeat(length, 1), data, data)
+            last = data[:, wide - 1].copy()
+            into[i : i + height, j : j + width] = data[:, :wide]
 
 
 def _cumsum_back(xp, self, *, dim):
     if not self.ndim:
         return self.copy()
-    flip = backwards(self.ndim, dim)
-    return xp.ascontiguousarray(accumulate(xp, "add", self[flip], dim)[flip])
+    flip, wide = backwards(self.ndim, dim), xp.wide(self)
+    out = xp.empty(wide.shape, wide.dtype)
+    _accumulate(xp, "add", wide[flip], dim, out[flip])
+    return out.astype(self.dtype, copy=False)
 
 
 _SAMPLES = lambda t: [
@@ -166,6 +205,24 @@ def _wider(x, dim: int):
     return None if few else _WIDER.get(x.dtype)
 
 
+def _cumprod_quotient(xp, g, x, dim: int):
+    """The gradient of cumprod as a running sum divided by `x`; None where a factor or a product is too extreme.
+
+    g, x: arrays of double precision that hold single-precision numbers.
+    """
+    if xp.name != "numpy":  # a look at its numbers would mean waiting for the device
+        return None
+    products = _accumulate(xp, "multiply", x, dim)
+    size = np.absolute(products)
+    if not (size.min() > SMALLEST and size.max() < LARGEST):
+        return None
+    products *= g
+    flip, out = backwards(x.ndim, dim), np.empty(x.shape, x.dtype)
+    _accumulate(xp, "add", products[flip], dim, out[flip])
+    out /= x
+    return out
+
+
 @formula_function()
 def cumprod_gradient(F, g, x, dim):
     """The gradient of cumprod, g and x of the same shape, x conjugated."""
@@ -173,7 +230,11 @@ def cumprod_gradient(F, g, x, dim):
         return g
     wider = _wider(x, dim)
     if wider is not None:
-        return cumprod_gradient(F, g.astype(wider), x.astype(wider), dim).astype(x.dtype)
+        g, wide = g.astype(wider), x.astype(wider)
+        found = _cumprod_quotient(F.backend, g, wide, dim) if x.dtype is F4 else None
+        if found is None:
+            found = cumprod_gradient(F, g, wide, dim)
+        return found.astype(x.dtype)
     for state, step in reversed(_steps(F, x, dim, lambda early, late: early * late)):
         n = state.shape[dim]
         first, late = _split(F, g, dim, step)

@@ -228,3 +228,26 @@ def test_a_forked_child_can_draw_although_another_thread_held_the_lock():
             default_generator.rng.random(2)
             os._exit(0 if same else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_threads_that_draw_first_share_the_source_of_numbers():
+    for _ in range(20):
+        generator, barrier, found = Generator(), threading.Barrier(4), []
+
+        def first(generator=generator, barrier=barrier, found=found):
+            barrier.wait()
+            found.append(generator.rng)
+
+        threads = [threading.Thread(target=first) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len({id(rng) for rng in found}) == 1
+
+
+def test_a_seed_before_the_first_draw_counts():
+    early, late = Generator().manual_seed(5), Generator()
+    late.rng.random()
+    assert early.initial_seed() == 5
+    assert draw(early) == draw(late.manual_seed(5))

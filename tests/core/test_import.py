@@ -22,6 +22,17 @@ def test_optional_packages_are_not_imported():
     assert out.stdout.strip() == "[]"
 
 
+def test_what_few_programs_need_is_imported_when_they_do():
+    code = (
+        "import sys, numpy, ml_dtypes; before = set(sys.modules); import gradlib; gradlib.manual_seed(0);"
+        "late = ('numpy.random', 'pathlib', 'dataclasses');"
+        "print([m for m in late if m in sys.modules and m not in before]);"
+        "gradlib.rand(1); print('numpy.random' in sys.modules)"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.split() == ["[]", "True"]
+
+
 @pytest.mark.host
 def test_infinities_are_silent_in_every_thread():
     seen = []

@@ -50,6 +50,10 @@ CASES = {
     "logcumsumexp": lambda x: x[:65536].logcumsumexp(0),
     "cumsum": lambda x: x.cumsum(0),
     "cumsum of columns": lambda x: x.reshape(-1, 8).cumsum(0),
+    "cumsum of rows": lambda x: x.reshape(1000, -1).cumsum(1),
+    "cumsum of odd rows": lambda x: x[: 7 * 3001].reshape(7, 3001).cumsum(1),
+    "cumprod of rows": lambda x: x[:300_000].reshape(300, -1).cumprod(1),
+    "cumprod of columns": lambda x: x[:300_000].reshape(-1, 300).cumprod(0),
     "cov": lambda x: x.reshape(4, -1).cov(),
     "corrcoef": lambda x: x.reshape(4, -1).corrcoef(),
     "mse_loss": lambda x: F.mse_loss(x, halved(x)),
@@ -118,3 +122,31 @@ def test_var_keeps_its_digits():
     for y in (x, x.reshape(10, -1), x.reshape(-1, 10)):
         for dim in range(y.ndim):
             torch.testing.assert_close(y.var(dim), y.double().var(dim).float())
+
+
+@pytest.mark.parametrize("name", ["cumsum", "cumprod"])
+@pytest.mark.parametrize("special", [np.inf, -np.inf, np.nan, 0.0])
+def test_special_numbers_in_scans_change_what_follows_alone(name, special):
+    values = np.linspace(0.99, 1.01, 20_000, dtype=np.float32).reshape(2, -1)
+    values[0, 4321], values[1, 9876] = special, -special
+    wide = getattr(np, name)(values.astype(np.float64), 1).astype(np.float32)
+    for x in (torch.tensor(values), torch.tensor(values[:, ::-1].copy()).flip(1)):
+        np.testing.assert_array_equal(getattr(x, name)(1).numpy(), wide)
+
+
+def test_factors_of_every_size_leave_no_range_on_the_way():
+    values = np.tile(np.array([3e38, 1e-38, 3e38, 1e-38], np.float32), 5000)
+    wide = np.cumprod(values.astype(np.float64))
+    kept = (np.abs(wide) < 1e38) & (np.abs(wide) > 1e-38)
+    got = torch.tensor(values).cumprod(0).numpy()
+    np.testing.assert_allclose(got[kept], wide[kept], rtol=2e-7)
+
+
+def test_gradient_of_cumprod_with_extreme_factors():
+    values = np.full(10_000, 1.0, np.float32)
+    values[[10, 20, 30]] = 1e-30, 0.0, 1e30
+    x = torch.tensor(values, requires_grad=True)
+    x.cumprod(0).sum().backward()
+    wide = torch.tensor(values, dtype=torch.float64, requires_grad=True)
+    wide.cumprod(0).sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), wide.grad.float().numpy())
