@@ -327,6 +327,7 @@ def add_safe_globals(safe_globals: Iterable[Any]) -> None:
 
     Example:
         >>> gradlib.serialization.add_safe_globals([Config])
+        >>> gradlib.serialization.clear_safe_globals()
     """
     new = list(safe_globals)
     old = unpickler.get_allowed()

@@ -9,9 +9,9 @@ import numpy as np
 
 from ..backends.sums import add_up, column_sums, row_products, row_sums
 from ..core import dtypes
-from ..core.batched import refuse_shared
+from ..core.batched import is_logical, refuse_shared
 from ..core.device import beside
-from ..core.modes import AUTOCAST, state
+from ..core.modes import AUTOCAST, shared, state
 from ..core.op import declare
 from ..core.storage import before_write, bump
 from ..core.tensor import Tensor
@@ -284,11 +284,31 @@ def batch_norm(
     if not training:
         return batch_norm_op.call(input, weight, bias, running_mean, running_var, False, eps, None)
     out = batch_norm_op.call(input, weight, bias, None, None, True, eps, box)
-    if box:
-        refuse_shared((running_mean, running_var), input, SHARED)
+    if box is not None and not follows_inside(input, (running_mean, running_var), False, momentum):
         mean, var, count = box
         update_running(running_mean, running_var, mean, var, count, momentum)
     return out
+
+
+def follows_inside(input: Tensor, running: tuple, alone: bool, momentum: float) -> bool:
+    """Inside vmap: move running statistics by ops, and True; those that entries share cannot follow them.
+
+    alone: the statistics of each sample (instance_norm), averaged.
+    """
+    if not shared.batches or not any([is_logical(t) for t in (input, *running)]):
+        return False
+    refuse_shared(running, input, SHARED)
+    x = input.detach()
+    dims = tuple(range(2, x.ndim)) if alone else (0, *range(2, x.ndim))
+    count = math.prod([x.shape[d] for d in dims])
+    unbiased = count / max(count - 1, 1)
+    for statistic, value in zip(
+        running, (x.mean(dims), x.var(dims, correction=0) * unbiased), strict=True
+    ):
+        if statistic is not None:
+            fresh = value.mean(0) if alone else value
+            statistic.mul_(1 - momentum).add_(fresh.to(statistic.dtype) * momentum)
+    return True
 
 
 def nothing(input, weight, bias):

@@ -7,11 +7,10 @@ import math
 import numpy as np
 
 from ..backends.sums import row_products, row_sums
-from ..core.batched import refuse_shared
 from ..core.op import declare
 from ..core.tensor import Tensor
 from ._blocks import check_kind, check_parameters, row_blocks
-from .batch_norm import SHARED, batch_norm_op, nothing, update_running
+from .batch_norm import batch_norm_op, follows_inside, nothing, update_running
 from .expose import function
 from .layer_norm import moments
 
@@ -184,8 +183,9 @@ def instance_norm(
     flat = input.contiguous().view(1, n * c, *space)
     if use_input_stats:
         out = batch_norm_op.call(flat, spread(weight), spread(bias), None, None, True, eps, box)
-        if running_mean is not None:
-            refuse_shared((running_mean, running_var), input, SHARED)
+        if running_mean is not None and not follows_inside(
+            input, (running_mean, running_var), True, momentum
+        ):
             mean, var, count = box
             update_running(
                 running_mean,
