@@ -413,6 +413,13 @@ def write(op, tensor: Tensor, args: tuple, attrs: tuple) -> None:
         inplace(op, physical, tuple(aligned), attrs)
 
 
+def shared_value(tensor: Tensor) -> Tensor:
+    """The physical tensor of one that all entries share, to be written to something outside of the batch."""
+    while is_logical(tensor) and not tensor._array.batched:
+        tensor = tensor._array.physical
+    return tensor
+
+
 def zeros_within(base: Tensor, like: Tensor) -> Tensor:
     """Zeros of the shape of `base` that have a batch wherever `base` or `like` has one."""
     from ..ops.create import constant_zeros

@@ -16,7 +16,7 @@ from ..core import batched, batching, errors, modes, views
 from ..core.modes import FORWARD_AD, INFERENCE, NO_GRAD, state
 from ..core.node import AccumulateGrad, edge
 from ..core.pytree import flatten, tree_map, unflatten
-from ..core.tangents import own_tangent, tangent_of
+from ..core.tangents import own_tangent, set_tangent, tangent_of
 from ..core.tensor import Tensor
 from ..ops.create import zeros_like
 from ..ops.shape import alias_op as alias
@@ -31,6 +31,7 @@ class Recording:
     def __init__(self) -> None:
         self.outer_grad = modes.is_grad_enabled()
         self.leaves: list[Tensor] = []
+        self.given: list[Tensor] = []  # what the leaves are aliases of
         self.connected = False  # whether results depend on something outside that requires grad
 
     def watch(self, value: Any) -> Any:
@@ -49,6 +50,7 @@ class Recording:
         else:
             leaf = batching.inherit(tensor, _apart(tensor)).requires_grad_()
         self.leaves.append(leaf)
+        self.given.append(tensor)
         return leaf
 
     def connect(self, outputs: list) -> None:
@@ -64,11 +66,41 @@ class Recording:
     def _release_one(self, value: Any) -> Any:
         if not isinstance(value, Tensor):
             raise RuntimeError(f"Expected tensors, got unsupported type {type(value)}")
-        return value if self.connected or not value._rg else _apart(value)
+        if not value._rg or not self._recorded(value):
+            return value
+        for leaf, tensor in zip(self.leaves, self.given, strict=True):
+            # The caller's own tensor, or a view of it: a write to it is one to what was given.
+            if value is leaf:
+                return tensor
+            steps = _steps_from(leaf, value)
+            if steps:
+                with modes.Flag(NO_GRAD, not self.outer_grad):
+                    return views.replay(tensor, steps)
+        if self.connected and self._reaches_outside(value):
+            return value
+        out = _apart(value)
+        if state.bits & FORWARD_AD and (tangent := tangent_of(out)) is not None:
+            own_tangent(out, batched.apart(tangent))  # its graph is that of this run, too
+        return out
+
+    def _reaches_outside(self, value: Tensor) -> bool:
+        """Whether `value` depends on something other than the aliases of what requires no grad."""
+        own = {
+            edge(leaf)[0]
+            for leaf, tensor in zip(self.leaves, self.given, strict=True)
+            if not (tensor._rg and self.outer_grad)
+        }
+        return _reaches_others([value], own) or batched.connected([value])
+
+    def _recorded(self, value: Tensor) -> bool:
+        """Whether there is a history: a view made without recording may require grad, but has none."""
+        return (
+            value._view is None or value.grad_fn is not None or any(value is o for o in self.leaves)
+        )
 
     def pull(self, outputs: list, seeds: list, retain: bool, create: bool) -> list:
         """The gradients with respect to the private aliases; zeros where there is no dependence."""
-        pairs = [(o, s) for o, s in zip(outputs, seeds, strict=True) if o._rg]
+        pairs = [(o, s) for o, s in zip(outputs, seeds, strict=True) if o._rg and self._recorded(o)]
         if not pairs:
             return [zeros_like(leaf) for leaf in self.leaves]
         outs, given = zip(*pairs, strict=True)
@@ -110,6 +142,19 @@ def _with_tangent(out: Tensor, source: Tensor) -> Tensor:
         if tangent is not None:
             own_tangent(out, tangent)
     return out
+
+
+def _steps_from(leaf: Tensor, value: Tensor) -> tuple:
+    """The view ops that lead from `leaf` to `value`; none if it is no view of it, or not to be written to."""
+    steps, view, start = [], value._view, leaf._view
+    if view is None or (view.made_in != views.DEFAULT and start is None):
+        return ()
+    while view is not None and view is not start:
+        steps.append((view.op, view.attrs))
+        if start is None and view.parent is None and view.base is not leaf:
+            return ()
+        view = view.parent
+    return tuple(reversed(steps)) if view is start else ()
 
 
 def _reaches_others(outputs: list, own: set) -> bool:
@@ -373,7 +418,8 @@ def jvp(
             "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not allowed "
             "with strict=True."
         )
-    pushed = [zeros_like(o) if t is None else t for o, t in zip(outs, pushed, strict=True)]
+    with modes.Flag(INFERENCE, False):
+        pushed = [zeros_like(o) if t is None else t for o, t in zip(outs, pushed, strict=True)]
     result = unflatten(outs, out_spec), unflatten(pushed, out_spec)
     return (*result, aux) if has_aux else result
 
@@ -413,8 +459,8 @@ def _by_two_pullbacks(run: Callable, values: list, vectors: list) -> tuple:
             outs, spec, aux = run(given)
         finally:
             state.keeps_recording = before
-        _written_back(values, given)
-        recording.connect([*outs, *flatten(aux)[0]])
+        recording.connect([*outs, *flatten(aux)[0], *given])
+        _written_back(values, given, recording)
         live = [o for o in outs if o._rg]
         seeds = [batched.apart(zeros_like(o)).requires_grad_() for o in live]
         found: dict[int, Tensor] = {}
@@ -440,15 +486,30 @@ def _by_two_pullbacks(run: Callable, values: list, vectors: list) -> tuple:
                         batching.add_levels(p, levels)
                         found[id(o)] = p
         tangents = [found.get(id(o)) for o in outs]
-        return recording.release(outs), tangents, spec, recording.release(aux)
+        released = [
+            next((v for v, copy in zip(values, given, strict=True) if o is copy), None)
+            for o in outs
+        ]
+        released = [
+            recording.release(o) if own is None else own
+            for o, own in zip(outs, released, strict=True)
+        ]
+        return released, tangents, spec, recording.release(aux)
 
 
-def _written_back(values: list, given: list) -> None:
-    """Write to the arguments `values` what a function wrote to the copies that it was given."""
-    with modes.Flag(NO_GRAD, True):
+def _written_back(values: list, given: list, recording: Recording) -> None:
+    """Write to the arguments `values` what a function wrote to the copies that it was given, with its history."""
+    with modes.Flag(NO_GRAD, not recording.outer_grad):
         for value, copy in zip(values, given, strict=True):
             if copy._version and copy.shape == value.shape:
-                value.detach().copy_(copy.detach())
+                copy = recording.release(copy)
+                if batched.is_logical(value) or not batched.is_logical(copy):
+                    value.copy_(copy)
+                    continue
+                tangent = tangent_of(copy)
+                value.copy_(batched.shared_value(copy))
+                if tangent is not None:
+                    set_tangent(value, batched.shared_value(tangent))
 
 
 def linearize(func: Callable, *primals: Any) -> tuple[Any, Callable]:

@@ -64,29 +64,46 @@ def vmap(
         size, dims, leaves, spec = batch_of(func, in_dims, args)
         if not size:
             return _empty(func, dims, leaves, spec, out_dims, randomness, kwargs)
-        if chunk_size is None or chunk_size >= size:
-            try:
-                out = _at_once(size, randomness, func, dims, leaves, spec, out_dims, kwargs)
-                # what is put together of pieces is a copy, also where there is one piece
-                return out if chunk_size is None else tree_map(clone, out)
-            except Unbatchable:
-                pass  # then entry by entry
-        level = Level(size, randomness)
-        columns = [level.split(leaf, d) for leaf, d in zip(leaves, dims, strict=True)]
-        step = chunk_size or size
+        step = min(chunk_size or size, size)
+        drawn: dict = {}  # randomness "same": the random states that each piece begins with
         pieces = []
         for start in range(0, size, step):
-            part = [c[start : start + step] for c in columns]
-            if step < size:
-                inner = Level(min(step, size - start), randomness)
-                inner.first_states = level.first_states
-                inner.id, inner.mark = level.id, level.mark
-                pieces.append(_run(inner, func, part, spec, out_dims, kwargs))
-            else:
-                pieces.append(_run(level, func, part, spec, out_dims, kwargs))
-        return pieces[0][0] if len(pieces) == 1 else _joined(pieces)
+            n = min(step, size - start)
+            part = leaves if n == size else _piece(leaves, dims, start, n)
+            pieces.append(
+                _both_ways(n, randomness, drawn, func, dims, part, spec, out_dims, kwargs)
+            )
+        if len(pieces) > 1:
+            return _joined(pieces)
+        # what is put together of pieces is a copy, also where there is one piece
+        return pieces[0][0] if chunk_size is None else tree_map(clone, pieces[0][0])
 
     return wrapped
+
+
+def _piece(leaves: list, dims: list, start: int, n: int) -> list:
+    """The arguments of `n` entries."""
+    return [
+        leaf if d is None else leaf.narrow(d, start, n)
+        for leaf, d in zip(leaves, dims, strict=True)
+    ]
+
+
+def _both_ways(
+    size: int, randomness: str, drawn: dict, func, dims, leaves, spec, out_dims, kwargs
+) -> tuple:
+    """The results for a batch, or a piece of one, and the batch dimension of each of their leaves.
+
+    They are those of one run on all entries or, where there cannot be one, of a run for each entry.
+    """
+    try:
+        return _at_once(size, randomness, func, dims, leaves, spec, out_dims, kwargs)
+    except Unbatchable:
+        pass
+    level = Level(size, randomness)
+    level.first_states = drawn
+    columns = [level.split(leaf, d) for leaf, d in zip(leaves, dims, strict=True)]
+    return _run(level, func, columns, spec, out_dims, kwargs)
 
 
 def name_of(func: Any) -> str:
@@ -167,8 +184,8 @@ def _run(level: Level, func, columns: list, spec: TreeSpec, out_dims, kwargs: di
     return unflatten(found, out_spec), dims
 
 
-def _at_once(size: int, randomness: str, func, dims, leaves, spec, out_dims, kwargs) -> Any:
-    """The results of one run on all entries; raises Unbatchable if there cannot be one."""
+def _at_once(size: int, randomness: str, func, dims, leaves, spec, out_dims, kwargs) -> tuple:
+    """The results of one run on all entries, and their dimensions; raises Unbatchable if there cannot be one."""
     level = BatchLevel(size, randomness)
     entries = [level.entry(leaf, d) for leaf, d in zip(leaves, dims, strict=True)]
     with level.running():
@@ -177,7 +194,7 @@ def _at_once(size: int, randomness: str, func, dims, leaves, spec, out_dims, kwa
     if not all(isinstance(o, Tensor) for o in outs) or None in found:
         raise Unbatchable
     results = [level.result(o, wrap_dim(d, o.dim() + 1)) for o, d in zip(outs, found, strict=True)]
-    return unflatten(results, out_spec)
+    return unflatten(results, out_spec), found
 
 
 def _out_dims(func, out_dims, outs: list, spec: TreeSpec) -> list:

@@ -169,20 +169,30 @@ def test_error_in_one_entry():
         vmap(f, chunk_size=2)(batch(3, 2))
 
 
-def test_entries_that_part():
+@pytest.mark.parametrize("called_by", [0, 1])
+def test_entries_that_part(called_by):
     k, seen = gradlib.tensor(1.0), []
 
     def f(t):
+        gradlib.rand(1)  # entry by entry
         seen.append(1)
-        return Scale.apply(t, k) if len(seen) == 1 else t
+        return Scale.apply(t, k) if len(seen) - 1 == called_by else t
 
-    with pytest.raises(RuntimeError, match="entry 1 of the batch did not call it"):
-        vmap(f, chunk_size=2)(batch(3, 2))
-    seen = [1, 1]
     with pytest.raises(RuntimeError, match="needs the arguments of all entries"):
-        vmap(
-            lambda t: f(t) if seen.append(1) or len(seen) > 3 else Scale.apply(t, k), chunk_size=2
-        )(batch(3, 2))
+        vmap(f, randomness="different")(batch(2, 2))
+
+
+def test_pieces_run_once_each():
+    calls, x, c = [], batch(5, 2), gradlib.ones(2)
+
+    def f(t):
+        calls.append(1)
+        return t * c.mul_(2)
+
+    out = vmap(f, chunk_size=2)(x)
+    assert len(calls) == 3
+    assert gradlib.equal(c, gradlib.full((2,), 8.0))
+    assert gradlib.equal(out, x * gradlib.tensor([2.0, 2, 4, 4, 8])[:, None])
 
 
 def test_derived_rule_is_that_of_a_loop():
