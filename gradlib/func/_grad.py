@@ -112,6 +112,8 @@ class Recording:
                 strict=True,
             )
         ]
+        if create:  # those that depend on nothing outside end here
+            found = [g if not g._rg or self._reaches_outside(g) else _apart(g) for g in found]
         levels = batching.marks((*outputs, *seeds, *self.leaves))
         for g in found:
             batching.add_levels(g, levels)
