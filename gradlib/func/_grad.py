@@ -101,16 +101,14 @@ class Recording:
     def pull(self, outputs: list, seeds: list, retain: bool, create: bool) -> list:
         """The gradients with respect to the private aliases; zeros where there is no dependence."""
         pairs = [(o, s) for o, s in zip(outputs, seeds, strict=True) if o._rg and self._recorded(o)]
-        if not pairs:
+        wanted = [leaf for leaf in self.leaves if leaf._rg]  # not those that were detached
+        if not pairs or not wanted:
             return [zeros_like(leaf) for leaf in self.leaves]
         outs, given = zip(*pairs, strict=True)
+        gradients = iter(differentiate.grad(outs, wanted, given, retain, create, allow_unused=True))
+        found = [next(gradients) if leaf._rg else None for leaf in self.leaves]
         found = [
-            zeros_like(leaf) if g is None else g
-            for leaf, g in zip(
-                self.leaves,
-                differentiate.grad(outs, self.leaves, given, retain, create, allow_unused=True),
-                strict=True,
-            )
+            zeros_like(leaf) if g is None else g for leaf, g in zip(self.leaves, found, strict=True)
         ]
         if create:  # those that depend on nothing outside end here
             found = [g if not g._rg or self._reaches_outside(g) else _apart(g) for g in found]

@@ -211,7 +211,10 @@ ANCHORED = (
     ROOTED
     + """def __gradients(outputs, inputs, *args, **kwargs):
     kwargs = {**kwargs, 'allow_unused': True, 'materialize_grads': True}
-    return torch.autograd.grad(__rooted(outputs), inputs, *args, **kwargs)
+    inputs = inputs if isinstance(inputs, (list, tuple)) else [inputs]
+    wanted = [i for i in inputs if i.requires_grad] + [__anchor]
+    found = iter(torch.autograd.grad(__rooted(outputs), wanted, *args, **kwargs))
+    return tuple([next(found) if i.requires_grad else torch.zeros_like(i) for i in inputs])
 """
 )
 

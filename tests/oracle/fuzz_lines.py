@@ -257,7 +257,7 @@ def view_of(m: Maker, x: str, t: torch.Tensor) -> str:
         forms += [f"{x}.real", f"{x}.imag", f"torch.view_as_real({x})"] * 2
     elif n and size == 2 and d in (-1, n - 1):
         forms += [f"torch.view_as_complex({x})"]
-    if t.numel() > 1 and m.chance(0.3):
+    if t.numel() > 1 and t.is_contiguous() and m.chance(0.3):
         wanted = m.r.choice([(2,), (t.numel() // 2,), (2, 1), (1, 2)])
         strides = tuple(m.r.choice((0, 1, 1, 2)) if m.chance(0.2) else 1 for _ in wanted)
         offset = m.one("", ", 1", ", 0")

@@ -325,14 +325,14 @@ def vectorized(m: Maker) -> str | None:
             given.append(y)
             in_dims.append("None")
     real = m.chance(0.5) and all(a.is_floating_point() for a in arguments.values())
-    made = defined(m, arguments, 1, real)
+    more = options(m, ("chunk_size=2", 0.05))
+    made = defined(m, arguments, 1, real, pure="chunk" in more)
     if not made:
         return None
     text, f = made
     called = transformed(m, f, x, len(given), True, False) if real else f
     new = m.fresh()
-    more = "" if set(in_dims) == {"0"} else f", in_dims=({', '.join(in_dims)},)"
-    more += options(m, ("chunk_size=2", 0.05))
+    more += "" if set(in_dims) == {"0"} else f", in_dims=({', '.join(in_dims)},)"
     return f"{text}\n{new} = vmap({called}{more})({', '.join(given)})"
 
 
