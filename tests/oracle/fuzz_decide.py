@@ -47,14 +47,14 @@ class Rewrite:
 
 
 def _bodies(tree: ast.AST) -> Iterator[list[ast.stmt]]:
-    for node in list(ast.walk(tree)):
+    for node in _walk(tree):
         for field in ("body", "orelse", "handlers"):
             found = getattr(node, field, None)
             if isinstance(found, list) and found and isinstance(found[0], ast.stmt):
                 yield found
 
 
-def _method(node: ast.AST) -> str:
+def _method(node: Any) -> str:
     return (
         node.func.attr
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
@@ -62,7 +62,7 @@ def _method(node: ast.AST) -> str:
     )
 
 
-def _in_place(node: ast.AST) -> bool:
+def _in_place(node: Any) -> bool:
     name = _method(node)
     return name.endswith("_") and not name.startswith("_") and not name.endswith("__")
 
@@ -72,7 +72,7 @@ def _call(name: str, *args: ast.expr) -> ast.Call:
 
 
 def _copy_operands(tree: ast.Module) -> None:
-    for node in list(ast.walk(tree)):
+    for node in _walk(tree):
         match node:
             case ast.AugAssign():
                 node.value = _call("__copied", node.value)
@@ -83,7 +83,7 @@ def _copy_operands(tree: ast.Module) -> None:
 
 
 def _retain(tree: ast.Module) -> None:
-    for node in ast.walk(tree):
+    for node in _walk(tree):
         if _is_backward(node) or _is_grad(node):
             node.keywords = [k for k in node.keywords if k.arg != "retain_graph"]
             node.keywords.append(ast.keyword("retain_graph", ast.Constant(True)))
@@ -101,16 +101,20 @@ def _keep_all(tree: ast.Module) -> None:
     tree.body = [block]
 
 
-def _is_backward(node: ast.AST) -> bool:
+def _is_backward(node: Any) -> bool:
     return _method(node) == "backward"
 
 
-def _is_grad(node: ast.AST) -> bool:
+def _is_grad(node: Any) -> bool:
     return isinstance(node, ast.Call) and ast.unparse(node.func) == "torch.autograd.grad"
 
 
+def _walk(tree: ast.AST) -> list[Any]:
+    return list(ast.walk(tree))
+
+
 def _anchor_roots(tree: ast.Module) -> None:
-    for node in ast.walk(tree):
+    for node in _walk(tree):
         if _is_backward(node):
             if ast.unparse(node.func) == "torch.autograd.backward":
                 node.args[0] = _call("__rooted", node.args[0])
@@ -121,7 +125,7 @@ def _anchor_roots(tree: ast.Module) -> None:
 
 
 def _one_by_one(tree: ast.Module) -> None:
-    for node in ast.walk(tree):
+    for node in _walk(tree):
         if _is_grad(node):
             node.func = ast.Name(id="__gradients", ctx=ast.Load())
 
@@ -129,14 +133,14 @@ def _one_by_one(tree: ast.Module) -> None:
 def _look_at_written(tree: ast.Module) -> None:
     for body in _bodies(tree):
         for k in reversed(range(len(body))):
-            found = {_root(n) for n in _written(body[k])} - {None}
+            found = {_root(n) for n in _written(body[k])} - {""}
             body[k:k] = [ast.parse(f"{n}.grad_fn").body[0] for n in sorted(found)]
 
 
 def _written(statement: ast.stmt) -> Iterator[ast.expr]:
     if isinstance(statement, (ast.With, ast.FunctionDef, ast.Try, ast.ClassDef)):
         return
-    for node in ast.walk(statement):
+    for node in _walk(statement):
         if _in_place(node):
             yield node.func.value
         elif isinstance(node, ast.AugAssign):
@@ -145,22 +149,25 @@ def _written(statement: ast.stmt) -> Iterator[ast.expr]:
             yield node.targets[0]
 
 
-def _root(node: ast.expr) -> str | None:
+def _root(node: ast.expr) -> str:
     while isinstance(node, (ast.Subscript, ast.Attribute)):
         node = node.value
-    return node.id if isinstance(node, ast.Name) and node.id not in ("torch", "F") else None
+    return node.id if isinstance(node, ast.Name) and node.id not in ("torch", "F") else ""
 
 
 def _out_of_place(tree: ast.Module) -> None:
     """x.t_() becomes x = x.t()."""
     for body in _bodies(tree):
         for k, statement in enumerate(body):
+            call: Any
             match statement:
                 case ast.Expr(
                     value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)) as call
                 ):
                     if method in GEOMETRY:
-                        call.func.attr = method[:-1]
+                        call.func = ast.Attribute(
+                            ast.Name(name, ast.Load()), method[:-1], ast.Load()
+                        )
                         body[k] = ast.Assign([ast.Name(name, ast.Store())], call)
 
 
@@ -168,7 +175,7 @@ GEOMETRY = {"t_", "transpose_", "squeeze_", "unsqueeze_", "swapaxes_"}
 
 
 def _own_results(tree: ast.Module) -> None:
-    for node in ast.walk(tree):
+    for node in _walk(tree):
         match node:
             case ast.Assign(targets=[ast.Name()], value=ast.Call() as call) if not _in_place(call):
                 if _method(call) not in ("make_dual", "unpack_dual"):
@@ -288,7 +295,8 @@ def _same(a: dict, b: dict, rewrite: Rewrite) -> bool:
     """Whether two outcomes show the same, but for the lines."""
     a, b = ({k: v for k, v in o.items() if k != "line"} for o in (a, b))
     if a["ended"] != "well":  # hooks of another number of nodes may have run
-        a.pop("logged"), b.pop("logged")
+        a.pop("logged")
+        b.pop("logged")
     if rewrite.zero_is_none:
         a, b = _without_zeros(a), _without_zeros(b)
     return not differences(a, b)
@@ -393,7 +401,7 @@ class _Watch(Watching):
 
 def _array(tensor: Any) -> Any:
     """The values of a tensor; of all entries inside vmap."""
-    array = getattr(tensor, "_array", None)
+    array: Any = tensor._array
     while array.__class__ is batched.Logical:
         array = array.physical._array
     return array

@@ -22,7 +22,7 @@ import fuzz_scenes
 from found_programs import differences, run
 from fuzz_accepted import accepted
 from fuzz_maker import Maker
-from fuzz_shrink import shrink, signature, without_try
+from fuzz_shrink import each_without_try, shrink, signature, without_try
 
 SECONDS = 60  # that the examination of one seed may take
 
@@ -85,9 +85,11 @@ def explained(program: str, says: list[str]) -> bool:
     """Whether the differences are on purpose, also those of what a `try` statement keeps from ending the program."""
     if accepted(program, says):
         return True
-    plain = without_try(program)
-    found = compared(plain) if plain != program else says[:1]
-    return len(found) > 1 and accepted(plain, found)
+    for plain in each_without_try(program):
+        found = compared(plain)
+        if len(found) > 1 and found[1].startswith("ended") and accepted(plain, found):
+            return True
+    return False
 
 
 def examine(seed: int) -> dict | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import torch
-from fuzz_maker import Maker, has_ties, line, overlaps
+from fuzz_maker import Maker, has_ties, line, overlaps, place_of
 
 UNARY = """sin cos tanh exp sigmoid square neg abs atan asinh relu sqrt log reciprocal erf sinh sgn floor sign
  softplus_ clone softmax_ log_softmax_ gelu_ silu_ elu_ tril_ triu_ cumsum_ flip_ roll_ logsigmoid_ normalize_
@@ -357,12 +357,12 @@ def meets(m: Maker, written: torch.Tensor, text: str, itself: str) -> bool:
 
     Only `itself`, the very tensor that is written, may be an operand, and that not where there may be tangents.
     """
-    place = written.untyped_storage().data_ptr()
+    place = place_of(written)
     for name in re.findall(r"\bx\d+|\bz\d+|\bd\d+|\bg\d+", text):
         value = m.names.get(name)
         if (
             isinstance(value, torch.Tensor)
-            and value.untyped_storage().data_ptr() == place
+            and place_of(value) == place
             and (m.depth or name != itself)
         ):
             return True
@@ -482,10 +482,10 @@ def out_argument(m: Maker) -> str | None:
             result = eval(f"torch.{kind})", dict(m.names))
     except Exception:
         return None
-    place = m.value(x).untyped_storage().data_ptr()
+    place = place_of(m.value(x))
     y = m.pick(
         lambda t: t.shape == result.shape and t.dtype == result.dtype
-        and not overlaps(t) and t.untyped_storage().data_ptr() != place
+        and not overlaps(t) and place_of(t) != place
     )  # fmt: skip
     into = m.one(y, y, y, f"{y}.detach()") if y else f"torch.empty(0, dtype={result.dtype})"
     left = f"{m.fresh()} = " if m.chance(0.5) else ""

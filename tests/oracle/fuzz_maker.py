@@ -35,7 +35,7 @@ torch.autograd.graph.allow_mutation_on_saved_tensors()
 torch.autocast('cpu', dtype=torch.bfloat16)
 fwAD.dual_level()""".split("\n")
 
-# Lines that give greater numbers, or smaller ones where there should be 0, are dropped: rounding would decide what follows.
+# Lines that give greater numbers, or smaller ones that are not 0, are dropped: rounding would decide what follows.
 GREATEST, LEAST = 1e4, 1e-9
 ELEMENTS = 400
 SIZES = (*(1, 2, 2, 3, 3, 4) * 5, 0)
@@ -267,6 +267,14 @@ def _moderate(t: torch.Tensor) -> bool:
     if ((sizes > 0) & (sizes < LEAST)).any():
         return False
     return bool(sizes.max() < (50 if t.dtype.itemsize == 2 else GREATEST))
+
+
+def place_of(t: torch.Tensor) -> int:
+    """Where the memory of `t` begins; a number of its own for what a transform left without memory."""
+    try:
+        return t.untyped_storage().data_ptr()
+    except RuntimeError:
+        return id(t)
 
 
 def overlaps(t: torch.Tensor) -> bool:

@@ -7,7 +7,7 @@ import textwrap
 
 import torch
 from fuzz_lines import dims, view_of
-from fuzz_maker import Maker, line
+from fuzz_maker import Maker, line, place_of
 
 # -- backward ----------------------------------------------------------------------------------------------------
 
@@ -278,8 +278,8 @@ def transform(m: Maker) -> str | None:
         return None
     arguments = {m.fresh("z"): sample(m.value(x))}
     given = [x]
-    apart = lambda t: float_like(t) and t.untyped_storage().data_ptr() != place
-    place = m.value(x).untyped_storage().data_ptr()
+    apart = lambda t: float_like(t) and place_of(t) != place
+    place = place_of(m.value(x))
     if m.chance(0.3) and (y := m.pick(apart)):
         arguments[m.fresh("z")] = sample(m.value(y))
         given.append(y)
@@ -473,7 +473,7 @@ def optimizer(m: Maker) -> str | None:
     if not leaves:
         return None
     chosen = m.r.sample(leaves, min(len(leaves), 2))
-    if len({m.value(x).untyped_storage().data_ptr() for x in chosen}) < len(chosen):
+    if len({place_of(m.value(x)) for x in chosen}) < len(chosen):
         return None  # one parameter twice
     made = m.r.choice(OPTIMIZERS).replace("P", f"[{', '.join(chosen)}]", 1)
     opt = m.fresh("opt")
