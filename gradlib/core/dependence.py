@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import batched
-from .modes import INFERENCE, NO_GRAD, state
+from .modes import FORWARD_AD, INFERENCE, NO_GRAD, state
 from .node import VariadicNode, edge, next_seq
 from .tensor import Tensor
 
@@ -55,6 +55,11 @@ def depend(node: Any, i: int, gradient: Tensor) -> Tensor:
     link.of, link.zero = node.name(), linked.index(i) if i in linked else None
     out = batched.apart(gradient)
     out._rg, out._fn, out._nr = True, link, 0
+    if state.bits & FORWARD_AD:
+        from .tangents import own_tangent, tangent_of
+
+        if (tangent := tangent_of(gradient)) is not None:
+            own_tangent(out, tangent)
     return out
 
 

@@ -330,7 +330,6 @@ pow_number = declare(
     inplace=True,
     batch="elementwise",
     complex=True,
-    dependent="self",
     self=lambda F, g, self, exponent: _grad_base(F, g, self, exponent),
     samples=lambda t: [
         (t(3, 4, low=0.5), 2.5),

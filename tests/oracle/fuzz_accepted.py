@@ -64,6 +64,7 @@ RAISED: tuple[tuple[str, str, str], ...] = (
     (STOPPED, r"^name '\w+' is not defined", "PyTorch stopped before, at what it refuses"),
     ("vmap", "A view was created in no_grad mode and its base", "what vmap returns is a view of what it was given"),
     (TRANSFORM + "|fwAD", "unsupported operation: more than one element", "an expanded tensor is not written in part"),
+    (BATCHED, "some elements of the input tensor and the written-to tensor", "refused as it is outside of vmap"),
     ("vmap", "vmap: inplace arithmetic", "a Jacobian that is constant has no place for the batch"),
     (rf"(?s)inference_mode.*({TRANSFORM})", "^a leaf Variable", "a transformed function is recorded in every mode"),
     ("inference_mode", "Inference tensors cannot be saved", "another number of tensors is saved"),

@@ -176,10 +176,8 @@ GEOMETRY = {"t_", "transpose_", "squeeze_", "unsqueeze_", "swapaxes_"}
 
 def _own_results(tree: ast.Module) -> None:
     for node in _walk(tree):
-        match node:
-            case ast.Assign(targets=[ast.Name()], value=ast.Call() as call) if not _in_place(call):
-                if _method(call) not in ("make_dual", "unpack_dual"):
-                    node.value = _call("__copied", call)
+        if isinstance(node, ast.Assign) and _method(node.value) == "frac":
+            node.value = _call("__copied", node.value)
 
 
 def _nothing(tree: ast.Module) -> None:
@@ -245,7 +243,7 @@ REWRITES: tuple[Rewrite, ...] = (
     Rewrite("a change of geometry in place concerns this tensor alone, not what was saved or the batch",
             r"\b(t_|transpose_|squeeze_|unsqueeze_|swapaxes_)\(", "", _out_of_place),
     Rewrite("the tangent of a result is written to, not that of the argument",
-            FORWARD, "logged|value", _own_results, COPIED),
+            rf"(?s)(?=.*({FORWARD})).*frac", "logged|value", _own_results, COPIED),
     Rewrite("PyTorch refuses to write to a view until somebody has asked for its grad_fn",
             r"_\(|\] [-+*/]?=|[-+*/]=", "PyTorch: a leaf Variable that requires grad is being used", _look_at_written),
 )  # fmt: skip

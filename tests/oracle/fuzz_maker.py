@@ -248,6 +248,10 @@ class Maker:
                         return False
                 if value.is_inference() and value.requires_grad:
                     return False  # PyTorch records nothing for it
+                if value.requires_grad and not (value.is_floating_point() or value.is_complex()):
+                    return (
+                        False  # a fault of PyTorch: what is written into integers has no derivative
+                    )
         return True
 
 
