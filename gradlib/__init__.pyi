@@ -459,7 +459,7 @@ def det(A: Any, *, out: Any = None) -> Tensor:
 def detach(input: Tensor) -> Tensor:
     """The same memory outside the graph."""
 def detach_(input: Tensor) -> Tensor:
-    """Take this tensor out of its graph in place; RuntimeError for a view."""
+    """Take this tensor out of its graph in place; RuntimeError for a view. In inference mode nothing happens."""
 def detach_copy(input: Tensor, *, out: Any = None) -> Tensor:
     """A copy outside the graph."""
 def diag(input: Tensor, diagonal: _b.int = 0, *, out: Any = None) -> Tensor:

@@ -87,8 +87,12 @@ def backward(
             isinstance(tensor, Tensor)
             and not isinstance(node, AccumulateGrad)
             and value is not None
+            and not tensor.retains_grad  # which has added it
         ):
             keep_gradient(tensor, value, create_graph)
+    for tensor in given_inputs:
+        if isinstance(tensor, Tensor) and not tensor.is_leaf:
+            tensor.retain_grad()  # from now on
             tensor._retain = tensor._retain or False
 
 

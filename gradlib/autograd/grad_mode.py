@@ -217,7 +217,7 @@ class inference_mode(_ModeDecorator):
         self.prev = bits & _ALL
         if self.mode:
             set_bits(bits & ~FORWARD_AD | INFERENCE | NO_GRAD)
-        elif bits & INFERENCE:
+        else:  # an ordinary place, also within no_grad
             forward = FORWARD_AD if state.dual_level >= 0 else 0
             set_bits(bits & ~(INFERENCE | NO_GRAD) | forward)
 

@@ -505,6 +505,13 @@ def as_far_out(tensor: Tensor, like: Any) -> Tensor:
     return tensor
 
 
+def shared_value(tensor: Tensor) -> Tensor:
+    """The physical tensor of one that all entries share, to be written to something outside of the batch."""
+    while is_logical(tensor) and not tensor._array.batched:
+        tensor = tensor._array.physical
+    return tensor
+
+
 def refuse_shared(written: Iterable[Any], source: Any, message: str) -> None:
     """RuntimeError if `source` has a batch that one of `written` has not, which each entry would overwrite."""
     if shared.batches and not all([holds(t, source) for t in written if t is not None]):

@@ -28,8 +28,8 @@ SHAPES = (
     "file an issue at https://github.com/pytorch/pytorch/issues if you need this feature."
 )
 PLACES = (
-    "vmap: {} counts places in memory, but an entry of the batch lies in the memory of all entries here (as with "
-    "chunk_size). Please clone() it first."
+    "vmap: {} counts places in memory, but an entry of the batch lies in the memory of all entries where vmap runs "
+    "entry by entry. Please clone() it first."
 )
 MASK = (
     "vmap: We do not support batching operators that can support dynamic shape. Attempting to batch over indexing with "

@@ -338,6 +338,13 @@ def step(task: GraphTask, node: Node, grad) -> None:
             deliver(task.inbox, target, nr, out)
 
 
+def _capture(task, places: list[int], gradient: Any) -> None:
+    """Keep a gradient that is asked for; what is asked for twice is one tensor."""
+    found = wrap(gradient, task.traced)
+    for k in places:
+        task.captured[k] = found
+
+
 def before(task: GraphTask, node: Node, grads: list) -> tuple[list, bool]:
     """Tensor hooks, captures, pre-hooks and retained gradients, in the documented order.
 
@@ -350,8 +357,9 @@ def before(task: GraphTask, node: Node, grads: list) -> tuple[list, bool]:
         hooks = extra.tensor_hooks.get(nr) if extra is not None else None
         if hooks:
             grads[position] = run_tensor_hooks(hooks, grads[position], task.traced)
-        for k in wanted.get((node, nr), ()):
-            task.captured[k] = wrap(grads[position], task.traced)
+        places = wanted.get((node, nr))
+        if places:
+            _capture(task, places, grads[position])
             captured = True
     if captured and not task.accumulate and not leads_on(task, node):
         return grads, True
@@ -382,8 +390,8 @@ def step_leaf(task: GraphTask, node: Any, grads: list) -> None:
         grads[0] = grads[0].to(leaf.dtype) if traced else grads[0].astype(leaf._array.dtype)
     if leaf._backward_hooks:
         grads[0] = run_tensor_hooks(leaf._backward_hooks, grads[0], traced)
-    for k in task.wanted.get((node, 0), ()):
-        task.captured[k] = wrap(grads[0], traced)
+    if (node, 0) in task.wanted:
+        _capture(task, task.wanted[node, 0], grads[0])
     if not task.accumulate or (task.wanted and (node, 0) not in task.wanted):
         return
     if extra is not None and extra.prehooks:

@@ -29,7 +29,7 @@ from .modes import FORWARD_AD, INFERENCE, NO_GRAD, OBSERVE, PROFILE, SAVED_HOOKS
 from .node import Node, VariadicNode, edge, next_seq
 from .storage import INFERENCE as INFERENCE_STORAGE
 from .storage import Storage, bump
-from .strided import Layout, overlap_partly
+from .strided import Layout, overlap
 from .tensor import Tensor
 
 
@@ -122,12 +122,15 @@ def check(tensor: Tensor, op: Any, records: bool) -> None:
         raise RuntimeError(errors.LEAF_INPLACE)
 
 
-def partly_the_same(tensor: Tensor, other: Tensor) -> bool:
-    """Whether both lie in the same memory, in places that are not the same for all elements."""
+def in_the_way(op, tensor: Tensor, other: Tensor) -> bool:
+    """Whether the in-place form of `op` refuses to write to `tensor` because of where the operand `other` lies."""
+    if other is tensor:
+        return op.sharing == "apart"
     counter = tensor._ver
-    if counter.__class__ is int or other._ver is not counter or other is tensor:
+    if counter.__class__ is int or other._ver is not counter or op.sharing == "number":
         return False
-    return overlap_partly(tensor._array, other._array)
+    how = overlap(tensor._array, other._array)
+    return how == "partly" or (how == "whole" and op.sharing == "apart")
 
 
 def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor:
@@ -167,7 +170,7 @@ def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor
         records = records and any([t._rg for t in (tensor, *others) if batched.is_logical(t)])
     check(tensor, op, records)
     for other in others:
-        if isinstance(other, Tensor) and partly_the_same(tensor, other):
+        if isinstance(other, Tensor) and in_the_way(op, tensor, other):
             raise RuntimeError(errors.PARTIAL_OVERLAP)
     if bits & OBSERVE and state.saved_observer is not None:
         state.saved_observer.before_write(tensor)
@@ -238,7 +241,7 @@ def _quick(op, tensor: Tensor, others: tuple) -> bool:
             or (value.ndim and value.shape != array.shape)
         ):
             return False
-        if partly_the_same(tensor, other):
+        if in_the_way(op, tensor, other):
             return False
         arrays.append(value)
     try:
@@ -253,7 +256,8 @@ def _node(op, tensor: Tensor, args: tuple, attrs: tuple, kwargs: dict, inside: b
     first = args[0]
     others = any(isinstance(a, Tensor) and a._rg for a in args[1:])
     if first is tensor and op.tensors[0] in op.saved_tensors and (tensor._rg or others):
-        with modes.Flag(NO_GRAD, True):
+        # inside vmap the copy has a history outside, whose gradient may be differentiated again
+        with modes.Flag(NO_GRAD, not batched.is_logical(tensor)):
             first = tensor.clone()
         first._rg = tensor._rg
         if tensor._rg:

@@ -35,6 +35,8 @@
 - **by_place**: a view op whose attributes name places in memory: the strides of its argument matter.
 - **overlapping**: what its in-place form does to a tensor whose elements share memory, as an expanded one's: "" refuses
   it, "fill" writes one value everywhere, "warn" is deprecated there (and refused where gradients are recorded).
+- **sharing**: which operands its in-place form takes that lie in the memory it writes to: "" the written tensor itself,
+  "apart" none, "number" any, since it reads a single number first.
 - **public**: what people call the op, in profiles and traces, where that is not its name: several ops may stand for one
   function (pow of a number, of a tensor).
 - **known_as**: ``known_as(*args)`` gives the name of a call in PyTorch, for an op that is several there.
@@ -117,6 +119,7 @@ class Op:
         dynamic: bool | str = False,
         each_entry: bool = False,
         overlapping: str = "",
+        sharing: str = "",
         channels_last: str = "",
         channels_last_3d: bool = True,
         public: str = "",
@@ -146,7 +149,7 @@ class Op:
         self.numbers = numbers or ("none" if elementwise and len(self.tensors) == 1 else "any")
         self.check, self.row_major, self.by_place = check, row_major, by_place
         self.wide_numbers = wide_numbers
-        self.dynamic, self.overlapping = dynamic, overlapping
+        self.dynamic, self.overlapping, self.sharing = dynamic, overlapping, sharing
         self.channels_last = tuple([self.tensors.index(t) for t in channels_last.split()])
         self.channels_last_3d = channels_last_3d
         self.bare = self.forward  # the kernel alone, whose results the generated code lays out

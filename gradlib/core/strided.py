@@ -8,19 +8,21 @@ from .accumulation import is_dense
 from .memory import address, extent
 
 
-def overlap_partly(a: Any, b: Any) -> bool:
-    """Whether two dense raw arrays share some memory, but do not have the same elements at the same places.
+def overlap(a: Any, b: Any) -> str:
+    """How two dense raw arrays share memory: "" not at all, "whole" with each element at its place, or "partly".
 
-    Of arrays with gaps nothing is said: False.
+    Of arrays with gaps nothing is said: "".
     """
-    if a is b or not (a.size and b.size and is_dense(a) and is_dense(b)):
-        return False
+    if not (a.size and b.size and is_dense(a) and is_dense(b)):
+        return ""
     start, other = address(a), address(b)
     if start == other and a.nbytes == b.nbytes:
+        if a.ndim != b.ndim:
+            return "partly"
         pairs = zip(a.shape, a.strides, strict=True), zip(b.shape, b.strides, strict=True)
         first, second = ([s for n, s in p if n != 1] for p in pairs)
-        return first != second
-    return start < other + b.nbytes and other < start + a.nbytes
+        return "whole" if first == second else "partly"
+    return "partly" if start < other + b.nbytes and other < start + a.nbytes else ""
 
 
 class Layout(NamedTuple):

@@ -6,6 +6,7 @@ import itertools
 from typing import Any
 
 from . import batched, modes, saved, views
+from .dependence import linked
 from .dtypes import DIFFERENTIABLE
 from .formulas import traced_ops
 from .memory import extent
@@ -166,6 +167,10 @@ def _push_outside(tensor: Tensor, tangent: Tensor) -> None:
     level = tensor._array.level
     physical, has = level.part(tensor)
     if tangent_of(physical) is not None:
+        if not has and level.part(tangent)[1]:
+            # all entries share the value of a dual tensor that was made inside, but not its tangent
+            set_tangent(physical, tangent)
+            return
         pushed = level.full(tangent) if has else level.part(tangent)[0]
         with batched.Physically(level):
             set_tangent(physical, pushed)
@@ -186,8 +191,11 @@ def set_tangent(tensor: Tensor, tangent: Tensor | None) -> None:
     The tangent of a dual tensor is the one given to make_dual, and is written to. Otherwise nobody else's tangent
     changes: that of a view is written into a copy of its base's, made once.
     """
-    if tangent is not None and tensor._array.__class__ is batched.Logical:
-        _push_outside(tensor, tangent)
+    if tangent is not None:
+        if tensor._array.__class__ is batched.Logical:
+            _push_outside(tensor, tangent)
+        else:
+            tangent = batched.shared_value(tangent)
     view = tensor._view
     if tangent is not None and tangent._array.dtype != tensor._array.dtype:
         with modes.Flag(FORWARD_AD, False):  # the op promotes, what it is written into does not
@@ -253,6 +261,8 @@ def run_with_tangents(op, args: tuple, attrs: tuple) -> Any:
             return out  # theirs are parts of the tangent of what they are views of
         values = [getattr(a, "value", a) if not isinstance(a, Tensor) else a for a in args]
         new = jvp(op, values, attrs, tangents, outs)
+        if modes.is_grad_enabled() and any([_requires_grad(a) for a in values]):
+            new = _functions_of(op, values, attrs, new, outs)
     for k, (o, t) in enumerate(zip(outs, new, strict=True)):
         if (
             t is not None
@@ -303,6 +313,39 @@ def _run_outside(level: Any, op, args: tuple, attrs: tuple) -> Any:
     return out
 
 
+def _functions_of(op, args: list, attrs: tuple, new: list, outs: tuple) -> list:
+    """The tangents `new` of an op's results, those that do not require grad linked to what its rule multiplies by.
+
+    What that is shows when the arguments without a tangent, numbers included, have one of zeros.
+    """
+    if op.jvp == "linear" or all([t is None or _requires_grad(t) for t in new]):
+        return new
+    if op.jvp == "elementwise":
+        names = _Names(op, args, attrs, [None] * len(args), outs)
+        zero = zeros_like(outs[0])
+        each = [[zero if k == i else None for k in range(len(args))] for i in range(len(args))]
+        terms = [_elementwise(op, args, only, names, outs[0]) for only in each]
+    elif callable(op.jvp) and not op.variadic:
+        kinds = [getattr(a, "dtype", None) for a in args]
+        zeros = [
+            zeros_like(a) if k is not None and k.np in DIFFERENTIABLE else None
+            for a, k in zip(args, kinds, strict=True)
+        ]
+        terms = jvp(op, args, attrs, zeros, outs)
+    else:
+        terms = [op.jvp == "multilinear"]
+    known = {n for n, a in zip(op.tensors, args, strict=False) if _requires_grad(a)}
+    if known.isdisjoint(op.dependent) and not any([t is True or _requires_grad(t) for t in terms]):
+        return new
+    recorded = [a for a in args if _requires_grad(a)]
+    return [t if t is None or _requires_grad(t) else linked(t, recorded) for t in new]
+
+
+def _requires_grad(value: Any) -> bool:
+    """Whether a tensor requires grad, inside of a vmap or outside of it."""
+    return isinstance(value, Tensor) and (value._rg or batched.connected((value,)))
+
+
 def _fresh(tangent: Tensor, given: list) -> bool:
     """Whether nobody else holds the memory of a tangent that a rule returned: an in-place op may change it."""
     while True:
@@ -332,6 +375,9 @@ def of_inplace(op, tensor: Tensor, others: tuple, attrs: tuple) -> Tensor | None
         with modes.Flag(FORWARD_AD, False):
             tensor = tensor.clone()  # what the tangent's graph keeps must not be written to
         own_tangent(tensor, tangent)
+    if not op.differentiable:  # a comparison, whose result is constant
+        with modes.Flag(FORWARD_AD, False):
+            return zeros_like(tensor)
     return tangent_of(run_with_tangents(op, (tensor, *others), attrs))
 
 

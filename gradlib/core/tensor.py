@@ -459,7 +459,9 @@ class Tensor(Interop, Geometry, Hooks, Declared):
         return out
 
     def detach_(self) -> Tensor:
-        """Take this tensor out of its graph in place; RuntimeError for a view."""
+        """Take this tensor out of its graph in place; RuntimeError for a view. In inference mode nothing happens."""
+        if shared.active and state.bits & INFERENCE_MODE:
+            return self
         if self._view is not None:
             raise RuntimeError(
                 "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) "

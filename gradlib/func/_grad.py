@@ -12,70 +12,15 @@ from collections.abc import Callable
 from typing import Any
 
 from ..autograd import differentiate, forward_ad
-from ..core import batched, errors, modes, views
-from ..core.modes import FORWARD_AD, INFERENCE, NO_GRAD, shared, state
-from ..core.node import AccumulateGrad, edge
+from ..core import batched, errors, modes
+from ..core.modes import INFERENCE, NO_GRAD, state
 from ..core.pytree import flatten, tree_map, unflatten
-from ..core.tangents import own_tangent, tangent_of
+from ..core.tangents import set_tangent, tangent_of
 from ..core.tensor import Tensor
 from ..ops.create import zeros_like
-from ..ops.shape import alias_op as alias
+from ._recording import UNRECORDED, Recording
 
 JVP = "jvp(f, primals, tangents)"
-UNRECORDED = NO_GRAD | INFERENCE  # modes around a transform, which has a graph of its own
-
-
-class Recording:
-    """One run of a function whose derivative is asked for, or asked for later (vjp)."""
-
-    def __init__(self) -> None:
-        self.outer_grad = modes.is_grad_enabled()
-        self.leaves: list[Tensor] = []
-        self.connected = False  # whether results depend on something outside that requires grad
-
-    def watch(self, value: Any) -> Any:
-        """`value` with each tensor in it replaced by an alias to differentiate with respect to."""
-        return tree_map(self.watch_one, value)
-
-    def watch_one(self, tensor: Any) -> Tensor:
-        if not isinstance(tensor, Tensor):
-            raise ValueError(f"Thing passed to transform API must be Tensor, got {type(tensor)}")
-        if batched.active() is not None and not (batched.is_logical(tensor) and tensor._rg):
-            leaf = _with_tangent(batched.lift(tensor), tensor).requires_grad_()
-        elif tensor._rg and self.outer_grad:
-            self.connected = True
-            leaf = alias.call(tensor)
-            leaf._view.made_in = views.ARGUMENT
-        else:
-            leaf = _apart(tensor).requires_grad_()
-        self.leaves.append(leaf)
-        return leaf
-
-    def connect(self, outputs: list) -> None:
-        """Find out whether `outputs` depend on leaves other than the private ones."""
-        if self.outer_grad and not self.connected:
-            own = {edge(leaf)[0] for leaf in self.leaves}
-            self.connected = _reaches_others(outputs, own) or batched.connected(outputs)
-
-    def release(self, value: Any) -> Any:
-        """`value` as the caller gets it: outside the private graph, unless it depends on something outside."""
-        return tree_map(self._release_one, value)
-
-    def _release_one(self, value: Any) -> Any:
-        if not isinstance(value, Tensor):
-            raise RuntimeError(f"Expected tensors, got unsupported type {type(value)}")
-        return value if self.connected or not value._rg else _apart(value)
-
-    def pull(self, outputs: list, seeds: list, retain: bool, create: bool) -> list:
-        """The gradients with respect to the private aliases; zeros where there is no dependence."""
-        pairs = [(o, s) for o, s in zip(outputs, seeds, strict=True) if o._rg]
-        if not pairs:
-            return [zeros_like(leaf) for leaf in self.leaves]
-        outs, given = zip(*pairs, strict=True)
-        found = differentiate.grad(outs, self.leaves, given, retain, create, allow_unused=True)
-        return [
-            zeros_like(leaf) if g is None else g for leaf, g in zip(self.leaves, found, strict=True)
-        ]
 
 
 def outside_inference(run: Callable) -> Callable:
@@ -86,38 +31,6 @@ def outside_inference(run: Callable) -> Callable:
             return run(*args, **kwargs)
 
     return wrapper
-
-
-def _apart(tensor: Tensor) -> Tensor:
-    """The tensor outside any graph, with its tangent; an ordinary one also of a tensor of inference mode."""
-    if not (tensor.is_inference() or shared.batches):
-        return _with_tangent(Tensor._alias(tensor), tensor)
-    out = Tensor._make(tensor._array) if tensor.is_inference() else batched.apart(tensor)
-    out.__dict__.pop("_detached", None)  # nothing that the program did
-    return _with_tangent(out, tensor)
-
-
-def _with_tangent(out: Tensor, source: Tensor) -> Tensor:
-    """`out` with the tangent of `source`."""
-    if state.bits & FORWARD_AD:
-        tangent = tangent_of(source)
-        if tangent is not None:
-            own_tangent(out, tangent)
-    return out
-
-
-def _reaches_others(outputs: list, own: set) -> bool:
-    stack = [edge(o)[0] for o in outputs if isinstance(o, Tensor) and o._rg]
-    seen = set(own)
-    while stack:
-        node = stack.pop()
-        if node is None or node in seen:
-            continue
-        if isinstance(node, AccumulateGrad):
-            return True
-        seen.add(node)
-        stack += node.targets()
-    return False
 
 
 # -- argnums -----------------------------------------------------------------------------------------------------------
@@ -377,7 +290,8 @@ def jvp(
             "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not allowed "
             "with strict=True."
         )
-    pushed = [zeros_like(o) if t is None else t for o, t in zip(outs, pushed, strict=True)]
+    with modes.Flag(INFERENCE, False):
+        pushed = [zeros_like(o) if t is None else t for o, t in zip(outs, pushed, strict=True)]
     result = unflatten(outs, out_spec), unflatten(pushed, out_spec)
     return (*result, aux) if has_aux else result
 
@@ -415,8 +329,8 @@ def _by_two_pullbacks(run: Callable, values: list, vectors: list) -> tuple:
             outs, spec, aux = run(given)
         finally:
             state.keeps_recording = before
-        _written_back(values, given)
-        recording.connect([*outs, *flatten(aux)[0]])
+        recording.connect([*outs, *flatten(aux)[0], *given])
+        _written_back(values, given, recording)
         live = [o for o in outs if o._rg]
         seeds = [batched.apart(zeros_like(o)).requires_grad_() for o in live]
         found: dict[int, Tensor] = {}
@@ -440,15 +354,30 @@ def _by_two_pullbacks(run: Callable, values: list, vectors: list) -> tuple:
                     if p is not None:
                         found[id(o)] = p
         tangents = [found.get(id(o)) for o in outs]
-        return recording.release(outs), tangents, spec, recording.release(aux)
+        released = [
+            next((v for v, copy in zip(values, given, strict=True) if o is copy), None)
+            for o in outs
+        ]
+        released = [
+            recording.release(o) if own is None else own
+            for o, own in zip(outs, released, strict=True)
+        ]
+        return released, tangents, spec, recording.release(aux)
 
 
-def _written_back(values: list, given: list) -> None:
-    """Write to the arguments `values` what a function wrote to the copies that it was given."""
-    with modes.Flag(NO_GRAD, True):
+def _written_back(values: list, given: list, recording: Recording) -> None:
+    """Write to the arguments `values` what a function wrote to the copies that it was given, with its history."""
+    with modes.Flag(NO_GRAD, not recording.outer_grad):
         for value, copy in zip(values, given, strict=True):
             if copy._version and copy.shape == value.shape:
-                value.detach().copy_(copy.detach())
+                copy = recording.release(copy)
+                if batched.is_logical(value) or not batched.is_logical(copy):
+                    value.copy_(copy)
+                    continue
+                tangent = tangent_of(copy)
+                value.copy_(batched.shared_value(copy))
+                if tangent is not None:
+                    set_tangent(value, batched.shared_value(tangent))
 
 
 def linearize(func: Callable, *primals: Any) -> tuple[Any, Callable]:

@@ -241,7 +241,6 @@ def unsqueeze(input, dim):
 
 def relabel(op: Op, tensor: Tensor, attrs: tuple, undo: tuple[Op, tuple]) -> Tensor:
     """Make `tensor` itself the view that `op` gives of it; `undo` is the (op, attributes) that leads back."""
-    tensor._refuse_metadata("set_sizes_and_strides")
     records = tensor._rg and not state.bits & NO_GRAD
     if records:
         check(tensor, op, True)
@@ -253,9 +252,13 @@ def relabel(op: Op, tensor: Tensor, attrs: tuple, undo: tuple[Op, tuple]) -> Ten
     tangent = tangent_of(tensor) if state.bits & FORWARD_AD else None
     with Flag(FORWARD_AD, False):
         out = op.call(old, *attrs)
+        array = out._array
+        if (array.shape, array.strides) != (old._array.shape, old._array.strides):
+            tensor._refuse_metadata("set_sizes_and_strides")
         turned = None if tangent is None else op.call(tangent, *attrs)
     if tensor._view is not None:
-        tensor._view, tensor._fn = out._view, None
+        out._view.made_in = tensor._view.made_in  # no other view than it was
+        tensor._view, tensor._fn, tensor._tangent_part = out._view, None, None
     else:  # views that were made before know the base as it was
         tensor._geometries = (*tensor._geometries, (tensor._array, *undo))
         if records:

@@ -8,7 +8,7 @@ from ..backends import backend_of
 from ..core import dtypes, errors
 from ..core.batched import all_entries, is_logical
 from ..core.device import beside
-from ..core.inplace import check, partly_the_same
+from ..core.inplace import check, in_the_way
 from ..core.op import declare
 from ..core.tensor import Tensor
 from .expose import function, method, refuse_overlap, write_out
@@ -34,7 +34,7 @@ fill_op = declare(
 )  # fmt: skip
 fill_tensor_op = declare(
     "fill_tensor", lambda xp, self, value: xp.full_like(self, value), public="fill",
-    promote="free", jvp="linear", complex=True,
+    promote="free", jvp="linear", complex=True, sharing="number",
     self=lambda F, g: F.zeros_like(g), value=lambda F, g: F.sum_all(g), node="FillBackward1", inplace=True,
     samples=lambda t: [(t(3, 4), t()), (t(), t()), (t(0, 2), t())],
 )  # fmt: skip
@@ -135,7 +135,7 @@ def copy_(self, src, non_blocking=False):
     if array.__class__ is not other.__class__ or self.device != src.device:
         src = src.to(self.device, non_blocking=non_blocking)
         other = src._array
-    if quiet(self, src) and not partly_the_same(self, src):
+    if quiet(self, src) and not in_the_way(copy_op, self, src):
         _copy_into(None, array, other)
         return wrote(self, "copy_")
     if other.dtype != array.dtype:
@@ -195,7 +195,7 @@ masked_fill_op = declare(
 )  # fmt: skip
 masked_fill_tensor_op = declare(
     "masked_fill_tensor", lambda xp, self, mask, value: xp.where(mask, value.astype(self.dtype), self), promote="free",
-    node="MaskedFillBackward1", complex=True, jvp="linear", overlapping="warn",
+    node="MaskedFillBackward1", complex=True, jvp="linear", overlapping="warn", sharing="number",
     public="masked_fill",
     self=lambda F, g, mask, self_shape: F.sum_to_size(F.masked_fill(g, mask, 0), self_shape),
     value=lambda F, g, mask, value_shape: F.sum_to_size(F.where(mask, g, 0.0), value_shape),

@@ -18,7 +18,7 @@ from ..core import batching, dtypes, errors
 from ..core.batched import Logical
 from ..core.device import beside, copied
 from ..core.errors import type_name
-from ..core.inplace import partly_the_same, repeats_itself
+from ..core.inplace import in_the_way, repeats_itself
 from ..core.layout import in_order
 from ..core.modes import NO_GRAD, state
 from ..core.op import declare
@@ -153,7 +153,7 @@ def _put_samples(t):
 
 index_put_op = declare(
     "index_put", _index_put, promote="none", jvp="linear", complex=True, arrays=("indices",), samples=_put_samples,
-    overlapping="warn",
+    overlapping="warn", sharing="apart",
     self=lambda F, g, indices, accumulate: g if accumulate else F.index_put(g, F.new_zeros(g, ()), indices, False),
     values=lambda F, g, indices, values_shape: F.sum_to_size(F.index(g, indices), values_shape),
 )  # fmt: skip
@@ -601,7 +601,7 @@ def _put(x: Tensor, indices: tuple, values: Tensor, accumulate: bool) -> Tensor:
     if values.device != x.device and not values._array.ndim:
         values = values.to(x.device)
     try:
-        if quiet(x, values) and not partly_the_same(x, values):
+        if quiet(x, values) and not in_the_way(index_put_op, x, values):
             array = x._array
             _index_put_into(
                 backend_of(array), array, values._array, indices=indices, accumulate=accumulate

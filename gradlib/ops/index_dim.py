@@ -153,7 +153,7 @@ _add, _copied, _filled, _filled_tensor = map(
 )
 index_add_op = declare(
     "index_add", lambda xp, self, index, source, *, dim, alpha: _add(xp, self, index, source, dim=dim, alpha=alpha),
-    promote="free", jvp="linear", complex=True, self=lambda g: g,
+    promote="free", jvp="linear", complex=True, sharing="apart", self=lambda g: g,
     source=lambda F, g, index, source_shape, dim, alpha: F.expand(F.index_select(g, dim, index), source_shape) * alpha
     if alpha != 1 else F.reshape(F.index_select(g, dim, index), source_shape),
     samples=lambda t: [
@@ -165,6 +165,7 @@ index_add_op = declare(
 index_copy_op = declare(
     "index_copy", lambda xp, self, index, source, *, dim: _copied(xp, self, index, source, dim=dim),
     promote="free", jvp="linear", complex=True, self=lambda F, g, index, dim: F.index_fill(g, index, dim, 0),
+    sharing="apart",
     source=lambda F, g, index, source_shape, dim: F.reshape(F.index_select(g, dim, index), source_shape),
     samples=lambda t: [
         (t(3, 4), _sample(2, 0), t(2, 4), 0), (t(3, 4), _sample(1), t(3, 1), 1), (t(), _sample(0), t(), 0),
@@ -180,7 +181,7 @@ index_fill_op = declare(
 index_fill_tensor_op = declare(
     "index_fill_tensor", lambda xp, self, index, value, *, dim: _filled_tensor(xp, self, index, value, dim=dim),
     promote="free", complex=True, jvp="linear", node="IndexFillBackward1", overlapping="warn",
-    public="index_fill",
+    public="index_fill", sharing="number",
     self=lambda F, g, index, dim: F.index_fill(g, index, dim, 0),
     value=lambda F, g, index, dim: F.sum_all(g - F.index_fill(g, index, dim, 0)),
     samples=lambda t: [(t(3, 4), _sample(2, 0), t(), 0), (t(), _sample(0), t(), 0), (t(2, 3), _sample(), t(), 0)],
@@ -425,7 +426,7 @@ def _put(xp, self, index, source, *, accumulate):
 
 
 put_op = declare(
-    "put", _put, promote="free", jvp="linear", complex=True,
+    "put", _put, promote="free", jvp="linear", complex=True, sharing="apart",
     self=lambda F, g, index, accumulate: g if accumulate else F.put(g, index, F.new_zeros(g, index.shape), False),
     source=lambda F, g, index, source_shape: F.reshape(F.take(g, index), source_shape),
     samples=lambda t: [(t(3, 4), _sample(2, 5, -1), t(3), False), (t(3, 4), _sample(2, 2), t(2), True),

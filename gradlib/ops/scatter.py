@@ -164,6 +164,7 @@ def _unique_samples(t):
 
 scatter_op = declare(
     "scatter", on_copy(_scatter_into), promote="free", jvp="linear", complex=True, samples=_unique_samples,
+    sharing="apart",
     self=lambda F, g, index, dim: F.scatter_value(g, index, dim, 0),
     src=lambda F, g, index, dim, src_shape: F.padded(F.gather(g, dim, index), src_shape),
 )  # fmt: skip
@@ -184,7 +185,8 @@ scatter_value_op = declare(
 )  # fmt: skip
 scatter_add_op = declare(
     "scatter_add", on_copy(_scatter_add_into), promote="free", jvp="linear", complex=True, samples=_scatter_samples,
-    self=lambda g: g, src=lambda F, g, index, dim, src_shape: F.padded(F.gather(g, dim, index), src_shape),
+    sharing="apart", self=lambda g: g,
+    src=lambda F, g, index, dim, src_shape: F.padded(F.gather(g, dim, index), src_shape),
 )  # fmt: skip
 
 
@@ -316,6 +318,7 @@ def _reduce_samples(t):
 
 scatter_reduce_op = declare(
     "scatter_reduce", _scatter_reduce, promote="free", vjp=_scatter_reduce_vjp, samples=_reduce_samples,
+    sharing="apart",
 )  # fmt: skip
 
 
@@ -334,7 +337,7 @@ def _scatter_with(xp, self, index, src, *, dim, reduce):
 
 # ``scatter(reduce=)``: scatter_add and scatter_reduce are what is to be differentiated
 scatter_with_op = declare(
-    "scatter_with", _scatter_with, promote="free", node="NotImplemented", complex=True,
+    "scatter_with", _scatter_with, promote="free", node="NotImplemented", complex=True, sharing="apart",
     self=refused("aten::scatter"), src=refused("aten::scatter"),
     samples=lambda t: [
         (t(3, 4, requires_grad=False), sample_index(2, 3), t(2, 3, requires_grad=False), 0, kind)

@@ -169,6 +169,19 @@ def test_an_error_comes_out():
         vmap(f, chunk_size=2)(batch(3, 2))
 
 
+def test_pieces_run_once_each():
+    calls, x, c = [], batch(5, 2), gradlib.ones(2)
+
+    def f(t):
+        calls.append(1)
+        return t * c.mul_(2)
+
+    out = vmap(f, chunk_size=2)(x)
+    assert len(calls) == 3
+    assert gradlib.equal(c, gradlib.full((2,), 8.0))
+    assert gradlib.equal(out, x * gradlib.tensor([2.0, 2, 4, 4, 8])[:, None])
+
+
 def test_derived_rule_is_that_of_a_loop():
     x = batch(3, 2).requires_grad_()
     out = vmap(Generated.apply)(x)

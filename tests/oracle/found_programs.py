@@ -108,6 +108,8 @@ def tensor_facts(tensor: Any, with_grad: bool = True) -> dict:
 
 
 def numbers(tensor: Any) -> np.ndarray:
+    if getattr(tensor, "_is_zerotensor", bool)():  # PyTorch's zeros without memory
+        return np.zeros(tuple(tensor.shape))
     plain = tensor.detach().resolve_conj().resolve_neg()
     if str(plain.dtype).endswith(("bfloat16", "float16")):
         plain = plain.float()
@@ -190,7 +192,7 @@ def _close(ours: np.ndarray, theirs: np.ndarray, rough: bool = False) -> bool:
         ours,
         theirs,
         rtol=1e-3 if rough else 1e-4 if coarse else 1e-8,
-        atol=1e-5 if coarse else 1e-10,
+        atol=5e-5 if rough else 1e-5 if coarse else 1e-10,
         equal_nan=True,
     )
 

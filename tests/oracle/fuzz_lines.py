@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import torch
-from fuzz_maker import Maker, line
+from fuzz_maker import Maker, has_ties, line, overlaps, place_of
 
 UNARY = """sin cos tanh exp sigmoid square neg abs atan asinh relu sqrt log reciprocal erf sinh sgn floor sign
  softplus_ clone softmax_ log_softmax_ gelu_ silu_ elu_ tril_ triu_ cumsum_ flip_ roll_ logsigmoid_ normalize_
@@ -51,7 +51,7 @@ def create(m: Maker) -> str:
             text += "[1:]"
         case 4:
             text = f"{m.fresh_tensor((2, 2, 2, 2), dtype, 0)}.to(memory_format=torch.channels_last)"
-        case 5:
+        case 5 if not m.depth:
             return f"{name} = nn.Parameter({text})"
         case 6:
             kind = m.words("zeros ones empty_like zeros_like ones_like")
@@ -72,6 +72,8 @@ def unary(m: Maker) -> str | None:
     if not x:
         return None
     kind = m.r.choice(UNARY)
+    if kind == "sort_" and has_ties(m.value(x)):
+        return None
     text = FORMS.get(kind, "{}." + kind + "()").replace("{d}", str(dims(m, m.value(x).shape)))
     return f"{m.fresh()} = {text.replace('{}', x)}"
 
@@ -144,6 +146,8 @@ def reduction(m: Maker) -> str | None:
         return None
     kind, shape, new = m.r.choice(REDUCTIONS), m.value(x).shape, m.fresh()
     dim = dims(m, shape)
+    if kind == "median" and has_ties(m.value(x)):
+        return None
     if kind in ("cumsum", "logsumexp"):
         return f"{new} = {x}.{kind}({dim})"
     if kind in ("max", "min", "median"):
@@ -206,6 +210,8 @@ def moved(m: Maker) -> str | None:
     call = m.r.choice(calls)
     if own and meets(m, t, call[len(x) :], x):
         return None
+    if ".topk" in call and has_ties(t):
+        return None
     return left + call
 
 
@@ -251,7 +257,7 @@ def view_of(m: Maker, x: str, t: torch.Tensor) -> str:
         forms += [f"{x}.real", f"{x}.imag", f"torch.view_as_real({x})"] * 2
     elif n and size == 2 and d in (-1, n - 1):
         forms += [f"torch.view_as_complex({x})"]
-    if t.numel() > 1 and m.chance(0.3):
+    if t.numel() > 1 and t.is_contiguous() and m.chance(0.3):
         wanted = m.r.choice([(2,), (t.numel() // 2,), (2, 1), (1, 2)])
         strides = tuple(m.r.choice((0, 1, 1, 2)) if m.chance(0.2) else 1 for _ in wanted)
         offset = m.one("", ", 1", ", 0")
@@ -320,19 +326,14 @@ def indexed(m: Maker) -> str | None:
 # -- in place ----------------------------------------------------------------------------------------------------
 
 
-def overlaps(t: torch.Tensor) -> bool:
-    """Whether elements share a place in a way that PyTorch does not refuse to write to: the result is undefined."""
-    if 0 in t.stride():
-        return False
-    places = {0}
-    for n, step in zip(t.shape, t.stride(), strict=True):
-        places = {p + k * step for p in places for k in range(n)}
-    return len(places) < t.numel()
+def expanded(t: torch.Tensor) -> bool:
+    """Whether elements share a place in the way that most in-place functions refuse."""
+    return any(n > 1 and not step for n, step in zip(t.shape, t.stride(), strict=True))
 
 
-def written(m: Maker) -> str | None:
-    """A variable that may be written to."""
-    return m.pick(lambda t: not overlaps(t))
+def written(m: Maker, refused: bool = False) -> str | None:
+    """A variable that may be written to; rarely an expanded one, where `refused`: that is an error."""
+    return m.pick(lambda t: not overlaps(t) or (refused and expanded(t) and m.chance(0.2)))
 
 
 def target(m: Maker) -> tuple[str, torch.Tensor] | None:
@@ -356,12 +357,12 @@ def meets(m: Maker, written: torch.Tensor, text: str, itself: str) -> bool:
 
     Only `itself`, the very tensor that is written, may be an operand, and that not where there may be tangents.
     """
-    place = written.untyped_storage().data_ptr()
+    place = place_of(written)
     for name in re.findall(r"\bx\d+|\bz\d+|\bd\d+|\bg\d+", text):
         value = m.names.get(name)
         if (
             isinstance(value, torch.Tensor)
-            and value.untyped_storage().data_ptr() == place
+            and place_of(value) == place
             and (m.depth or name != itself)
         ):
             return True
@@ -440,7 +441,7 @@ def assigned(m: Maker) -> str | None:
 
 @line(2.5)
 def augmented(m: Maker) -> str | None:
-    x = written(m)
+    x = written(m, refused=True)
     if not x:
         return None
     sign = m.one("*=", "+=", "-=", "/=", "*=", "**=", "%=")
@@ -449,6 +450,8 @@ def augmented(m: Maker) -> str | None:
         if sign in ("**=", "%=", "//=")
         else m.operand(tuple(m.value(x).shape))
     )
+    if meets(m, m.value(x), value, x):
+        return None
     return f"{x} {sign} {value}"
 
 
@@ -479,10 +482,10 @@ def out_argument(m: Maker) -> str | None:
             result = eval(f"torch.{kind})", dict(m.names))
     except Exception:
         return None
-    place = m.value(x).untyped_storage().data_ptr()
+    place = place_of(m.value(x))
     y = m.pick(
         lambda t: t.shape == result.shape and t.dtype == result.dtype
-        and not overlaps(t) and t.untyped_storage().data_ptr() != place
+        and not overlaps(t) and place_of(t) != place
     )  # fmt: skip
     into = m.one(y, y, y, f"{y}.detach()") if y else f"torch.empty(0, dtype={result.dtype})"
     left = f"{m.fresh()} = " if m.chance(0.5) else ""

@@ -35,7 +35,8 @@ torch.autograd.graph.allow_mutation_on_saved_tensors()
 torch.autocast('cpu', dtype=torch.bfloat16)
 fwAD.dual_level()""".split("\n")
 
-GREATEST = 1e4  # lines that give greater numbers are dropped: rounding would decide what follows
+# Lines that give greater numbers, or smaller ones that are not 0, are dropped: rounding would decide what follows.
+GREATEST, LEAST = 1e4, 1e-9
 ELEMENTS = 400
 SIZES = (*(1, 2, 2, 3, 3, 4) * 5, 0)
 
@@ -245,6 +246,12 @@ class Maker:
                 for t in (value, value.grad if value.is_leaf else None):
                     if t is not None and not _moderate(t):
                         return False
+                if value.is_inference() and value.requires_grad:
+                    return False  # PyTorch records nothing for it
+                if value.requires_grad and not (value.is_floating_point() or value.is_complex()):
+                    return (
+                        False  # a fault of PyTorch: what is written into integers has no derivative
+                    )
         return True
 
 
@@ -260,8 +267,31 @@ def _moderate(t: torch.Tensor) -> bool:
     if not (t.is_floating_point() or t.is_complex()) or not t.numel():
         return True
     with torch.no_grad():
-        most = t.detach().abs().max()
-    return bool(most < (50 if t.dtype.itemsize == 2 else GREATEST))
+        sizes = t.detach().abs()
+    if ((sizes > 0) & (sizes < LEAST)).any():
+        return False
+    return bool(sizes.max() < (50 if t.dtype.itemsize == 2 else GREATEST))
+
+
+def place_of(t: torch.Tensor) -> int:
+    """Where the memory of `t` begins; a number of its own for what a transform left without memory."""
+    try:
+        return t.untyped_storage().data_ptr()
+    except RuntimeError:
+        return id(t)
+
+
+def overlaps(t: torch.Tensor) -> bool:
+    """Whether several elements share a place in memory: what is written to them is undefined, or refused."""
+    places = {0}
+    for n, step in zip(t.shape, t.stride(), strict=True):
+        places = {p + k * step for p in places for k in range(n)}
+    return len(places) < t.numel()
+
+
+def has_ties(t: torch.Tensor) -> bool:
+    """Whether elements are equal: any of them may be the first of them in an order."""
+    return not t.is_complex() and t.unique().numel() < t.numel()
 
 
 def _broadcasts(shape: Any, to: tuple, exact: bool) -> bool:

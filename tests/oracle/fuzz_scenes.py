@@ -7,7 +7,7 @@ import textwrap
 
 import torch
 from fuzz_lines import dims, view_of
-from fuzz_maker import Maker, line
+from fuzz_maker import Maker, line, place_of
 
 # -- backward ----------------------------------------------------------------------------------------------------
 
@@ -92,8 +92,8 @@ def logged(m: Maker) -> str | None:
         return None
     facts = m.one("is_leaf", "requires_grad", "retains_grad", "grad_fn is None", "is_inference()", "grad",
                   "output_nr", "stride()", "is_contiguous()")  # fmt: skip
-    if facts == "stride()" and not m.value(x).numel():
-        return None
+    if facts == "stride()" and not all(n > 1 for n in m.value(x).shape):
+        return None  # the stride of a single element says nothing
     if facts == "retains_grad" or not m.chance(0.15):
         return f"log({x}.{facts})"
     return f"log({x}.untyped_storage().data_ptr() == {y}.untyped_storage().data_ptr())"
@@ -219,10 +219,13 @@ def applied(m: Maker) -> str | None:
 
 
 def defined(
-    m: Maker, arguments: dict[str, torch.Tensor], outputs: int, real: bool
+    m: Maker, arguments: dict[str, torch.Tensor], outputs: int, real: bool, pure: bool = False
 ) -> tuple[str, str] | None:
-    """The text of a function of random lines, and its name."""
+    """The text of a function of random lines, and its name; `pure`: it writes to nothing that was there before."""
     inner = m.inner(arguments, m.one(1, 2, 2, 3, 4))
+    before = [v for n, v in inner.names.items() if n in inner.start and isinstance(v, torch.Tensor)]
+    if pure and any(not v.is_inference() and v._version for v in before):
+        return None  # how much of it runs again depends on what is saved
     results = [
         n for n, v in inner.names.items()
         if isinstance(v, torch.Tensor) and n not in inner.start and not n.startswith("_")
@@ -275,8 +278,8 @@ def transform(m: Maker) -> str | None:
         return None
     arguments = {m.fresh("z"): sample(m.value(x))}
     given = [x]
-    apart = lambda t: float_like(t) and t.untyped_storage().data_ptr() != place
-    place = m.value(x).untyped_storage().data_ptr()
+    apart = lambda t: float_like(t) and place_of(t) != place
+    place = place_of(m.value(x))
     if m.chance(0.3) and (y := m.pick(apart)):
         arguments[m.fresh("z")] = sample(m.value(y))
         given.append(y)
@@ -322,14 +325,14 @@ def vectorized(m: Maker) -> str | None:
             given.append(y)
             in_dims.append("None")
     real = m.chance(0.5) and all(a.is_floating_point() for a in arguments.values())
-    made = defined(m, arguments, 1, real)
+    more = options(m, ("chunk_size=2", 0.05))
+    made = defined(m, arguments, 1, real, pure="chunk" in more)
     if not made:
         return None
     text, f = made
     called = transformed(m, f, x, len(given), True, False) if real else f
     new = m.fresh()
-    more = "" if set(in_dims) == {"0"} else f", in_dims=({', '.join(in_dims)},)"
-    more += options(m, ("chunk_size=2", 0.05))
+    more += "" if set(in_dims) == {"0"} else f", in_dims=({', '.join(in_dims)},)"
     return f"{text}\n{new} = vmap({called}{more})({', '.join(given)})"
 
 
@@ -360,7 +363,7 @@ def checkpointed(m: Maker) -> str | None:
     x = m.pick(lambda t: t.is_floating_point())
     if not x:
         return None
-    made = defined(m, {m.fresh("z"): sample(m.value(x))}, 1, False)
+    made = defined(m, {m.fresh("z"): sample(m.value(x))}, 1, False, pure=True)
     if not made:
         return None
     text, f = made
@@ -470,6 +473,8 @@ def optimizer(m: Maker) -> str | None:
     if not leaves:
         return None
     chosen = m.r.sample(leaves, min(len(leaves), 2))
+    if len({place_of(m.value(x)) for x in chosen}) < len(chosen):
+        return None  # one parameter twice
     made = m.r.choice(OPTIMIZERS).replace("P", f"[{', '.join(chosen)}]", 1)
     opt = m.fresh("opt")
     text = f"{opt} = torch.optim.{made}"

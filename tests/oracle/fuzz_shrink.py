@@ -59,6 +59,20 @@ def without_try(program: str) -> str:
     return _text(tree)
 
 
+def each_without_try(program: str) -> Iterator[str]:
+    """The program with the body of one of its `try` statements in its place, for each of them."""
+    count = sum(isinstance(node, ast.Try) for node in ast.walk(ast.parse(program)))
+    for wanted in range(count):
+        tree, seen = ast.parse(program), 0
+        for body in _bodies(tree):
+            for k, statement in enumerate(list(body)):
+                if isinstance(statement, ast.Try):
+                    if seen == wanted:
+                        body[k : k + 1] = statement.body
+                    seen += 1
+        yield _text(tree)
+
+
 def _text(tree: ast.AST) -> str:
     return ast.unparse(ast.fix_missing_locations(tree))
 
