@@ -426,6 +426,28 @@ def run(level: BatchLevel, op, args: tuple, attrs: tuple) -> Any:
     return wrap(level, outs, differs)
 
 
+def alike_outside(level: BatchLevel, op, args: tuple, attrs: tuple) -> bool:
+    """Whether an op inside vmap is one outside: no entry differs, and no argument has a history inside."""
+    return not any(
+        [level.part(a)[1] or (is_logical(a) and a._rg) for a in (*args, *_arrays(op, attrs))]
+    )
+
+
+def outside(level: BatchLevel, op, args: tuple, attrs: tuple) -> Any:
+    """What `dispatch.execute` gives then: tensors of the outside, or, of what has no history there either, entries."""
+    same = [level.part(a.value if hasattr(a, "value") else a)[0] for a in args]
+    attrs = _shared_arrays(level, op, attrs) if op.arrays else attrs
+    with Physically(level):
+        outs = op.call(same, *attrs) if op.variadic else op.call(*same, *attrs)
+    if isinstance(outs, tuple):
+        return tuple([o if outer_grad(o) else _shared_entry(level, o) for o in outs])
+    return outs if outer_grad(outs) else _shared_entry(level, outs)
+
+
+def _shared_entry(level: BatchLevel, value: Tensor) -> Tensor:
+    return Tensor._make(wrap(level, value, batched=False))
+
+
 def _shared_arrays(level: BatchLevel, op, attrs: tuple) -> tuple:
     """`attrs` with index arrays as they are outside of `level`."""
     return tuple(

@@ -292,6 +292,8 @@ class Number:
 def execute(op, args: tuple, attrs: tuple, compute: Any = None) -> Any:
     """Kernel, wrapping and recording for prepared arguments. compute: a function in the place of `compute_raw`."""
     if shared.batches and (level := batched.level_of_call(op, args, attrs)) is not None:
+        if not op.view and batched.alike_outside(level, op, args, attrs):
+            return run_outside(level, op, args, attrs)
         return record(op, args, attrs, *run_batched(level, op, args, attrs), inside=True)
     if shared.cuda is not None:
         first = next(a for a in args if isinstance(a, Tensor))
@@ -351,6 +353,14 @@ def run_batched(level, op, args: tuple, attrs: tuple) -> tuple[Any, tuple]:
     """Raw result(s) inside a vmap that runs on all entries at once."""
     try:
         return batched.run(level, op, args, attrs), ()
+    except Exception as exc:
+        raise kernel_error(exc, op, args, attrs) from None
+
+
+def run_outside(level, op, args: tuple, attrs: tuple) -> Any:
+    """The result(s) of an op on tensors of a vmap that all entries share, and that nobody watches inside."""
+    try:
+        return batched.outside(level, op, args, attrs)
     except Exception as exc:
         raise kernel_error(exc, op, args, attrs) from None
 
