@@ -1,4 +1,4 @@
-"""Custom Functions inside vmap: by their own rule, by one derived from their staticmethods, or entry by entry.
+"""Custom Functions inside vmap: by their own rule, or by one derived from their staticmethods.
 
 A Function whose arguments are batched runs its rule on the physical tensors, outside of the vmap: what depends on
 something out there has that history. If somebody inside the vmap watches an argument (grad within vmap), a Function of
@@ -19,7 +19,7 @@ from ..core.op import REGISTRY
 from ..core.pytree import flatten, spread, unflatten
 from ..core.tangents import any_tangent, own_tangent, tangent_of
 from ..core.tensor import Tensor
-from .function import Function
+from .function import Function, FunctionMeta
 
 _recorded: Any = weakref.WeakKeyDictionary()  # Function -> the one that is recorded inside vmap
 
@@ -198,7 +198,7 @@ def _derived(level: BatchLevel, cls: Any, in_dims: tuple) -> Any:
         "jvp": staticmethod(jvp),
         "generate_vmap_rule": True,
     }
-    return type(Function)(cls.__name__, (Function,), body)
+    return FunctionMeta(cls.__name__, (Function,), body)
 
 
 def _one_of(outs: Any, i: int) -> Any:
@@ -276,7 +276,7 @@ def watched_entries(level: BatchLevel, run: Callable, leaves: list, spec: Any) -
         found = iter(push(tuple(ctx.saved_tensors), tuple([vectors[k] for k in moving])))
         return tuple([next(found) if real else None for real in ctx.real])
 
-    def rule(info: Any, in_dims: tuple, *tensors: Tensor) -> tuple:
+    def rule(info: Any, in_dims: tuple, *tensors: Any) -> tuple:
         rows = [
             of_tensors(
                 *[t if d is None else t.select(0, k) for t, d in zip(tensors, in_dims, strict=True)]
@@ -293,7 +293,7 @@ def watched_entries(level: BatchLevel, run: Callable, leaves: list, spec: Any) -
         "jvp": staticmethod(jvp_of),
         "vmap": staticmethod(rule),
     }
-    found = type(Function)(getattr(run, "__name__", "each_entry"), (Function,), body)
+    found = FunctionMeta(getattr(run, "__name__", "each_entry"), (Function,), body)
     outs = found.apply(*[leaves[i] for i in places])
     return unflatten(outs, shape[0])
 

@@ -206,9 +206,9 @@ def _onto_plain(op, tensor: Tensor, others: tuple, attrs: tuple) -> Tensor:
     """`inplace` on a tensor that is none of the batch, of tensors inside vmap: it has its history outside."""
     from . import tangents
 
-    dual = state.bits & FORWARD_AD and tangents.any_tangent((tensor, *others))
+    dual = bool(state.bits & FORWARD_AD) and tangents.any_tangent((tensor, *others))
     tangent = tangents.of_inplace(op, tensor, others, attrs) if dual else None
-    with modes.Flag(FORWARD_AD, state.bits & FORWARD_AD and not dual):
+    with modes.Flag(FORWARD_AD, bool(state.bits & FORWARD_AD) and not dual):
         batched.write_captured(op, tensor, others, attrs)
     if dual:
         tangents.set_tangent(tensor, tangent)

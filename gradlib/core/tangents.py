@@ -223,6 +223,8 @@ def set_tangent(tensor: Tensor, tangent: Tensor | None) -> None:
                 whole = whole.clone()
             if tangent is not None and not batched.holds(whole, tangent):
                 whole = whole + batched.zeros_within(whole, tangent)
+        if batched.is_logical(tangent) and not batched.is_logical(whole):
+            whole = batched.lift(whole)  # it gets a history inside of the vmap
         whole = _laid_out(base, whole, steps)
         part = views.replay(whole, steps)
         if tangent is None:

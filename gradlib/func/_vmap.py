@@ -150,7 +150,9 @@ def batch_of(func: Any, in_dims: Any, args: tuple) -> tuple[int, list, list, Tre
     return sizes[0], dims, leaves, spec
 
 
-def _run(func, dims, spec, out_dims, kwargs: dict, level: BatchLevel, leaves: list) -> tuple:
+def _run(
+    func, dims, spec, out_dims, kwargs: dict, level: BatchLevel, leaves: list
+) -> tuple[Any, list]:
     """The results of `func` on all entries, and the batch dimension of each of their leaves."""
     entries = [level.entry(leaf, d) for leaf, d in zip(leaves, dims, strict=True)]
     with level.running():

@@ -2,7 +2,7 @@
 
 A rule is ``rule(level, op, args, attrs)``: `args` are the op's tensor arguments as the function sees them (numbers and
 None among them), `level.part(a)` gives a physical tensor and whether it has the batch as its first dimension. It
-returns the physical result, or a tuple of results, with the batch first. Ops without a rule run entry by entry.
+returns the physical result, or a tuple of results, with the batch first. An op without a rule runs for each entry.
 """
 
 from __future__ import annotations
