@@ -199,14 +199,15 @@ def _joined(pieces: list) -> Any:
     """The results of several chunks as one: copies, also of one chunk."""
     spec = flatten(pieces[0][0])[1]
     dims = pieces[0][1]
-    columns = zip(*(flatten(p[0])[0] for p in pieces), strict=True)
-    return unflatten(
-        [
-            c[0] if d is None else cat(list(c), d) if len(c) > 1 else clone(c[0])
-            for c, d in zip(columns, dims, strict=True)
-        ],
-        spec,
-    )
+    parts = [flatten(out)[0] for out, _ in pieces]
+    joined = []
+    for k, d in enumerate(dims):
+        column = [part[k] for part in parts]
+        if d is None:
+            joined.append(column[0])
+        else:
+            joined.append(cat(column, d) if len(column) > 1 else clone(column[0]))
+    return unflatten(joined, spec)
 
 
 def _stand_in(leaf: Tensor, shape: tuple, dim: int) -> Tensor:
