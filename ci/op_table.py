@@ -10,7 +10,6 @@ from pathlib import Path
 
 import gradlib  # noqa: F401 - declares the ops
 from gradlib.backends import overlays
-from gradlib.core import batched
 from gradlib.core.op import REGISTRY, Op
 
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "ops.md"
@@ -31,7 +30,7 @@ Every operation that gradlib declares, and what it has. Written by `python ci/op
 - **jvp**: forward mode by a formula of its own (`explicit`), by the operation itself (`linear`), from the vjp of an
   elementwise operation (`elementwise`), or derived from the vjp. Second derivatives exist wherever a vjp does, since
   formulas are differentiable themselves.
-- **batch**: the rule of `vmap`: `rule` of its own, `elementwise`, or `loop` (this op for each entry, results stacked).
+- **batch**: the rule of `vmap` (a function of `ops/batching_*.py`), or `loop`: this op for each entry, results stacked.
 - **cuda**: a kernel of its own in `kernels/` for the forward, for the vjp, or `generated` from the formula (pointwise
   operations). All others run on CUDA as well, by the functions of CuPy that their formulas name.
 """
@@ -46,10 +45,8 @@ def jvp(op: Op) -> str:
 
 def batch(op: Op) -> str:
     """The rule of vmap."""
-    batched.load_rules()
-    if op.name in batched.RULES or op.name in batched.APART:
-        return "rule"
-    return "elementwise" if op.elementwise else "loop"
+    name = op.batch.__name__ if callable(op.batch) else op.batch
+    return name.replace("_", " ") or ("rule" if op.apart else "loop")
 
 
 def fused(op: Op) -> str:

@@ -31,12 +31,6 @@ from .op import REGISTRY
 from .pytree import flatten, unflatten
 from .tensor import Tensor
 
-RULES: dict[str, Callable] = {}  # op name -> rule(level, op, args, attrs) giving physical results
-APART: dict[
-    str, Callable
-] = {}  # op name -> the same by other ops, where the op's formula needs values
-
-
 _ids = itertools.count(1)
 TOO_WIDE = "output with shape {} doesn't match the broadcast shape {}"
 
@@ -388,17 +382,16 @@ def level_of_call(op, args: tuple, attrs: tuple) -> Any:
 
 def replacement(op) -> Callable | None:
     """What replaces an op on logical arguments before anything is recorded."""
-    if not RULES:
-        load_rules()
-    if op.name in APART or not op.each_entry:
-        return APART.get(op.name)
-    op.by_entry = op.by_entry or each_entry(op.call)
+    if op.by_entry is None and (op.apart or op.each_entry):
+        op.by_entry = _rule_named(op.apart) if op.apart else each_entry(op.call)
     return op.by_entry
 
 
-def load_rules() -> None:
-    """Fill RULES and APART."""
-    from ..ops import batching_layers  # noqa: F401  # and those that it builds on
+def _rule_named(name: str) -> Callable:
+    """The function of that name among the batching rules."""
+    from ..ops import batching_layers, batching_rules
+
+    return getattr(batching_rules, name, None) or getattr(batching_layers, name)
 
 
 def run(level: BatchLevel, op, args: tuple, attrs: tuple) -> Any:
@@ -459,10 +452,9 @@ def _shared_arrays(level: BatchLevel, op, attrs: tuple) -> tuple:
 
 
 def _rule_of(op) -> Callable | None:
-    if not RULES:
-        load_rules()
-    found = RULES.get(op.name)
-    return RULES["elementwise"] if found is None and op.elementwise else found
+    if op.batched is None and op.batch:
+        op.batched = op.batch if callable(op.batch) else _rule_named(op.batch)
+    return op.batched
 
 
 def one_by_one(level: BatchLevel, op, args: tuple, attrs: tuple) -> Any:

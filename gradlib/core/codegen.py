@@ -312,7 +312,7 @@ class _Writer:
             return ["if r_.ndim > 1 and not r_.flags.c_contiguous: r_ = r_.copy()"]
         op = self.op
         ordered = len(self.required) > 1 or (self.device and op.inplace)
-        pointwise = op.elementwise or (op.batch == "elementwise" and ordered)
+        pointwise = op.elementwise or (op.pointwise and ordered)
         if pointwise and self.device:  # CuPy's ufuncs keep other orders than NumPy's
             dense = " and ".join(f"a_{t}.flags.c_contiguous" for t in self.required)
             arrays = "".join(f"a_{t}, " for t in self.required)

@@ -332,9 +332,7 @@ def compute_raw(op, args: tuple, attrs: tuple) -> tuple[Any, tuple]:
         half = next((kind for kind in kinds if kind in dtypes.HALVES), None)
         raw = raw if half is None else raw.astype(half)
     if (
-        op.row_major
-        or op.elementwise
-        or (op.batch == "elementwise" and (op.inplace or len(arrays) > 1))
+        op.row_major or op.elementwise or (op.pointwise and (op.inplace or len(arrays) > 1))
     ) and getattr(raw, "ndim", 0) > 1:
         raw = _laid_out(op, xp, raw, [a for a in arrays if getattr(a, "ndim", 0)])
     return raw, hidden

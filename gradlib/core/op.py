@@ -102,7 +102,9 @@ class Op:
         hidden: dict[str, Callable | None] | None = None,
         node: str | None = None,
         inplace: bool = False,
-        batch: str | Callable | None = None,
+        batch: str | Callable = "",
+        apart: str = "",
+        pointwise: bool = False,
         nondifferentiable: tuple[int, ...] | str = (),
         integer_results: bool = False,
         args: str | None = None,
@@ -140,7 +142,12 @@ class Op:
         self.fixed, self.arrays, self.leaves_device = fixed, arrays, leaves_device
         self.hidden = hidden or {}
         self.inplace = inplace or elementwise
-        self.batch = batch or ("elementwise" if elementwise else "loop")
+        # the rule of vmap (a function, or the name of one in ops/batching_*.py), and what it calls instead of the op
+        self.batch, self.apart = batch or ("elementwise" if elementwise else ""), apart
+        self.batched: Callable | None = None  # the function
+        self.pointwise = (
+            elementwise or pointwise
+        )  # each element of the result comes of one of the first argument
         # indices of outputs that never require grad, or a reason why the op has no derivative at all
         self.nondifferentiable = nondifferentiable
         self.integer_results, self.samples, self.capturable = integer_results, samples, capturable
@@ -167,7 +174,7 @@ class Op:
         self.differentiable = bool(self.formulas or self.vjp)
         # vmap runs the op and its derivative for each entry: also where a hidden value cannot be computed anew
         self.each_entry = each_entry or None in self.hidden.values()
-        self.by_entry: Callable | None = None  # `call` in that way
+        self.by_entry: Callable | None = None  # `call` in that way, or `apart`
         self.jvp = jvp if jvp is not None else "elementwise" if elementwise else None
         if isinstance(self.jvp, str) and self.jvp not in ("linear", "multilinear", "elementwise"):
             raise TypeError(f"op {name}: unknown jvp {self.jvp!r}")

@@ -242,7 +242,7 @@ clamp_number = declare(
     self=lambda F, g, self, min, max: g * F.clamp_mask(self, min, max),
     jvp="elementwise",
     inplace=True,
-    batch="elementwise",
+    pointwise=True,
     samples=lambda t: [
         (t(3, 4), -1.0, 1.0),
         (t(5), None, 0.5),
@@ -250,6 +250,7 @@ clamp_number = declare(
         (t(), 0, 1),
         (t(0), 0, 1),
     ],
+    batch="elementwise",
 )
 
 
@@ -277,13 +278,14 @@ clamp_op = declare(
         F.where(_above(self, min, max), g, 0.0), F.shape_of(max)
     ),
     inplace=True,
-    batch="elementwise",
+    pointwise=True,
     samples=lambda t: [
         (t(3, 4), t(4), t(3, 1, low=2)),
         (t(3, 4), None, t()),
         (t(3), t(3), None),
         (t(0), t(), t(low=3, high=4)),
     ],
+    batch="elementwise",
 )
 
 

@@ -316,6 +316,7 @@ def _glu_grad(F, g, self, dim):
 
 glu_op = declare(
     "glu", _glu, self=_glu_grad, samples=lambda t: [(t(3, 4), 1), (t(4, 3), 0), (t(6), 0), (t(0, 4), 1)],
+    batch="same_rank",
 )  # fmt: skip
 
 

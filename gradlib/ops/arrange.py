@@ -42,11 +42,13 @@ def _roll(xp, self, *, shifts, dims):
 flip_op = declare(
     "flip", _flip, jvp="linear", complex=True, self=lambda F, g, dims: F.flip(g, dims),
     samples=lambda t: [(t(3, 4), (0, 1)), (t(3, 4), (1,)), (t(), ()), (t(0, 2), (0,))],
+    batch="same_rank",
 )  # fmt: skip
 roll_op = declare(
     "roll", _roll, jvp="linear", complex=True, channels_last="self",
     self=lambda F, g, shifts, dims: F.roll(g, tuple([-s for s in shifts]), dims),
     samples=lambda t: [(t(3, 4), (1,), (0,)), (t(3, 4), (2, -1), (0, 1)), (t(3, 4), (5,), ()), (t(0, 2), (1,), (0,))],
+    batch="same_rank",
 )  # fmt: skip
 rot90_op = declare(
     "rot90", lambda xp, self, *, k, dims: xp.rot90(self, k, dims).copy(order="K"), jvp="linear", complex=True,
@@ -179,6 +181,7 @@ def _repeat_backward(F, g, self_shape, repeats):
 repeat_op = declare(
     "repeat", _repeat, jvp="linear", complex=True, self=_repeat_backward,
     samples=lambda t: [(t(2, 3), (2, 1, 3)), (t(), (2,)), (t(), ()), (t(2), (0,)), (t(0, 2), (1, 2))],
+    batch="repeat",
 )  # fmt: skip
 
 
@@ -285,13 +288,13 @@ def _triangle(name: str):
     if name == "tril":
         op = declare(
             name, lambda xp, self, *, diagonal: xp.tril(_matrices("tril", self), diagonal), row_major=True,
-            jvp="linear", complex=True,
+            jvp="linear", complex=True, batch="leading",
             self=lambda F, g, diagonal: F.tril(g, diagonal), samples=samples,
         )  # fmt: skip
     else:
         op = declare(
             name, lambda xp, self, *, diagonal: xp.triu(_matrices("triu", self), diagonal), row_major=True,
-            jvp="linear", complex=True,
+            jvp="linear", complex=True, batch="leading",
             self=lambda F, g, diagonal: F.triu(g, diagonal), samples=samples,
         )  # fmt: skip
 
@@ -333,6 +336,7 @@ diagonal_copy_op = declare(
     jvp="linear", complex=True, node="DiagonalBackward0_copy",
     self=lambda F, g, self_shape, offset, dim1, dim2: F.diagonal_backward(g, self_shape, offset, dim1, dim2),
     samples=lambda t: [(t(3, 4), 0, 0, 1), (t(2, 3, 4), 1, 2, 0), (t(3, 3), 5, 0, 1)],
+    batch="same_rank",
 )  # fmt: skip
 
 

@@ -275,6 +275,7 @@ attention_op = declare(
     node="ScaledDotProductFlashAttentionForCpuBackward0", samples=_samples,
     # only kernels use it (and `result`); recorded formulas start from the scores again
     hidden={"logsumexp": lambda F, query: F.sum(query, (query.ndim - 1,), False)},
+    batch="attention",
 )  # fmt: skip
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
-from ..core.batched import APART, one_by_one
+from ..core.batched import one_by_one
 from ..core.tensor import Tensor
-from .batching_rules import alike, call, rule
+from .batching_rules import alike, call
 
 # -- convolution, pooling ----------------------------------------------------------------------------------------------
 
@@ -32,7 +31,6 @@ def _apart(level, x: Tensor) -> Tensor:
     return x.reshape(shape).transpose(0, 1)
 
 
-@rule("convolution conv_transpose conv_grad_input")
 def convolution(level, op, args, attrs):
     """One weight: the entries are more images. A weight for each entry: a group of channels for each."""
     x, weight, *bias = args
@@ -42,7 +40,7 @@ def convolution(level, op, args, attrs):
         batched_bias = bool(bias) and level.part(bias[0])[1]
         plain = (
             []
-            if op.name == "conv_grad_input"
+            if "bias" not in op.tensors
             else [None if batched_bias or not bias else level.part(bias[0])[0]]
         )
         out = _unfolded(level, op.call(_folded(x_physical), level.part(weight)[0], *plain, *attrs))
@@ -51,24 +49,18 @@ def convolution(level, op, args, attrs):
         return out
     flat_weight = _folded(level.full(weight))
     flat_bias = (
-        [] if op.name == "conv_grad_input" else [level.full(bias[0]).reshape(-1) if bias else None]
+        [] if "bias" not in op.tensors else [level.full(bias[0]).reshape(-1) if bias else None]
     )
     grouped = (*attrs[:-1], attrs[-1] * level.size)
     return _apart(level, op.call(_side_by_side(x_physical), flat_weight, *flat_bias, *grouped))
 
 
-@rule("conv_grad_weight")
 def conv_grad_weight(level, op, args, attrs):
     x, g = (_side_by_side(level.full(a)) for a in args)
     out = op.call(x, g, *attrs[:-1], attrs[-1] * level.size)
     return _unfolded(level, out)
 
 
-@rule(
-    "avg_pool1d_op avg_pool2d_op avg_pool3d_op avg_pool1d_grad avg_pool2d_grad avg_pool3d_grad max_pool_with_indices "
-    "adaptive_avg_pool2d_op adaptive_avg_pool3d_op upsample_bilinear upsample_bicubic channel_shuffle "
-    "adaptive_avg_pool2d_op_back adaptive_avg_pool3d_op_back upsample_bilinear_back upsample_bicubic_back"
-)
 def planes(level, op, args, attrs):
     """Ops on each channel of images (N, C, ...): the entries are more images."""
     out = op.call(_folded(level.full(args[0])), *attrs)
@@ -77,10 +69,9 @@ def planes(level, op, args, attrs):
     )
 
 
-@rule("im2col col2im")
 def images(level, op, args, attrs):
     """Ops on images (N, C, H, W) or columns (N, C, L), of which one may come without N."""
-    if args[0].ndim == (3 if op.name == "im2col" else 2):
+    if args[0].ndim == (2 if "output_size" in op.attrs else 3):
         return op.call(level.full(args[0]), *attrs)
     return _unfolded(level, op.call(_folded(level.full(args[0])), *attrs))
 
@@ -88,19 +79,11 @@ def images(level, op, args, attrs):
 # -- ops taken apart ---------------------------------------------------------------------------------------------------
 
 
-def taken_apart(name: str) -> Callable[[Callable], Callable]:
-    """Make a function of the op's arguments what the op is inside vmap: other ops, where its formula needs values."""
-    return lambda function: APART.setdefault(name, function)
-
-
-@taken_apart("cross_entropy_op")
 def cross_entropy(x, target, weight, reduction, ignore_index):
     scores = call("log_softmax", x, 0 if x.ndim == 1 else 1)
     return call("nll_loss_op", scores, target, weight, reduction, ignore_index)
 
 
-@taken_apart("max_pool2d_op")
-@taken_apart("max_pool3d_op")
 def max_pool(x, *attrs):
     return call("max_pool_with_indices", x, *attrs)[0]
 
@@ -110,10 +93,6 @@ def max_pool(x, *attrs):
 _NONE, _MEAN = 0, 1
 
 
-@rule(
-    "mse_loss_op huber_loss_op smooth_l1_loss_op soft_margin_loss_op binary_cross_entropy_op "
-    "binary_cross_entropy_with_logits_op"
-)
 def losses(level, op, args, attrs):
     reduction, *rest = attrs
     each = op.call(*alike(level, args), _NONE, *rest)
@@ -125,7 +104,6 @@ def losses(level, op, args, attrs):
     return call("mean" if reduction == _MEAN else "sum", each, dims, False)
 
 
-@rule("nll_loss_op")
 def class_losses(level, op, args, attrs):
     x, target, weight = args
     reduction, ignore_index = attrs
@@ -147,7 +125,6 @@ def class_losses(level, op, args, attrs):
     return total / (classes != ignore_index).sum(1).to(total.dtype)
 
 
-@rule("nll_loss_grad")
 def nll_loss_grad(level, op, args, attrs):
     g, target, weight = args
     shape, reduction, ignore_index = attrs
@@ -163,7 +140,6 @@ def nll_loss_grad(level, op, args, attrs):
     return out.reshape(level.size, *shape)
 
 
-@rule("scaled_dot_product_attention_op")
 def attention(level, op, args, attrs):
     """The batch is one more leading dimension."""
     query, mask = args[0], args[3]
@@ -174,7 +150,6 @@ def attention(level, op, args, attrs):
     return op.call(*(level.full(a) for a in args[:3]), mask, *attrs)
 
 
-@rule("embedding_op")
 def embedding(level, op, args, attrs):
     weight, batched = level.part(args[0])
     if batched:

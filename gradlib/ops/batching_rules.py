@@ -1,5 +1,7 @@
 """Batching rules: what an op on one entry is for a whole batch, for vmap (`core/batched.py`).
 
+The declaration of an op names its rule: ``batch="same_rank"``.
+
 A rule is ``rule(level, op, args, attrs)``: `args` are the op's tensor arguments as the function sees them (numbers and
 None among them), `level.part(a)` gives a physical tensor and whether it has the batch as its first dimension. It
 returns the physical result, or a tuple of results, with the batch first. An op without a rule runs for each entry.
@@ -9,29 +11,17 @@ from __future__ import annotations
 
 import math
 import string
-from collections.abc import Callable
 from typing import Any
 
 from numpy import ndarray
 
 from ..backends import backend_of
-from ..core.batched import RULES, Logical, one_by_one
+from ..core.batched import Logical, one_by_one
 from ..core.batching import MASK, PLACES
 from ..core.device import beside
 from ..core.op import REGISTRY
 from ..core.tensor import Tensor
 from . import shape as _shape  # noqa: F401  # declares reshape
-
-
-def rule(names: str) -> Callable[[Callable], Callable]:
-    """Make a function the rule of the ops `names`."""
-
-    def publish(function: Callable) -> Callable:
-        for name in names.split():
-            RULES[name] = function
-        return function
-
-    return publish
 
 
 def call(name: str, *args: Any) -> Any:
@@ -68,15 +58,10 @@ def alike(level, args: tuple) -> list:
     )
 
 
-@rule(
-    "elementwise cast clone alias alias_copy clamp clamp_number pow_number round angle masked_fill masked_fill_tensor "
-    "select_where masked_scale polar view_as_real view_as_complex view_as_real_copy view_as_complex_copy"
-)
 def elementwise(level, op, args, attrs):
     return op.call(*(aligned if op.ufunc else alike)(level, args), *attrs)
 
 
-@rule("fill zero")
 def fill(level, op, args, attrs):
     return op.call(level.full(args[0]), *attrs)
 
@@ -101,75 +86,63 @@ def shifted(level, op, attrs: tuple, ndim: int) -> list:
     return out
 
 
-_SAME_RANK = (
-    "sum mean amax amin all any prod std var std_mean var_mean logsumexp nansum vector_norm count_nonzero "
-    "aminmax argmax argmin cumsum cumsum_back cumprod logcumsumexp softmax log_softmax softmax_grad "
-    "log_softmax_grad flip glu squeeze squeeze_dim squeeze_all squeeze_copy transpose transpose_copy select "
-    "select_copy slice slice_copy unfold unbind split split_with_sizes diagonal diagonal_copy select_backward "
-    "slice_backward diagonal_backward unfold_backward argsort topk_index kth_index median_index "
-    "nanmedian_index mode_index cummax_index cummin_index cummax cummin gather gather_backward scatter "
-    "scatter_add scatter_value scatter_reduce take_same add_same sort topk kthvalue fft_c2c fft_c2r fft_r2c "
-    "roll select_scatter slice_scatter"
-)
-
-
-@rule(_SAME_RANK)
-def along_dimensions(level, op, args, attrs):
-    """Ops that name dimensions: these move by one. All arguments have the rank of the first."""
-    ndim = len(attrs[0]) if op.name.endswith("_backward") else args[0].ndim
+def same_rank(level, op, args, attrs):
+    """Ops that name dimensions: these move by one. All arguments have the rank of the first, or of the result."""
+    ndim = _rank(op, args, attrs)
     if not ndim or any(
-        value is None or (value == () and not op.name.startswith("squeeze"))
+        value is None or value == ()
         for name, value in zip(op.attrs, attrs, strict=True)
         if name in _DIMS
     ):
-        return (
-            one_by_one(level, op, args, attrs)
-            if not op.view
-            else _only_view(level, op, args, attrs)
-        )
-    return op.call(*(level.full(a) for a in args), *shifted(level, op, attrs, ndim))
-
-
-def _only_view(level, op, args, attrs):
-    """A view op on a tensor without dimensions, which leaves it as it is."""
-    if not op.name.startswith(("squeeze", "transpose")):
         return one_by_one(level, op, args, attrs)
-    return call("alias", level.full(args[0]))
+    return op.call(*[level.full(a) for a in args], *shifted(level, op, attrs, ndim))
 
 
-@rule("max min median nanmedian mode put_one take_one")
+def _rank(op, args, attrs) -> int:
+    """The number of dimensions that those of an op's attributes are of: a gradient is given the shape of its result."""
+    return len(attrs[0]) if op.attrs[:1] == ("shape",) else args[0].ndim
+
+
+def squeeze(level, op, args, attrs):
+    """No dimensions leave a tensor as it is."""
+    ndim = args[0].ndim
+    return op.call(level.full(args[0]), tuple([d % ndim + 1 for d in attrs[0]]) if ndim else ())
+
+
+def transpose(level, op, args, attrs):
+    """A tensor without dimensions stays as it is."""
+    if args[0].ndim:
+        return same_rank(level, op, args, attrs)
+    return op.call(level.full(args[0]), 0, 0)
+
+
 def with_positions(level, op, args, attrs):
     """Reductions along one dimension whose positions are given: (self, positions; ..., dim, keepdim)."""
-    ndim = len(attrs[0]) if op.name == "put_one" else args[0].ndim
+    ndim = _rank(op, args, attrs)
     if not ndim:
         return one_by_one(level, op, args, attrs)
-    return op.call(*(level.full(a) for a in args), *shifted(level, op, attrs, ndim))
+    return op.call(*[level.full(a) for a in args], *shifted(level, op, attrs, ndim))
 
 
-@rule("permute permute_copy")
 def permute(level, op, args, attrs):
     ndim = args[0].ndim
     return op.call(level.full(args[0]), (0, *(d % ndim + 1 for d in attrs[0])))
 
 
-@rule("unsqueeze unsqueeze_copy")
 def unsqueeze(level, op, args, attrs):
     return op.call(level.full(args[0]), attrs[0] % (args[0].ndim + 1) + 1)
 
 
-@rule("t t_copy")
 def t(level, op, args, attrs):
-    if args[0].ndim < 2:
-        return call("alias", level.full(args[0]))
-    return call("transpose", level.full(args[0]), 1, 2)
+    moved = level.full(args[0])
+    moved = call("alias", moved) if args[0].ndim < 2 else call("transpose", moved, 1, 2)
+    return moved if op.view else moved.clone()
 
 
-@rule("view unsafe_view")
 def view(level, op, args, attrs):
     return op.call(level.full(args[0]), (level.size, *attrs[0]))
 
 
-@rule("expand expand_copy")
 def expand(level, op, args, attrs):
     (size,) = attrs
     physical = level.full(args[0])
@@ -178,7 +151,6 @@ def expand(level, op, args, attrs):
     return op.call(physical, (level.size, *size))
 
 
-@rule("repeat")
 def repeat(level, op, args, attrs):
     physical = level.full(args[0])
     for _ in range(len(attrs[0]) - args[0].ndim):
@@ -186,19 +158,16 @@ def repeat(level, op, args, attrs):
     return op.call(physical, (1, *attrs[0]))
 
 
-@rule("pad_constant")
 def pad(level, op, args, attrs):
     pads, value = attrs
     return op.call(level.full(args[0]), ((0, 0), *pads), value)
 
 
-@rule("cat")
 def cat(level, op, args, attrs):
     ndim = max(a.ndim for a in args)
     return op.call([level.full(a) for a in args if a.ndim == ndim], attrs[0] % ndim + 1)
 
 
-@rule("stack")
 def stack(level, op, args, attrs):
     return op.call([level.full(a) for a in args], attrs[0] % (args[0].ndim + 1) + 1)
 
@@ -278,14 +247,12 @@ def _counted(indices: tuple) -> list:
     return out
 
 
-@rule("index")
 def index(level, op, args, attrs):
     physical, own = level.part(args[0])
     placed = _Placed(level, attrs[0], own)
     return placed.arranged(op.call(physical, placed.indices))
 
 
-@rule("index_backward")
 def index_backward(level, op, args, attrs):
     shape, indices = attrs
     placed = _Placed(level, indices, True)
@@ -293,7 +260,6 @@ def index_backward(level, op, args, attrs):
     return op.call(grad, (level.size, *shape), placed.indices)
 
 
-@rule("index_put")
 def index_put(level, op, args, attrs):
     x, values = args
     indices, accumulate = attrs
@@ -307,7 +273,6 @@ def index_put(level, op, args, attrs):
     return op.call(level.full(x), placed.rearranged(value), placed.indices, accumulate)
 
 
-@rule("masked_select")
 def masked_select(level, op, args, attrs):
     """A mask that all entries share picks as many elements in each."""
     mask, x = level.part(args[1])[0], level.full(args[0])
@@ -315,7 +280,6 @@ def masked_select(level, op, args, attrs):
     return x.reshape(level.size, -1).index_select(1, places)
 
 
-@rule("copy")
 def copy(level, op, args, attrs):
     physical, batched = level.part(args[1])
     if batched:
@@ -325,7 +289,6 @@ def copy(level, op, args, attrs):
     return op.call(level.full(args[0]), physical)
 
 
-@rule("fill_tensor")
 def fill_tensor(level, op, args, attrs):
     physical, batched = level.part(args[1])
     if not batched:
@@ -334,7 +297,6 @@ def fill_tensor(level, op, args, attrs):
     return call("copy", level.full(args[0]), spread)
 
 
-@rule("as_strided as_strided_copy")
 def as_strided(level, op, args, attrs):
     own, size, stride, offset = attrs
     physical = level.full(args[0])
@@ -344,7 +306,6 @@ def as_strided(level, op, args, attrs):
     return op.call(physical, physical.stride(), (level.size, *size), (first, *stride), offset)
 
 
-@rule("index_select")
 def index_select(level, op, args, attrs):
     index, batched = level.part(args[1])
     if batched or not args[0].ndim:
@@ -362,7 +323,6 @@ def _check_places(index: Tensor, n: int, dim: int) -> None:
             raise RuntimeError(f"index {wrong} is out of bounds for dimension {dim} with size {n}")
 
 
-@rule("index_select_backward")
 def index_select_backward(level, op, args, attrs):
     index, batched = level.part(args[1])
     shape, dim = attrs
@@ -374,19 +334,28 @@ def index_select_backward(level, op, args, attrs):
 # -- over all elements -------------------------------------------------------------------------------------------------
 
 
-@rule("sum_all mean_all")
-def over_all(level, op, args, attrs):
+def sum_all(level, op, args, attrs):
     physical = level.full(args[0])
     dims = tuple(range(1, physical.ndim))
-    return call(op.name.removesuffix("_all"), physical, dims, False) if dims else physical.clone()
+    return call("sum", physical, dims, False) if dims else physical.clone()
 
 
-@rule("max_all min_all prod_all")
-def over_all_flat(level, op, args, attrs):
+def mean_all(level, op, args, attrs):
     physical = level.full(args[0])
-    flat = physical.reshape(level.size, -1)
-    name = {"max_all": "amax", "min_all": "amin", "prod_all": "prod"}[op.name]
-    return call(name, flat, (1,), False)
+    dims = tuple(range(1, physical.ndim))
+    return call("mean", physical, dims, False) if dims else physical.clone()
+
+
+def max_all(level, op, args, attrs):
+    return call("amax", level.full(args[0]).reshape(level.size, -1), (1,), False)
+
+
+def min_all(level, op, args, attrs):
+    return call("amin", level.full(args[0]).reshape(level.size, -1), (1,), False)
+
+
+def prod_all(level, op, args, attrs):
+    return call("prod", level.full(args[0]).reshape(level.size, -1), (1,), False)
 
 
 # -- products ----------------------------------------------------------------------------------------------------------
@@ -407,7 +376,6 @@ def _matrices(level, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     return pa, pb
 
 
-@rule("matmul mm mv bmm dot")
 def matmul(level, op, args, attrs):
     a, b = args
     (pa, batched_a), (pb, batched_b) = level.part(a), level.part(b)
@@ -420,7 +388,6 @@ def matmul(level, op, args, attrs):
     return out.squeeze(-1) if b.ndim == 1 else out
 
 
-@rule("rows_product")
 def rows_product(level, op, args, attrs):
     """As products of matrices, since the op itself would sum over the batch as well."""
     rows = math.prod(args[0].shape[:-1])
@@ -428,7 +395,6 @@ def rows_product(level, op, args, attrs):
     return a.transpose(1, 2).bmm(b)
 
 
-@rule("even_share")
 def even_share(level, op, args, attrs):
     mask, g = args
     if not mask.ndim:
@@ -437,12 +403,10 @@ def even_share(level, op, args, attrs):
     return op.call(level.full(mask), level.full(g), dims)
 
 
-@rule("vdot")
 def vdot(level, op, args, attrs):
     return matmul(level, op, (args[0].conj(), args[1]), attrs)
 
 
-@rule("linear")
 def linear(level, op, args, attrs):
     x, _, bias = args
     (px, _), (pw, batched_w), (pb, batched_b) = (level.part(a) for a in args)
@@ -474,7 +438,6 @@ def _scaled(level, product: Tensor, added: Tensor, beta, alpha) -> Tensor:
     return physical * beta + product if beta != 1 else physical + product
 
 
-@rule("addmm addmv baddbmm")
 def addmm(level, op, args, attrs):
     product = matmul(level, op, args[1:], ())
     if not any(level.part(a)[1] for a in args[1:]):
@@ -482,7 +445,6 @@ def addmm(level, op, args, attrs):
     return _scaled(level, product, args[0], *attrs)
 
 
-@rule("addr")
 def addr(level, op, args, attrs):
     (a, batched_a), (b, batched_b) = level.part(args[1]), level.part(args[2])
     product = a.unsqueeze(-1) * (b.unsqueeze(-2))
@@ -491,7 +453,6 @@ def addr(level, op, args, attrs):
     return _scaled(level, product, args[0], *attrs)
 
 
-@rule("einsum")
 def einsum(level, op, args, attrs):
     a, b, out = attrs
     used = {*a, *b, *out}
@@ -507,19 +468,11 @@ def einsum(level, op, args, attrs):
     return op.call(pa, pb, tuple(a), tuple(b), (batch, *out))
 
 
-_LEADING = (
-    "triu tril triangle linalg_cholesky linalg_det linalg_inv linalg_slogdet linalg_matrix_exp linalg_eigh "
-    "linalg_svd linalg_eig cholesky_inverse gather_plane scatter_plane pixel_shuffle pixel_unshuffle"
-)
-
-
-@rule(_LEADING)
 def leading(level, op, args, attrs):
     """Ops on the last dimensions that take any number of others in front."""
     return op.call(*(level.full(a) for a in args), *attrs)
 
 
-@rule("view_dtype view_dtype_copy")
 def view_dtype(level, op, args, attrs):
     physical = level.full(args[0])
     if not args[0].ndim:  # whose dtype must be of the same size
@@ -527,13 +480,11 @@ def view_dtype(level, op, args, attrs):
     return op.call(physical, *attrs)
 
 
-@rule("linalg_qr")
 def qr(level, op, args, attrs):
     Q, R = op.call(level.full(args[0]), *attrs)
     return Q if attrs[0] != "r" else Q.expand(level.size, 0), R
 
 
-@rule("native_layer_norm fused_rms_norm")
 def layer_norm(level, op, args, attrs):
     x, *rest = args
     parts = [level.part(r) for r in rest]

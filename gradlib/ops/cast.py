@@ -41,8 +41,9 @@ clone_op = declare(
     _copy,
     self=lambda g: g,
     jvp="linear",
-    batch="elementwise", complex=True,
+    pointwise=True, complex=True,
     samples=lambda t: [(t(3, 4), "K"), (t(), "C"), (t(0, 2), "K")],
+    batch="elementwise",
 )  # fmt: skip
 
 
@@ -80,12 +81,13 @@ cast_op = declare(
     integer_results=True,
     self=lambda F, g, self_dtype: _cast_back(F, g, self_dtype),
     jvp=lambda self_t, dtype, self_dtype: cast_op.call(self_t, dtype, self_dtype),
-    batch="elementwise",
+    pointwise=True,
     samples=lambda t: [
         (t(3, 4), np.dtype("c16"), np.dtype("f8")),
         (t(), np.dtype("c16"), np.dtype("f8")),
         (t(0), np.dtype("i8"), np.dtype("f8")),
     ],
+    batch="elementwise",
 )
 to_device_op = declare(
     "to_device", lambda xp, self, *, target, origin, non_blocking: _move(self, target, non_blocking), public="to",

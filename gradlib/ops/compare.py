@@ -326,6 +326,7 @@ select = declare(
         (t(4), t(3, 1), Tensor._make(np.eye(3, 4) > 0)),
         (t(), t(0), Tensor._make(np.zeros(0, bool))),
     ],
+    batch="elementwise",
 )
 
 

@@ -47,10 +47,12 @@ def _complex(t, *shape):
 view_as_real_op = declare(
     "view_as_real", _view_as_real, view=True, jvp="linear", self=lambda F, g: F.view_as_complex(F.contiguous(g)),
     samples=lambda t: [(_complex(t, 3, 4),), (_complex(t),), (_complex(t, 0, 2),)],
+    batch="elementwise",
 )  # fmt: skip
 view_as_complex_op = declare(
     "view_as_complex", _view_as_complex, view=True, jvp=lambda F, self_t: F.view_as_complex(F.contiguous(self_t)),
     self=lambda F, g: F.view_as_real(g), samples=lambda t: [(t(3, 2),), (t(2),), (t(0, 2),)],
+    batch="elementwise",
 )  # fmt: skip
 
 
@@ -194,6 +196,7 @@ polar_op = declare(
     samples=lambda t: [
         (t(3, 4, low=0.5, high=2.0), t(3, 4)), (t(4, low=0.5, high=2.0), t(3, 1)), (t(low=1, high=2), t(0)),
     ],
+    batch="elementwise",
 )  # fmt: skip
 
 
@@ -268,6 +271,7 @@ def _angle_backward(F, g, self):
 angle_op = declare(
     "angle", _angle, promote="float", self=_angle_backward, complex=True,
     samples=lambda t: [(t(3, 4),), (t(),), (t(0, 2),)],
+    batch="elementwise",
 )  # fmt: skip
 
 

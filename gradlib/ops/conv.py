@@ -129,6 +129,7 @@ convolution_op = declare(
         (t(1, 2, 3, 4, 3), t(2, 1, 2, 2, 2), t(2), (1, 1, 1), (0, 1, 0), (1, 1, 1), 2),
         (t(0, 3, 7), t(4, 3, 3), t(4), (2,), (1,), (1,), 1),
     ],
+    batch="convolution",
 )
 conv_grad_input_op = declare(
     "conv_grad_input",
@@ -149,6 +150,7 @@ conv_grad_input_op = declare(
         (t(2, 4, 3, 7), t(4, 2, 3, 3), (5, 5), (2, 1), (1, 2), (1, 1), 2),
         (t(3, 2, 2, 2), t(2, 2, 3, 3), (4, 4), (1, 1), (0, 0), (1, 1), 1),
     ],
+    batch="convolution",
 )
 conv_grad_weight_op = declare(
     "conv_grad_weight",
@@ -168,6 +170,7 @@ conv_grad_weight_op = declare(
         (t(2, 3, 7), t(2, 4, 4), (3,), (2,), (1,), (1,), 1),
         (t(2, 4, 5, 5), t(2, 4, 3, 7), (3, 3), (2, 1), (1, 2), (1, 1), 2),
     ],
+    batch="conv_grad_weight",
 )
 conv_transpose_op = declare(
     "conv_transpose", _conv_transpose, dependent="input weight", promote="none", complex=True, jvp=_transpose_jvp,
@@ -185,6 +188,7 @@ conv_transpose_op = declare(
         (t(2, 4, 4), t(4, 3, 3), t(3), (7,), (2,), (1,), (1,), 1),
         (t(2, 4, 3, 3), t(4, 2, 3, 3), t(4), (6, 5), (2, 1), (1, 0), (1, 1), 2),
     ],
+    batch="convolution",
 )  # fmt: skip
 
 

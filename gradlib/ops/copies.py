@@ -27,7 +27,7 @@ def _declare_copy(op: Op) -> None:
     _OF[op.name] = declare(
         op.name + "_copy", forward, public=op.public + "_copy", node=op.node_name + "_copy", jvp=op.jvp,
         n_out=op.n_out, complex=op.complex, nondifferentiable=op.nondifferentiable, samples=op.samples,
-        by_place=op.by_place, **spec,
+        by_place=op.by_place, batch=op.batch, **spec,
     )  # fmt: skip
 
 

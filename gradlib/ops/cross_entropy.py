@@ -157,6 +157,7 @@ nll_loss_op = declare(
         self_t, target, weight, reduction, ignore_index
     ),
     samples=lambda t: _class_samples(t, (-100,)),
+    batch="class_losses",
 )  # fmt: skip
 declare(
     "nll_loss_grad",
@@ -171,6 +172,7 @@ declare(
         grad_t, target, weight, shape, reduction, ignore_index
     ),
     samples=_nll_grad_samples,
+    batch="nll_loss_grad",
 )
 
 
@@ -241,6 +243,7 @@ cross_entropy_op = declare(
     "cross_entropy_op", _cross_entropy, public="cross_entropy_loss", promote="free", node="NllLossBackward0",
     hidden={"result1": None, "result2": None},  # only the kernels use them
     self=_cross_entropy_grad, samples=lambda t: _class_samples(t, (-100,)),
+    apart="cross_entropy",
 )  # fmt: skip
 
 

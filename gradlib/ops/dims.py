@@ -33,15 +33,18 @@ permute_op = declare(
     "permute", lambda xp, self, *, dims: self.transpose(dims), view=True, jvp="linear", complex=True,
     self=lambda F, g, dims: F.permute(g, _inverse(dims)),
     samples=lambda t: [(t(2, 3, 4), (2, 0, 1)), (t(), ()), (t(0, 2), (1, 0))],
+    batch="permute",
 )  # fmt: skip
 transpose_op = declare(
     "transpose", lambda xp, self, *, dim0, dim1: self.swapaxes(dim0, dim1), view=True, jvp="linear", complex=True,
     self=lambda F, g, dim0, dim1: F.transpose(g, dim0, dim1),
     samples=lambda t: [(t(2, 3, 4), 2, 0), (t(2, 3), 0, 1), (t(0, 2), 1, 0)],
+    batch="transpose",
 )  # fmt: skip
 t_op = declare(
     "t", lambda xp, self: self.T, view=True, jvp="linear", complex=True, self=lambda F, g: F.t(g),
     samples=lambda t: [(t(2, 3),), (t(2),), (t(),), (t(0, 2),)],
+    batch="t",
 )  # fmt: skip
 
 
@@ -177,7 +180,7 @@ def movedim(input, source, destination):
 def _declare_squeeze(name: str, node: str) -> Op:
     return declare(
         name, lambda xp, self, *, dims: self.squeeze(dims), public="squeeze",
-        view=True, jvp="linear", complex=True, node=node,
+        view=True, jvp="linear", complex=True, node=node, batch="squeeze",
         self=lambda F, g, self_shape: F.reshape(g, self_shape),
         samples=lambda t: [(t(1, 3, 1), (0,)), (t(1, 3, 1), (0, 2)), (t(1, 0), (0,)), (t(), ())],
     )  # fmt: skip
@@ -197,6 +200,7 @@ unsqueeze_op = declare(
     "unsqueeze", _unsqueeze, view=True, jvp="linear", complex=True,
     self=lambda F, g, dim: F.squeeze(g, (dim,)),
     samples=lambda t: [(t(3, 4), 1), (t(3, 4), 2), (t(), 0), (t(0), 0)],
+    batch="unsqueeze",
 )  # fmt: skip
 
 

@@ -68,6 +68,7 @@ dropout_op = declare(
         (t(2, 3), Tensor._make(np.array([[True], [False]])), 2.0),
         (t(), Tensor._make(np.array(True)), 2.0), (t(0), Tensor._make(np.zeros(0, bool)), 2.0),
     ],
+    batch="elementwise",
 )  # fmt: skip
 
 

@@ -373,7 +373,7 @@ pow_number = declare(
     node="PowBackward0",
     jvp="elementwise",
     inplace=True,
-    batch="elementwise",
+    pointwise=True,
     complex=True,
     self=lambda F, g, self, exponent: _grad_base(F, g, self, exponent),
     samples=lambda t: [
@@ -385,6 +385,7 @@ pow_number = declare(
         (t(low=0.5), -1.5),
         (t(2, 0), 2),
     ],
+    batch="elementwise",
 )
 pow_tensors = declare(
     "pow_tensors", _pow, public="pow", elementwise=True, node="PowBackward1", domain=(0.5, 2.0), complex=True,

@@ -106,6 +106,7 @@ embedding_op = declare(
     ),
     jvp=lambda F, weight_t, indices, padding_idx, scale_grad_by_freq: F.embedding_op(weight_t, indices, -1, False),
     samples=_samples,
+    batch="embedding",
 )  # fmt: skip
 embedding_grad_op = declare(
     "embedding_grad", _embedding_grad, public="embedding_dense_backward",

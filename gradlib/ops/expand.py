@@ -24,6 +24,7 @@ expand_op = declare(
     "expand", _expand, view=True, jvp="linear", complex=True,
     self=lambda F, g, self_shape: F.sum_to_size(g, self_shape),
     samples=lambda t: [(t(3, 1), (2, 3, 4)), (t(), (2, 2)), (t(1), (0,)), (t(3), (3,))],
+    batch="expand",
 )  # fmt: skip
 
 

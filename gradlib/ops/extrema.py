@@ -58,7 +58,7 @@ def taken(name: str, kernel=_take_one, samples=index_samples, **spec):
         name, kernel, promote="free", complex=True, row_major=True,
         self=lambda F, g, indices, self_shape, dim, keepdim: F.put_one(g, indices, tuple(self_shape), dim, keepdim),
         jvp=lambda F, self_t, indices, dim, keepdim: F.take_one(self_t, indices, dim, keepdim), samples=samples,
-        **spec,
+        batch="with_positions", **spec,
     )  # fmt: skip
 
 
@@ -68,6 +68,7 @@ put_one = declare(
     self=lambda F, g, indices, dim, keepdim: F.take_one(g, indices, dim, keepdim),
     jvp=lambda F, self_t, indices, shape, dim, keepdim: F.put_one(self_t, indices, shape, dim, keepdim),
     samples=lambda t: [(t(3), t(3, low=0, high=4, dtype=dtypes.int64), (3, 4), 1, False)],
+    batch="with_positions",
 )  # fmt: skip
 
 
@@ -87,6 +88,7 @@ even_share = declare(
     samples=lambda t: [
         (t(3, 4, low=0, high=2, dtype=dtypes.bool_), t(3), (1,)), (t(3, low=1, dtype=dtypes.bool_), t(), ()),
     ],
+    batch="even_share",
 )  # fmt: skip
 
 
@@ -147,13 +149,14 @@ _SAMPLES = lambda t: [
 amax_op, amin_op = (
     declare(
         name, _extremum(method, name), row_major=True, jvp=_share_jvp, samples=_SAMPLES, complex=False,
+        batch="same_rank",
         self=lambda F, g, self, result, dim, keepdim: F.share_ties(g, self, result, dim, keepdim),
     )
     for name, method in (("amax", "max"), ("amin", "min"))
 )  # fmt: skip
 max_all, min_all = (
     declare(
-        name + "_all", kernel, public=name,
+        name + "_all", kernel, public=name, batch=name + "_all",
         node=name.capitalize() + "Backward1", samples=lambda t: [(t(3, 4),), (t(),)],
         self=lambda F, g, self, result: F.share_ties(g, self, result, None, False), complex=False,
         jvp=lambda F, self, self_t, result: _share_jvp(F, self, self_t, result, None, False),
@@ -206,7 +209,13 @@ def _aminmax_self(F, gs, self, result0, result1, dim, keepdim):
 
 
 aminmax_op = declare(
-    "aminmax", _aminmax, n_out=2, self=_aminmax_self, samples=_SAMPLES, complex=False
+    "aminmax",
+    _aminmax,
+    n_out=2,
+    self=_aminmax_self,
+    samples=_SAMPLES,
+    complex=False,
+    batch="same_rank",
 )
 
 
@@ -244,6 +253,7 @@ argmax_op, argmin_op = (
         _arg(name),
         row_major=True,
         nondifferentiable="integer",
+        batch="same_rank",
         samples=lambda t: [(t(3, 4), 1, False), (t(3, 4), None, True), (t(), None, False)],
     )
     for name in ("argmax", "argmin")

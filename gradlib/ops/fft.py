@@ -99,12 +99,14 @@ c2c_op = declare(
         (_spectrum(t, 5), (0,), 0, True), (_spectrum(t, 3, 4), (0, 1), 1, False), (_spectrum(t, 2, 3), (1,), 2, True),
         (_spectrum(t, 2), (), 0, True), (_spectrum(t, 0, 3), (1,), 0, True),
     ],
+    batch="same_rank",
 )  # fmt: skip
 r2c_op = declare(
     "fft_r2c", _r2c, public="_fft_r2c", jvp="linear", node="FftR2CBackward0", self=_r2c_self,
     samples=lambda t: [] if t.dtype.is_complex else [
         (t(5), (0,), 0, True), (t(3, 4), (0, 1), 1, True), (t(4, 3), (0,), 2, False), (t(0, 3), (1,), 0, True),
     ],
+    batch="same_rank",
 )  # fmt: skip
 c2r_op = declare(
     "fft_c2r", _c2r, public="_fft_c2r", jvp="linear", node="FftC2RBackward0", self=_c2r_self,
@@ -112,6 +114,7 @@ c2r_op = declare(
         (_spectrum(t, 3), (0,), 0, 5), (_spectrum(t, 3, 3), (0, 1), 1, 4), (_spectrum(t, 2, 3), (0,), 2, 3),
         (_spectrum(t, 0, 3), (1,), 0, 4),
     ],
+    batch="same_rank",
 )  # fmt: skip
 scale_mirrored_op = declare(
     "scale_mirrored", _scale_mirrored, jvp="linear", complex=True, node="MulBackward0",

@@ -31,16 +31,19 @@ fill_op = declare(
         complex=True,
     self=lambda F, g: F.zeros_like(g), samples=lambda t: [(t(3, 4), 2.0), (t(), 1.0), (t(0, 2), 0.0)], inplace=True,
     overlapping="fill",
+    batch="fill",
 )  # fmt: skip
 fill_tensor_op = declare(
     "fill_tensor", lambda xp, self, value: xp.full_like(self, value), public="fill",
     promote="free", jvp="linear", complex=True, sharing="number",
     self=lambda F, g: F.zeros_like(g), value=lambda F, g: F.sum_all(g), node="FillBackward1", inplace=True,
     samples=lambda t: [(t(3, 4), t()), (t(), t()), (t(0, 2), t())],
+    batch="fill_tensor",
 )  # fmt: skip
 zero_op = declare(
     "zero", lambda xp, self: xp.zeros_like(self), jvp="linear", complex=True, self=lambda F, g: F.zeros_like(g),
     samples=lambda t: [(t(3, 4),), (t(),), (t(0, 2),)], inplace=True, overlapping="fill",
+    batch="fill",
 )  # fmt: skip
 fill_into = InPlace(fill_op, _fill_into)
 fill_tensor_into = InPlace(fill_tensor_op, _fill_tensor_into)
@@ -110,6 +113,7 @@ copy_op = declare(
     "copy", _copy, promote="free", node="CopyBackwards", inplace=True, jvp="linear", complex=True,
     self=lambda F, g: F.zeros_like(g), src=lambda F, g, src_shape: F.sum_to_size(g, src_shape),
     samples=lambda t: [(t(3, 4), t(3, 4)), (t(3, 4), t(4)), (t(), t()), (t(0, 2), t(0, 1))],
+    batch="copy",
 )  # fmt: skip
 copy_into = InPlace(copy_op, _copy_into)
 
@@ -192,6 +196,7 @@ masked_fill_op = declare(
     jvp=lambda F, self_t, mask: F.masked_fill(self_t, mask, 0),
     samples=lambda t: [(t(3, 4), _bools(t, 3, 4), 2.0), (t(3, 1), _bools(t, 4), 2.0), (t(), _bools(t), 1.0),
         (t(0, 2), _bools(t, 2), 1.0)],
+    batch="elementwise",
 )  # fmt: skip
 masked_fill_tensor_op = declare(
     "masked_fill_tensor", lambda xp, self, mask, value: xp.where(mask, value.astype(self.dtype), self), promote="free",
@@ -200,6 +205,7 @@ masked_fill_tensor_op = declare(
     self=lambda F, g, mask, self_shape: F.sum_to_size(F.masked_fill(g, mask, 0), self_shape),
     value=lambda F, g, mask, value_shape: F.sum_to_size(F.where(mask, g, 0.0), value_shape),
     samples=lambda t: [(t(3, 4), _bools(t, 3, 4), t()), (t(3, 1), _bools(t, 4), t()), (t(0, 2), _bools(t, 2), t())],
+    batch="elementwise",
 )  # fmt: skip
 masked_fill_into = InPlace(masked_fill_op, _masked_fill_into)
 masked_fill_tensor_into = InPlace(masked_fill_tensor_op, _masked_fill_tensor_into)
@@ -271,6 +277,7 @@ masked_select_op = declare(
     "masked_select", lambda xp, self, mask: self[mask], dynamic="mask", promote="free", jvp="linear", complex=True,
     self=lambda F, g, mask, self_shape: F.masked_select_backward(g, mask, self_shape),
     samples=lambda t: [(t(3, 4), _bools(t, 3, 4)), (t(), _bools(t)), (t(0, 2), _bools(t, 0, 2))],
+    batch="masked_select",
 )  # fmt: skip
 declare(
     "masked_select_backward", _masked_select_backward, promote="free", jvp="linear", complex=True,

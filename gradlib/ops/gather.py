@@ -28,11 +28,13 @@ gather_op = declare(
         (t(3, 4), sample_index(2, 3), 0), (t(3, 4), sample_index(3, 2), 1), (t(), sample_index(n=1), 0),
         (t(2, 3), sample_index(0, 3), 0),
     ],
+    batch="same_rank",
 )  # fmt: skip
 gather_backward_op = declare(
     "gather_backward", _gather_backward, promote="free", jvp="linear", complex=True, node="ScatterAddBackward0",
     grad=lambda F, g, index, dim: F.gather(g, dim, index),
     samples=lambda t: [(t(2, 3), sample_index(2, 3), (3, 4), 0), (t(), sample_index(n=1), (), 0)],
+    batch="same_rank",
 )  # fmt: skip
 
 

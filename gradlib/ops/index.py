@@ -121,12 +121,14 @@ def _index_samples(t):
 index_op = declare(
     "index", _index, jvp="linear", complex=True, arrays=("indices",), samples=_index_samples,
     self=lambda F, g, self_shape, indices: F.index_backward(g, self_shape, indices),
+    batch="index",
 )  # fmt: skip
 index_backward_op = declare(
     "index_backward", _index_backward, jvp="linear", complex=True, node="IndexPutBackward0", arrays=("indices",),
     grad=lambda F, g, indices: F.index(g, indices),
     samples=lambda t: [(t(3, 4), (3, 4), (np.array([0, 2, 0]),)), (t(3), (3, 4),
         (np.array([0, 2, 0]), np.array([1, 1, 1])))],
+    batch="index_backward",
 )  # fmt: skip
 
 
@@ -156,6 +158,7 @@ index_put_op = declare(
     overlapping="warn", sharing="apart",
     self=lambda F, g, indices, accumulate: g if accumulate else F.index_put(g, F.new_zeros(g, ()), indices, False),
     values=lambda F, g, indices, values_shape: F.sum_to_size(F.index(g, indices), values_shape),
+    batch="index_put",
 )  # fmt: skip
 index_put_into = InPlace(index_put_op, _index_put_into)
 

@@ -54,12 +54,14 @@ index_select_op = declare(
     samples=lambda t: [
         (t(3, 4), _sample(2, 0, 2), 0), (t(3, 4), _sample(1), 1), (t(), _sample(0), 0), (t(2, 3), _sample(), 0),
     ],
+    batch="index_select",
 )  # fmt: skip
 declare(
     "index_select_backward", _index_select_backward, promote="free", jvp="linear", complex=True,
         node="IndexAddBackward0",
     grad=lambda F, g, index, dim: F.index_select(g, dim, index),
     samples=lambda t: [(t(3, 4), _sample(2, 0, 2), (3, 4), 0), (t(3, 1), _sample(1), (3, 4), 1)],
+    batch="index_select_backward",
 )  # fmt: skip
 
 

@@ -161,7 +161,7 @@ def declare_resize(
     def half(name, other, node, dependent, kept):
         return declare(
             name, _resize, public=public, dependent=dependent, jvp="linear", node=node,
-            channels_last=kept, channels_last_3d=volumes,
+            channels_last=kept, channels_last_3d=volumes, batch="planes",
             self=lambda F, g, how: getattr(F, other)(g, how.transposed),
             samples=lambda t: [
                 (t(2, 3, 2), _some(1)), (t(2, 3, 2, 3), _some(2)), (t(1, 1, 2, 3, 4), _some(3)), (t(0, 3, 2), _some(1)),

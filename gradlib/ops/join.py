@@ -55,6 +55,7 @@ def _cat_parts(F, g, tensors_shape, dim, needs):
 cat_op = declare(
     "cat", _cat, vjp=_cat_parts, jvp="linear", complex=True,
     samples=lambda t: [([t(2, 3), t(4, 3)], 0), ([t(2), t(1), t(0)], 0), ([t(0, 2), t(0, 3)], 1)],
+    batch="cat",
 )  # fmt: skip
 
 
@@ -72,6 +73,7 @@ stack_op = declare(
     "stack", _stack, jvp="linear", complex=True,
     vjp=lambda F, g, dim, needs: [F.select(g, dim, i) if need else None for i, need in enumerate(needs)],
     samples=lambda t: [([t(2, 3), t(2, 3)], 1), ([t(), t(), t()], 0), ([t(0), t(0)], 1)],
+    batch="stack",
 )  # fmt: skip
 
 

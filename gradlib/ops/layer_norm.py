@@ -191,6 +191,7 @@ layer_norm_op = declare(
         (t(3, 5), t(5), t(5), (5,), 1e-5), (t(2, 3, 4), t(3, 4), None, (3, 4), 1e-3), (t(4, 3), None, None, (3,), 1e-5),
         (t(6), t(6), t(6), (6,), 1e-5), (t(0, 3), t(3), t(3), (3,), 1e-5),
     ],
+    batch="layer_norm",
 )  # fmt: skip
 
 
@@ -293,6 +294,7 @@ rms_norm_op = declare(
         (t(6), t(6), (6,), 1e-5),
         (t(0, 3), t(3), (3,), 1e-5),
     ],
+    batch="layer_norm",
 )
 
 

@@ -285,6 +285,7 @@ matrix_exp_op = declare(
     node="LinalgMatrixExpBackward0",
     self=lambda F, g, self: _frechet(F, F.mH(self), g), jvp=lambda F, self, self_t: _frechet(F, self, self_t),
     samples=lambda t: [(t(3, 3),), (t(2, 2, 2),), (t(0, 0),)],
+    batch="leading",
 )  # fmt: skip
 
 

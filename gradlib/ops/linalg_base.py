@@ -238,6 +238,7 @@ triangle = declare(
     "triangle", lambda xp, self, *, lower, diagonal: (xp.tril if lower else xp.triu)(self, diagonal), jvp="linear",
     self=lambda F, g, lower, diagonal: F.triangle(g, lower, diagonal), complex=True,
     node="TrilBackward0", samples=lambda t: [(t(3, 4), True, 0), (t(2, 3, 3), False, 1)],
+    batch="leading",
 )  # fmt: skip
 
 

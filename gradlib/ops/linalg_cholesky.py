@@ -79,6 +79,7 @@ cholesky_op = declare(
     node="LinalgCholeskyExBackward0",
     # one triangle is read but both get a gradient, which a difference quotient of larger samples would not see
     samples=lambda t: [] if t.dtype.is_complex else [(t(1, 1, low=0.5),), (t(2, 1, 1, low=0.5),)],
+    batch="leading",
 )  # fmt: skip
 
 
@@ -166,6 +167,7 @@ cholesky_inverse_op = declare(
         result, F.matmul(_factor_tangent(F, self, self_t, upper), result)
     ),
     samples=lambda t: [(t(1, 1, low=1.0), False), (t(2, 1, 1, low=1.0), True)],
+    batch="leading",
 )  # fmt: skip
 
 

@@ -78,6 +78,7 @@ def _qr_self(F, gs, self, result0, result1, mode):
 qr_op = declare(
     "linalg_qr", full_precision("geqrf_cpu", _qr), n_out=2, complex=True, self=_qr_self,
     samples=lambda t: [(t(4, 3), "reduced"), (t(3, 4), "reduced"), (t(2, 3, 3), "complete")],
+    batch="qr",
 )  # fmt: skip
 
 
@@ -164,6 +165,7 @@ def _eigh_self(F, gs, result0, result1):
 eigh_op = declare(
     "linalg_eigh", full_precision("linalg_eigh_cpu", _eigh), n_out=2, complex=True, self=_eigh_self, jvp=_eigh_jvp,
     samples=lambda t: [] if t.dtype.is_complex else [(t(1, 1), "L"), (t(2, 1, 1), "U")],
+    batch="leading",
 )  # fmt: skip
 
 
@@ -222,6 +224,7 @@ def _eig_self(F, gs, self, result0, result1):
 eig_op = declare(
     "linalg_eig", full_precision("linalg_eig_out_cpu", _eig), n_out=2, complex=True, self=_eig_self,
     samples=lambda t: [] if t.dtype.is_complex else [(t(1, 1),), (t(2, 1, 1),)],
+    batch="leading",
 )  # fmt: skip
 
 
@@ -297,6 +300,7 @@ def svd_gradient(F, gU, gS, gVh, U, S, Vh):
 svd_op = declare(
     "linalg_svd", full_precision("linalg_svd_cpu", _svd), n_out=3, complex=True, self=_svd_self,
     samples=lambda t: [] if t.dtype.is_complex else [(t(3, 2), False), (t(2, 2, 3), False), (t(2, 2), True)],
+    batch="leading",
 )  # fmt: skip
 
 

@@ -81,6 +81,7 @@ det_op = declare(
     "linalg_det", full_precision("lu_cpu", _det), complex=True, node="LinalgDetBackward0",
     self=lambda F, g, self: F.unsqueeze(F.unsqueeze(g, g.ndim), g.ndim + 1) * F.cofactor(self).conjugate(),
     samples=lambda t: [(t(3, 3),), (t(2, 3, 3),), (t(1, 1),), (t(0, 3, 3),)],
+    batch="leading",
 )  # fmt: skip
 
 
@@ -113,6 +114,7 @@ def inverse_or_nan(F, A):
 slogdet_op = declare(
     "linalg_slogdet", full_precision("lu_cpu", _slogdet), n_out=2, complex=True, self=_slogdet_self,
     samples=lambda t: [(t(3, 3),), (t(2, 3, 3),)],
+    batch="leading",
 )  # fmt: skip
 
 
@@ -189,6 +191,7 @@ inv_op = declare(
     self=lambda F, g, result: -F.matmul(F.matmul(F.mH(result), g), F.mH(result)),
     jvp=lambda F, self_t, result: -F.matmul(F.matmul(result, self_t), result),
     samples=lambda t: [(t(3, 3),), (t(2, 3, 3),), (t(0, 0),)],
+    batch="leading",
 )  # fmt: skip
 
 

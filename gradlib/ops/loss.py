@@ -123,6 +123,7 @@ def pointwise_loss(
         public=name,
         check=check,
         node=node,
+        batch="losses",
         samples=samples,
         self=formula(slope),
         target=formula(other),
@@ -193,6 +194,7 @@ mse_op = declare(
     samples=lambda t: [
         (t(3, 4), t(3, 4), NONE), (t(3, 4), t(3, 4), MEAN), (t(3), t(3), SUM), (t(), t(), MEAN), (t(0), t(0), SUM),
     ],
+    batch="losses",
 )  # fmt: skip
 
 

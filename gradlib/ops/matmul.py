@@ -130,6 +130,7 @@ matmul_op = declare(
         (t(3, 4), t(4, 2)), (t(2, 3, 4), t(4, 2)), (t(2, 3, 4), t(2, 4, 2)), (t(3, 4), t(2, 4, 2)), (t(4), t(4)),
         (t(2, 3, 4), t(4)), (t(4), t(2, 4, 3)), (t(2, 1, 3, 4), t(5, 4, 2)), (t(3, 0), t(0, 2)), (t(0, 3), t(3, 2)),
     ],
+    batch="matmul",
 )  # fmt: skip
 rows_product_op = declare(
     "rows_product", lambda xp, self, other: rows_product(xp, self, other), public="mm",
@@ -138,30 +139,35 @@ rows_product_op = declare(
     self=lambda F, g, other: F.matmul(other.conjugate(), g.T),
     other=lambda F, g, self: F.matmul(self.conjugate(), g),
     samples=lambda t: [(t(3, 4), t(3, 2)), (t(2, 3, 4), t(2, 3, 2))],
+    batch="rows_product",
 )  # fmt: skip
 mm_op = declare(
     "mm", lambda xp, self, mat2: product(xp, self, mat2), promote="none", jvp="multilinear", complex=True,
     self=lambda F, g, mat2: F.mm(g, mat2.T.conjugate()),
     mat2=lambda F, g, self: F.mm(self.T.conjugate(), g),
     samples=lambda t: [(t(3, 4), t(4, 2)), (t(3, 0), t(0, 2)), (t(0, 3), t(3, 2))],
+    batch="matmul",
 )  # fmt: skip
 bmm_op = declare(
     "bmm", lambda xp, self, mat2: product(xp, self, mat2), promote="none", jvp="multilinear", complex=True,
     self=lambda F, g, mat2: F.bmm(g, F.mH(mat2)),
     mat2=lambda F, g, self: F.bmm(F.mH(self), g),
     samples=lambda t: [(t(2, 3, 4), t(2, 4, 2)), (t(0, 3, 4), t(0, 4, 2)), (t(2, 3, 0), t(2, 0, 2))],
+    batch="matmul",
 )  # fmt: skip
 mv_op = declare(
     "mv", lambda xp, self, vec: product(xp, self, vec), promote="none", jvp="multilinear", complex=True,
     self=lambda F, g, vec: F.column(g) * vec.conjugate(),
     vec=lambda F, g, self: F.mv(self.T.conjugate(), g),
     samples=lambda t: [(t(3, 4), t(4)), (t(3, 0), t(0))],
+    batch="matmul",
 )  # fmt: skip
 dot_op = declare(
     "dot", lambda xp, self, tensor: product(xp, self, tensor), promote="none", jvp="multilinear", complex=True,
     self=lambda g, tensor: g * tensor.conjugate(),
     tensor=lambda g, self: g * self.conjugate(),
     samples=lambda t: [(t(4), t(4)), (t(0), t(0))],
+    batch="matmul",
 )  # fmt: skip
 
 
@@ -170,6 +176,7 @@ vdot_op = declare(
     self=lambda g, other: g.conjugate() * other,
     other=lambda g, self: g * self,
     samples=lambda t: [(t(4), t(4)), (t(0), t(0))],
+    batch="vdot",
 )  # fmt: skip
 
 
@@ -218,6 +225,7 @@ linear_op = declare(
         (t(3, 4), t(2, 4), t(2)), (t(2, 3, 4), t(2, 4), t(2)), (t(4), t(2, 4), t(2)), (t(3, 4), t(2, 4), None),
         (t(0, 4), t(2, 4), t(2)),
     ],
+    batch="linear",
 )  # fmt: skip
 
 

@@ -223,8 +223,24 @@ def _moment_samples(t):
     ]  # fmt: skip
 
 
-var_op = declare("var", _var, row_major=True, self=_var_self, complex=True, samples=_moment_samples)
-std_op = declare("std", _std, row_major=True, self=_std_self, complex=True, samples=_moment_samples)
+var_op = declare(
+    "var",
+    _var,
+    row_major=True,
+    self=_var_self,
+    complex=True,
+    samples=_moment_samples,
+    batch="same_rank",
+)
+std_op = declare(
+    "std",
+    _std,
+    row_major=True,
+    self=_std_self,
+    complex=True,
+    samples=_moment_samples,
+    batch="same_rank",
+)
 var_mean_op = declare(
     "var_mean",
     _with_mean(False),
@@ -232,6 +248,7 @@ var_mean_op = declare(
     self=_with_mean_self(False),
     complex=True,
     samples=_moment_samples,
+    batch="same_rank",
 )
 std_mean_op = declare(
     "std_mean",
@@ -240,6 +257,7 @@ std_mean_op = declare(
     self=_with_mean_self(True),
     complex=True,
     samples=_moment_samples,
+    batch="same_rank",
 )
 
 

@@ -83,6 +83,7 @@ vector_norm_op = declare(
         (t(3, 4), 2, (), False), (t(3, 4), 2, (1,), True), (t(3, 4), 1, (0,), False), (t(2, 3, 2), 3, (0, 2), False),
         (t(3, 4), 0.5, (1,), False), (t(3, 4), math.inf, (1,), False), (t(), 2, (), False), (t(0, 3), 2, (1,), False),
     ],
+    batch="same_rank",
 )  # fmt: skip
 
 

@@ -75,10 +75,18 @@ def _samples(t):
 
 
 index_ops = {
-    name: declare(name + "_index", _ranked(name), nondifferentiable="integer", samples=_samples)
+    name: declare(
+        name + "_index",
+        _ranked(name),
+        nondifferentiable="integer",
+        batch="same_rank",
+        samples=_samples,
+    )
     for name in ("median", "nanmedian")
 }
-mode_index = declare("mode_index", _mode_index, nondifferentiable="integer", samples=_samples)
+mode_index = declare(
+    "mode_index", _mode_index, nondifferentiable="integer", samples=_samples, batch="same_rank"
+)
 median_dim = taken("median", node="MedianBackward1")
 nanmedian_dim = taken("nanmedian", node="NanmedianBackward1")
 mode_op = taken("mode")

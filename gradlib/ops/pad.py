@@ -47,6 +47,7 @@ pad_constant_op = declare(
         (t(0, 2), ((1, 0), (0, 0)), 1),
         (t(), (), 0),
     ],
+    batch="pad",
 )
 
 

@@ -47,12 +47,14 @@ gather_plane_op = declare(
     self=lambda F, g, index, self_shape, space: F.scatter_plane(g, index, tuple(self_shape[len(self_shape) - space :])),
     samples=lambda t: [(t(2, 3, 5), _index_samples(t)[0], 1), (t(2, 2, 2), _index_samples(t)[1], 2)],
     jvp=lambda F, self_t, index, space: F.gather_plane(self_t, index, space),
+    batch="leading",
 )  # fmt: skip
 scatter_plane_op = declare(
     "scatter_plane", _scatter_plane, promote="free", channels_last="self",
     self=lambda F, g, index, shape: F.gather_plane(g, index, len(shape)),
     samples=lambda t: [(t(2, 3, 2), _index_samples(t)[0], (5,)), (t(2, 2, 2), _index_samples(t)[1], (2, 2))],
     jvp=lambda F, self_t, index, shape: F.scatter_plane(self_t, index, shape),
+    batch="leading",
 )  # fmt: skip
 
 
@@ -155,7 +157,7 @@ def _declare_max_pool(n: int):
 
     return declare(
         f"max_pool{n}d_op", _max_pool, node=f"MaxPool{n}DWithIndicesBackward0", hidden={"taps": None}, samples=samples,
-        self=_max_pool_grad, dependent="self", channels_last="self",
+        self=_max_pool_grad, dependent="self", channels_last="self", apart="max_pool",
         public=f"max_pool{n}d",
     )  # fmt: skip
 
@@ -187,6 +189,7 @@ max_pool_indices_op = declare(
     "max_pool_with_indices", _max_pool_indices, n_out=2, nondifferentiable=(1,), node="MaxPool2DWithIndicesBackward0",
     self=_by_index, samples=MAX_POOL[2].samples, dependent="self", channels_last="self",
     public="max_pool2d_with_indices",
+    batch="planes",
 )  # fmt: skip
 
 

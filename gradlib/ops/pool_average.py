@@ -93,7 +93,7 @@ def _declare_avg_pool(n: int):
 
     declare(
         f"avg_pool{n}d_grad", _avg_pool_grad, self=forth, jvp="linear", samples=grad_samples,
-        channels_last="self", channels_last_3d=False,
+        channels_last="self", channels_last_3d=False, batch="planes",
         node=f"AvgPool{n}DBackwardBackward0",
     )  # fmt: skip
     return declare(
@@ -105,6 +105,7 @@ def _declare_avg_pool(n: int):
         channels_last_3d=False,
         self=back,
         jvp="linear",
+        batch="planes",
         samples=samples,
         node=f"AvgPool{n}DBackward0",
     )
@@ -131,6 +132,7 @@ AVG_POOL[1] = declare(
         )
     ),
     samples=lambda t: [(t(2, 2, 4), (2,), (2,), (0,), False, True, None)],
+    batch="planes",
 )
 
 

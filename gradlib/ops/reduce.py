@@ -150,6 +150,7 @@ sum_all = declare(
     "sum_all", _sum_all, public="sum", node="SumBackward0", jvp="linear", complex=True,
     self=lambda F, g, self_shape: F.expand(g, self_shape),
     samples=lambda t: [(t(3, 4),), (t(),), (t(0, 3),)],
+    batch="sum_all",
 )  # fmt: skip
 sum_dim = declare(
     "sum", _sum, row_major=True, node="SumBackward1", jvp="linear", complex=True,
@@ -158,12 +159,14 @@ sum_dim = declare(
         (t(3, 4), (1,), False), (t(3, 4), (0,), True), (t(2, 3, 4), (0, 2), False), (t(), (), True), (t(0, 3), (0,),
         False),
     ],
+    batch="same_rank",
 )  # fmt: skip
 mean_all = declare(
     "mean_all", _mean_all, node="MeanBackward0", jvp="linear", complex=True,
     self=lambda F, g, self_shape: F.expand(over(F, g, math.prod(self_shape) or 1), self_shape),
     public="mean",
     samples=lambda t: [(t(3, 4),), (t(),)],
+    batch="mean_all",
 )  # fmt: skip
 mean_dim = declare(
     "mean", _mean, row_major=True, node="MeanBackward1", jvp="linear", complex=True,
@@ -174,6 +177,7 @@ mean_dim = declare(
         (t(3, 4), (1,), False), (t(3, 4), (0,), True), (t(2, 3, 4), (0, 2), False), (t(), (), True), (t(3, 0), (0,),
         False),
     ],
+    batch="same_rank",
 )  # fmt: skip
 
 
@@ -242,6 +246,7 @@ nansum_op = declare(
     self=lambda F, g, self, dim, keepdim: F.where(F.isnan(self), 0, F.spread(g, self.shape, dim, keepdim)),
     jvp=lambda F, self, self_t, dim, keepdim: F.sum(F.where(F.isnan(self), 0, self_t), dim, keepdim),
     samples=lambda t: [(t(3, 4), (1,), False), (t(2, 3), (), True), (t(), (), False), (t(0, 3), (0,), False)],
+    batch="same_rank",
 )  # fmt: skip
 
 
@@ -340,11 +345,13 @@ prod_all = declare(
     "prod_all", lambda xp, self: _prod(xp, self, dim=(), keepdim=False), public="prod",
     node="ProdBackward0", complex=True,
     self=_prod_all_self, samples=lambda t: [(t(5),), (t(2, 3),), (t(),), (t(0),)],
+    batch="prod_all",
 )  # fmt: skip
 prod_dim = declare(
     "prod", _prod, node="ProdBackward1", row_major=True, complex=True, self=_prod_self,
     samples=lambda t: [(t(3, 4), (1,), False), (t(2, 3, 2), (1,), True), (t(), (), False), (t(2, 0), (1,), False),
     (t(3, 1), (1,), False)],
+    batch="same_rank",
 )  # fmt: skip
 
 
@@ -391,6 +398,7 @@ all_op, any_op = (
         _logical_kernel(name),
         row_major=True,
         nondifferentiable="bool",
+        batch="same_rank",
         samples=lambda t: [(t(3, 4), (1,), False), (t(2, 3), (), True), (t(0, 3), (0,), False)],
     )
     for name in ("all", "any")
@@ -408,6 +416,7 @@ count_nonzero_op = declare(
     _count_nonzero,
     nondifferentiable="integer",
     samples=lambda t: [(t(3, 4), (1,)), (t(2, 3), ()), (t(0, 3), (0,))],
+    batch="same_rank",
 )
 
 
@@ -490,6 +499,7 @@ logsumexp_op = declare(
     self=lambda F, g, self, result, dim, keepdim: F.keep_dims(g, self.shape, dim, keepdim)
     * F.exp(self - F.keep_dims(result, self.shape, dim, keepdim)).conjugate(),
     samples=lambda t: [(t(3, 4), (1,), False), (t(2, 3, 4), (0, 2), True), (t(), (), False), (t(0, 3), (1,), False)],
+    batch="same_rank",
 )  # fmt: skip
 
 

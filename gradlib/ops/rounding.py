@@ -105,8 +105,9 @@ round_op = declare(
     self=lambda F, g: F.zeros_like(g),
     samples=lambda t: [(t(3, 4), 0), (t(4), 2), (t(), 0), (t(0), 0)],
     inplace=True,
-    batch="elementwise",
+    pointwise=True,
     jvp="elementwise",
+    batch="elementwise",
 )
 
 

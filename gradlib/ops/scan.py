@@ -173,10 +173,12 @@ _SAMPLES = lambda t: [
 cumsum_op = declare(
     "cumsum", lambda xp, self, *, dim: accumulate(xp, "add", self, dim), jvp="linear", complex=True, samples=_SAMPLES,
     row_major=True, self=lambda F, g, dim: F.cumsum_back(g, dim),
+    batch="same_rank",
 )  # fmt: skip
 cumsum_back_op = declare(
     "cumsum_back", _cumsum_back, jvp="linear", complex=True, node="FlipBackward0", samples=_SAMPLES,
     self=lambda F, g, dim: F.cumsum(g, dim),
+    batch="same_rank",
 )  # fmt: skip
 
 
@@ -248,6 +250,7 @@ def cumprod_gradient(F, g, x, dim):
 cumprod_op = declare(
     "cumprod", lambda xp, self, *, dim: accumulate(xp, "multiply", self, dim), row_major=True, complex=True,
     samples=_SAMPLES, self=lambda F, g, self, dim: F.cumprod_gradient(g, self.conjugate(), dim),
+    batch="same_rank",
 )  # fmt: skip
 
 
@@ -294,6 +297,7 @@ def _logcumsumexp(xp, self, *, dim):
 logcumsumexp_op = declare(
     "logcumsumexp", _logcumsumexp, row_major=True, samples=_SAMPLES, complex=True,
     self=lambda F, g, self, dim: F.logcumsumexp_gradient(g, self, dim),
+    batch="same_rank",
 )  # fmt: skip
 
 
@@ -320,11 +324,13 @@ take_same = declare(
     "take_same", _take_along, promote="free", complex=True, node="GatherBackward0", samples=_same_samples,
     self=lambda F, g, indices, dim: F.add_same(g, indices, dim),
     jvp=lambda F, self_t, indices, dim: F.take_same(self_t, indices, dim),
+    batch="same_rank",
 )  # fmt: skip
 add_same = declare(
     "add_same", _add_along, promote="free", complex=True, node="ScatterAddBackward0", samples=_same_samples,
     self=lambda F, g, indices, dim: F.take_same(g, indices, dim),
     jvp=lambda F, self_t, indices, dim: F.add_same(self_t, indices, dim),
+    batch="same_rank",
 )  # fmt: skip
 
 
@@ -369,10 +375,11 @@ def _running(name: str, ufunc: str, result_type) -> None:
         _running_index(ufunc),
         row_major=True,
         nondifferentiable="integer",
+        batch="same_rank",
         samples=lambda t: [(t(3, 4), 1), (t(), 0)],
     )
     take = declare(
-        name, _take_along, promote="free", row_major=True, samples=_same_samples,
+        name, _take_along, promote="free", row_major=True, samples=_same_samples, batch="same_rank",
         self=lambda F, g, indices, dim: F.add_same(g, indices, dim),
         jvp=lambda F, self_t, indices, dim: F.take_same(self_t, indices, dim),
     )  # fmt: skip

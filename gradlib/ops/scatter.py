@@ -167,6 +167,7 @@ scatter_op = declare(
     sharing="apart",
     self=lambda F, g, index, dim: F.scatter_value(g, index, dim, 0),
     src=lambda F, g, index, dim, src_shape: F.padded(F.gather(g, dim, index), src_shape),
+    batch="same_rank",
 )  # fmt: skip
 
 
@@ -182,11 +183,13 @@ scatter_value_op = declare(
     jvp=lambda F, self_t, index, dim: F.scatter_value(self_t, index, dim, 0),
     samples=lambda t: [(t(3, 4), sample_index(2, 3), 0, 2.0), (t(), sample_index(n=1), 0, 1.0),
         (t(2, 3), sample_index(0, 3), 0, 1.0)],
+    batch="same_rank",
 )  # fmt: skip
 scatter_add_op = declare(
     "scatter_add", on_copy(_scatter_add_into), promote="free", jvp="linear", complex=True, samples=_scatter_samples,
     sharing="apart", self=lambda g: g,
     src=lambda F, g, index, dim, src_shape: F.padded(F.gather(g, dim, index), src_shape),
+    batch="same_rank",
 )  # fmt: skip
 
 
@@ -319,6 +322,7 @@ def _reduce_samples(t):
 scatter_reduce_op = declare(
     "scatter_reduce", _scatter_reduce, promote="free", vjp=_scatter_reduce_vjp, samples=_reduce_samples,
     sharing="apart",
+    batch="same_rank",
 )  # fmt: skip
 
 

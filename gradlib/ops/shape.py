@@ -111,20 +111,24 @@ view_op = declare(
     "view", lambda xp, self, *, size: self.reshape(size), view=True, complex=True,
     self=lambda F, g, self_shape: F.reshape(g, self_shape), jvp=lambda F, self_t, size: F.reshape(self_t, size),
     samples=lambda t: [(t(3, 4), (2, 6)), (t(), (1, 1)), (t(0, 2), (4, 0))],
+    batch="view",
 )  # fmt: skip
 unsafe_view_op = declare(
     "unsafe_view", lambda xp, self, *, size: self.reshape(size), public="_unsafe_view", complex=True,
     self=lambda F, g, self_shape: F.reshape(g, self_shape), jvp="linear",
     samples=lambda t: [(t(3, 4), (2, 6)), (t(), (1, 1)), (t(0, 2), (4, 0))],
+    batch="view",
 )  # fmt: skip
 alias_op = declare(
     "alias", lambda xp, self: self[...], view=True, self=lambda g: g, jvp="linear", complex=True,
     samples=lambda t: [(t(3, 4),), (t(),), (t(0, 2),)],
+    batch="elementwise",
 )  # fmt: skip
 view_dtype_op = declare(
     "view_dtype", lambda xp, self, *, dtype: _reinterpret(self, dtype), public="view",
     view=True, nondifferentiable="bits",
     samples=lambda t: [(t(3, 4), np.dtype("i8")), (t(), np.dtype("i8")), (t(0, 2), np.dtype("i4"))],
+    batch="view_dtype",
 )  # fmt: skip
 
 

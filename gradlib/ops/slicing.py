@@ -47,11 +47,13 @@ select_op = declare(
     view=True, jvp="linear", complex=True,
     self=lambda F, g, self_shape, dim, index: F.select_backward(g, self_shape, dim, index),
     samples=lambda t: [(t(3, 4), 0, 2), (t(3, 4), 1, 0), (t(3), 0, 1), (t(2, 0), 0, 1)],
+    batch="same_rank",
 )  # fmt: skip
 select_backward_op = declare(
     "select_backward", _select_backward, jvp="linear", complex=True, node="SelectBackwardBackward0",
     grad=lambda F, g, dim, index: F.select(g, dim, index),
     samples=lambda t: [(t(4), (3, 4), 0, 2), (t(), (3,), 0, 1), (t(0), (2, 0), 0, 1)],
+    batch="same_rank",
 )  # fmt: skip
 
 
@@ -70,11 +72,13 @@ slice_op = declare(
     "slice", _slice, view=True, jvp="linear", complex=True,
     self=lambda F, g, self_shape, dim, start, end, step: F.slice_backward(g, self_shape, dim, start, end, step),
     samples=lambda t: [(t(5, 4), 0, 1, 4, 2), (t(3, 4), 1, 0, 2, 1), (t(3), 0, 1, 1, 1), (t(2, 0), 1, 0, 0, 1)],
+    batch="same_rank",
 )  # fmt: skip
 slice_backward_op = declare(
     "slice_backward", _slice_backward, jvp="linear", complex=True, node="SliceBackwardBackward0",
     grad=lambda F, g, dim, start, end, step: F.slice(g, dim, start, end, step),
     samples=lambda t: [(t(2, 4), (5, 4), 0, 1, 4, 2), (t(0), (3,), 0, 1, 1, 1)],
+    batch="same_rank",
 )  # fmt: skip
 
 
@@ -180,11 +184,13 @@ diagonal_op = declare(
     "diagonal", _diagonal, view=True, jvp="linear", complex=True,
     self=lambda F, g, self_shape, offset, dim1, dim2: F.diagonal_backward(g, self_shape, offset, dim1, dim2),
     samples=lambda t: [(t(3, 4), 0, 0, 1), (t(2, 3, 4), 1, 2, 0), (t(3, 3), 5, 0, 1)],
+    batch="same_rank",
 )  # fmt: skip
 diagonal_backward_op = declare(
     "diagonal_backward", _diagonal_backward, jvp="linear", complex=True, node="DiagonalBackwardBackward0",
     grad=lambda F, g, offset, dim1, dim2: F.diagonal(g, offset, dim1, dim2),
     samples=lambda t: [(t(3), (3, 4), 0, 0, 1), (t(0), (3, 3), 5, 0, 1)],
+    batch="same_rank",
 )  # fmt: skip
 
 
@@ -231,11 +237,13 @@ unfold_op = declare(
     "unfold", _unfold, view=True, jvp="linear", complex=True,
     self=lambda F, g, self_shape, dim, size, step: F.unfold_backward(g, self_shape, dim, size, step),
     samples=lambda t: [(t(7, 2), 0, 3, 2), (t(2, 5), 1, 2, 1), (t(), 0, 1, 1), (t(0, 4), 1, 2, 2)],
+    batch="same_rank",
 )  # fmt: skip
 unfold_backward_op = declare(
     "unfold_backward", _unfold_backward, jvp="linear", complex=True, node="UnfoldBackwardBackward0",
     grad=lambda F, g, dim, size, step: F.unfold(g, dim, size, step),
     samples=lambda t: [(t(3, 2, 3), (7, 2), 0, 3, 2)],
+    batch="same_rank",
 )  # fmt: skip
 
 
@@ -318,6 +326,7 @@ as_strided_op = declare(
         (t(3, 4), (4, 1), (2, 2), (1, 4), 1), (t(6), (1,), (3, 2), (1, 1), 0), (t(), (), (3,), (0,), 0), (t(4),
         (1,), (0, 2), (1, 1), 1),
     ],
+    batch="as_strided",
 )  # fmt: skip
 
 
@@ -412,7 +421,10 @@ def _declare_scatter(op, samples) -> None:
         f"lambda F, g, {names}: F.{op.name}(g, {names})",
     )
     forward, to_self, to_src = (eval(t, {"written": written}) for t in text)
-    declare(name, forward, self=to_self, src=to_src, jvp="linear", complex=True, samples=samples)
+    declare(
+        name, forward, self=to_self, src=to_src, jvp="linear", complex=True, samples=samples,
+        batch="" if op.by_place else "same_rank",
+    )  # fmt: skip
 
 
 _declare_scatter(select_op, lambda t: [(t(3, 4), t(4), 0, 1), (t(3), t(), 0, 1)])

@@ -162,23 +162,27 @@ softmax_grad = declare(
     grad=lambda F, g, output, dim: F.softmax_grad(g, output, dim),
     output=lambda F, g, grad, output, dim: g * (grad - F.sum(grad * output, (dim,) if g.ndim else (), True))
     - grad * F.sum(g * output, (dim,) if g.ndim else (), True),
+    batch="same_rank",
 )  # fmt: skip
 softmax_op = declare(
     "softmax", _softmax, samples=_samples,
     self=lambda F, g, result, dim: F.softmax_grad(g, result, dim),
     jvp=lambda F, self_t, result, dim: F.softmax_grad(self_t, result, dim),
+    batch="same_rank",
 )  # fmt: skip
 log_softmax_grad = declare(
     "log_softmax_grad", _log_softmax_grad, public="_log_softmax_backward_data",
     node="LogSoftmaxBackwardBackward0", samples=_grad_samples,
     grad=lambda F, g, output, dim: g - F.sum(g * F.exp(output), (dim,) if g.ndim else (), True),
     output=lambda F, g, grad, output, dim: -g * F.exp(output) * F.sum(grad, (dim,) if g.ndim else (), True),
+    batch="same_rank",
 )  # fmt: skip
 log_softmax_op = declare(
     "log_softmax", _log_softmax, samples=_samples,
     self=lambda F, g, result, dim: F.log_softmax_grad(g, result, dim),
     jvp=lambda F, self_t, result, dim: self_t
     - F.sum(self_t * F.exp(result), (dim,) if self_t.ndim else (), True),
+    batch="same_rank",
 )  # fmt: skip
 
 

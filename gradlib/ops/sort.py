@@ -81,15 +81,18 @@ def _sorted(xp, self, index, *, dim):
 argsort_op = declare(
     "argsort", _argsort_like, nondifferentiable="indices",
     samples=lambda t: [(t(3, 4), 1, False), (t(3, 4), 0, True), (t(), 0, False), (t(0, 2), 0, False)],
+    batch="same_rank",
 )  # fmt: skip
 topk_index_op = declare(
     "topk_index", _topk_index, nondifferentiable="indices",
     samples=lambda t: [(t(3, 4), 2, 1, True, True), (t(3, 100), 3, 1, False, True), (t(), 1, 0, True, True),
         (t(0, 2), 1, 1, True, True)],
+    batch="same_rank",
 )  # fmt: skip
 kth_index_op = declare(
     "kth_index", _kth_index, nondifferentiable="indices",
     samples=lambda t: [(t(3, 4), 2, 1), (t(), 1, 0), (t(0, 2), 1, 1)],
+    batch="same_rank",
 )  # fmt: skip
 
 
@@ -100,7 +103,7 @@ def _gathered(xp, self, index, *, dim):
 def _taking(name: str, kernel=_gathered) -> Op:
     """The op `name` that gathers the values at indices found before."""
     return declare(
-        name, kernel, promote="free",
+        name, kernel, promote="free", batch="same_rank",
         jvp="linear", self=lambda F, g, index, self_shape, dim: F.gather_backward(g, index, self_shape, dim),
         samples=lambda t: [(t(3, 4), Tensor._make(np.array([[2, 0, 1, 1]])), 0),
             (t(), Tensor._make(np.zeros((), I8)), 0)],

@@ -29,6 +29,7 @@ unbind_op = declare(
     self=lambda F, gs, self_shape, dim: F.stack(F.filled(gs, [self_shape[:dim] + self_shape[dim + 1 :]] * len(gs)),
         dim),
     samples=lambda t: [(t(3, 4), 0), (t(3, 4), 1), (t(2, 0), 0), (t(1), 0)],
+    batch="same_rank",
 )  # fmt: skip
 
 
@@ -63,7 +64,7 @@ def _split_samples(t):
 for _name in ("split", "unsafe_split"):
     declare(
         _name, lambda xp, self, *, split_size, dim: _pieces(self, _equal(self.shape[dim], split_size), dim),
-        n_out=None, jvp="linear", complex=True, samples=_split_samples,
+        n_out=None, jvp="linear", complex=True, samples=_split_samples, batch="same_rank",
         view=False if _name == "unsafe_split" else lambda i, attrs, self, outs: (
             _slice_step(_equal(self.shape[attrs[1]], attrs[0]), attrs[1], i)
         ),
@@ -79,6 +80,7 @@ for _name in ("split_with_sizes", "unsafe_split_with_sizes"):
         ),
         self=lambda F, gs, self_shape, split_sizes, dim: _join_pieces(F, gs, self_shape, split_sizes, dim),
         samples=lambda t: [(t(5, 4), (2, 0, 3), 0), (t(2, 3), (1, 2), 1), (t(0), (0,), 0)], complex=True,
+        batch="same_rank",
     )  # fmt: skip
 
 

@@ -83,6 +83,7 @@ im2col_op = declare(
         (t(1, 2, 5, 5), (2, 2), (2, 1), (0, 1), (1, 2)),
     ],
     node="Im2ColBackward0",
+    batch="images",
 )
 col2im_op = declare(
     "col2im",
@@ -97,6 +98,7 @@ col2im_op = declare(
         (t(2, 8, 9), (4, 4), (2, 2), (1, 1), (0, 0), (1, 1)),
         (t(1, 4, 6), (3, 4), (2, 2), (1, 1), (0, 0), (1, 1)),
     ],
+    batch="images",
 )
 
 
@@ -182,11 +184,13 @@ pixel_shuffle_op = declare(
     "pixel_shuffle", _pixel_shuffle, jvp="linear", complex=True, channels_last="self",
     self=lambda F, g, upscale_factor: F.pixel_unshuffle(g, upscale_factor),
     samples=lambda t: [(t(2, 8, 2, 3), 2), (t(9, 1, 2), 3)],
+    batch="leading",
 )  # fmt: skip
 pixel_unshuffle_op = declare(
     "pixel_unshuffle", _pixel_unshuffle, jvp="linear", complex=True, channels_last="self",
     self=lambda F, g, downscale_factor: F.pixel_shuffle(g, downscale_factor),
     samples=lambda t: [(t(2, 2, 4, 6), 2), (t(1, 3, 6), 3)],
+    batch="leading",
 )  # fmt: skip
 channel_shuffle_op = declare(
     "channel_shuffle", lambda xp, self, *, groups: self.reshape(
@@ -194,6 +198,7 @@ channel_shuffle_op = declare(
     self=lambda F, g, groups: F.channel_shuffle(g, max(g.shape[1] // groups, 1)), jvp="linear", complex=True,
     channels_last="self",
     samples=lambda t: [(t(2, 6, 2), 3), (t(1, 4, 2, 2), 2)],
+    batch="planes",
 )  # fmt: skip
 
 

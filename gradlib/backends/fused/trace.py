@@ -336,7 +336,7 @@ class Ops:
 
 def traceable(op: Any) -> bool:
     """Whether an op works on each element alone and has nothing but one result."""
-    return (op.elementwise or op.batch == "elementwise") and op.n_out == 1 and not op.hidden
+    return op.pointwise and op.n_out == 1 and not op.hidden
 
 
 def run_forward(F: Ops, op: Any, args: tuple) -> Any:
