@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ..backends import backend_of
@@ -322,9 +324,12 @@ def _masked_scatter(xp, self, mask, source):
 
 
 def _masked_scatter_backward(xp, grad, mask, *, shape):
-    out, used = xp.zeros(shape, grad.dtype), grad[xp.broadcast_to(mask, grad.shape)]
-    out.reshape(-1)[: used.size] = used
-    return out
+    # where each element comes from in the source; those that the mask leaves out go behind its end
+    size, used = math.prod(shape), xp.broadcast_to(mask, grad.shape).reshape(-1)
+    place = xp.where(used, xp.cumsum(used) - 1, size)
+    out = xp.zeros(size + 1, grad.dtype)
+    out[place] = grad.reshape(-1)
+    return out[:size].reshape(shape)
 
 
 declare(
