@@ -40,7 +40,7 @@ REASONS: dict[str, str] = {
         _SOLVER,
     ),
     **dict.fromkeys(
-        "masked_scatter masked_select masked_select_backward nonzero unique unique_consecutive".split(),
+        "masked_select masked_select_backward nonzero unique unique_consecutive".split(),
         _SHAPE,
     ),
     **dict.fromkeys(

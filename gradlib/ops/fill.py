@@ -312,9 +312,11 @@ def masked_select(input, mask, *, out=None):
 
 
 def _masked_scatter_into(xp, out, mask, source):
-    if mask.shape != out.shape:
-        mask = xp.broadcast_to(mask, out.shape)
-    out[mask] = source.reshape(-1)[: int(mask.sum())]
+    if not source.size:
+        return
+    used = xp.broadcast_to(mask, out.shape).reshape(-1)
+    taken = source.reshape(-1)[xp.clip(xp.cumsum(used) - 1, 0, source.size - 1)]
+    out[...] = xp.where(used, taken, out.reshape(-1)).reshape(out.shape)
 
 
 def _masked_scatter(xp, self, mask, source):
