@@ -424,7 +424,10 @@ class MemoryPool:
 
     def _take_back(self) -> None:
         while self._returned:
-            chunk = self._returned.popleft()
+            try:
+                chunk = self._returned.popleft()
+            except IndexError:  # a finaliser ran since, and took back all of them
+                return
             arena = chunk.arena
             self._used[arena.device] -= chunk.size
             if machine.poison and arena.queue.capture is None:
