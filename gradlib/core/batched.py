@@ -421,9 +421,12 @@ def run(level: BatchLevel, op, args: tuple, attrs: tuple) -> Any:
 
 def alike_outside(level: BatchLevel, op, args: tuple, attrs: tuple) -> bool:
     """Whether an op inside vmap is one outside: no entry differs, and no argument has a history inside."""
-    return not any(
-        [level.part(a)[1] or (is_logical(a) and a._rg) for a in (*args, *_arrays(op, attrs))]
-    )
+    for a in args:
+        if isinstance(a, Tensor):
+            array = a._array
+            if array.__class__ is Logical and (a._rg or (array.batched and array.level is level)):
+                return False
+    return not op.arrays or not any([level.part(a)[1] for a in _arrays(op, attrs)])
 
 
 def outside(level: BatchLevel, op, args: tuple, attrs: tuple) -> Any:

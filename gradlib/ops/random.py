@@ -17,7 +17,7 @@ from ..core.batched import all_entries, before_draw, draws
 from ..core.device import CPU, beside
 from ..core.generator import default_generator
 from ..core.layout import contiguous_format, copy_in, in_order, preserve_format
-from ..core.modes import shared
+from ..core.modes import shared, state
 from ..core.tensor import Tensor, to_host
 from .create import finish, pinned_copy, place, sizes
 from .expose import PUBLIC, function, need_tensor, refuse_recording
@@ -112,6 +112,12 @@ def _factory(name: str, draw, doc: str, label: str):
         names=None,
         **kw,
     ):
+        if shared.batches and state.batch is not None:
+            given = {
+                "generator": generator, "out": out, "dtype": dtype, "layout": layout, "device": device,
+                "requires_grad": requires_grad, "pin_memory": pin_memory, "names": names, **kw,
+            }  # fmt: skip
+            return state.batch.draw(make, size, given)
         if "size" in kw:
             size = (kw["size"],)
         xp, d, target = place(dtype, device, out=out)
@@ -135,6 +141,12 @@ def _factory(name: str, draw, doc: str, label: str):
         memory_format=None,
         generator=None,
     ):
+        if shared.batches and state.batch is not None:
+            given = {
+                "dtype": dtype, "layout": layout, "device": device, "requires_grad": requires_grad,
+                "memory_format": memory_format, "generator": generator,
+            }  # fmt: skip
+            return state.batch.draw(like, (input,), given)
         _, d, target = place(dtype, device, input)
         _check_drawn(d, label)
         values = draw_for(generator, target, lambda rng: draw(rng, input._array.shape, d))
@@ -154,7 +166,7 @@ Example:
 """
     like.__name__ = like.__qualname__ = name + "_like"
     like.__doc__ = f"A tensor with the size, dtype and device of `input` filled with {doc}; it does not require grad."
-    PUBLIC[name], PUBLIC[name + "_like"] = make, like = draws(make), draws(like)
+    PUBLIC[name], PUBLIC[name + "_like"] = make, like
     return make, like
 
 
