@@ -26,7 +26,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from . import errors, modes, tangents
 from .batching import CAPTURED, RANDOM, RESIZE, SHAPES, UNSEEN_DRAW, VALUES, WRITE, Replay
-from .modes import FORWARD_AD, VMAP, Interposer, shared, state
+from .modes import FORWARD_AD, VMAP, shared, state
 from .op import REGISTRY
 from .pytree import flatten, unflatten
 from .tensor import Tensor
@@ -157,28 +157,22 @@ def outer_grad(tensor: Tensor) -> bool:
 watched_entries: Any = None
 
 
-class BatchLevel(Interposer):
+class BatchLevel:
     """One running vmap."""
 
     around: Any = None  # the vmap around this one
     function_bits = 0  # the flags under which a custom Function was called
-    passes = True  # ops are noticed by their arguments, in `dispatch.execute`
 
     def __init__(self, size: int, randomness: str):
         self.id, self.size, self.randomness = next(_ids), size, randomness
 
-    def call_inplace(self, op, tensor, others: tuple, attrs: tuple, proceed: Callable) -> Any:
-        return proceed()  # `write` asks whether the tensor has a place for the batch
-
     def outside(self, run: Callable) -> Any:
         """``run()`` with only the vmaps around this one."""
-        inner, batch = state.interposers, state.batch
-        state.interposers = inner[: inner.index(self)] if self in inner else inner
-        state.batch = self.around
+        batch, state.batch = state.batch, self.around
         try:
             return run()
         finally:
-            state.interposers, state.batch = inner, batch
+            state.batch = batch
 
     # -- entry by entry ------------------------------------------------------------------------------------------------
 
@@ -273,10 +267,9 @@ class BatchLevel(Interposer):
     @contextmanager
     def running(self):
         """The function runs: its ops take the general path."""
-        outer, had = state.interposers, modes.set_flag(VMAP, True)
+        had = modes.set_flag(VMAP, True)
         self.around, state.batch = state.batch, self
         self.serial = state.dual_serial  # of the tangents that come from outside
-        state.interposers = (*outer, self)
         with modes._lock:
             shared.batches += 1
         try:
@@ -284,7 +277,7 @@ class BatchLevel(Interposer):
         finally:
             with modes._lock:
                 shared.batches -= 1
-            state.interposers, state.batch = outer, self.around
+            state.batch = self.around
             modes.set_flag(VMAP, had)
 
 

@@ -42,8 +42,6 @@ def general(op, args: tuple, attrs: tuple) -> Any:
             state.bits = bits
             recorder.exit(token, result)
     outer = state.interposers
-    while outer and outer[-1].passes:
-        outer = outer[:-1]
     if outer:
         before, state.interposers = state.interposers, outer[:-1]
         try:

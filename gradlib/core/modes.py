@@ -51,7 +51,7 @@ class ThreadState(threading.local):
     modules: Any = None  # class names of the modules being called, while somebody asks
     batch: Any = None  # the innermost vmap that runs on all entries at once; see core.batched
     replay: Any = None  # told before random numbers are drawn that shall be those of an earlier part; see core.batching
-    interposers: tuple = ()  # Interposers: vmap, autocast...; the one that is asked first is last
+    interposers: tuple = ()  # Interposers: autocast...; the one that is asked first is last
     current_node: Any = None  # the node that backward is running, parent of nodes made meanwhile
     saved_observer: Any = None  # told before a tensor is changed in place, while OBSERVE is set
     multithreading = True
@@ -67,7 +67,6 @@ class ThreadState(threading.local):
 class Interposer:
     """What stands in `state.interposers`: ``call(op, args, attrs, proceed)`` gives the result of an op in its place."""
 
-    passes = False  # whether there is no `call`: ops go by
     for_recomputation = False  # whether it is there again when a checkpointed block runs again
 
 
