@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from ..core.device import copied
 from ..core.hooks import RemovableHandle
+from ..core.lazy import raw_values
 from ..core.modes import OBSERVE, SAVED_HOOKS, set_flag, state
 from ..core.node import Node, edge
 from ..core.storage import bump, share, version_of
@@ -298,7 +299,7 @@ class _AllowMutationOnSavedContext:
             return  # nobody else has it
         for kept in list(self.saved.pop(tensor._ver, ())):
             if version_of(kept.tensor) == kept.version:
-                kept.tensor = Tensor._make(copied(kept.tensor._array))
+                kept.tensor = Tensor._make(copied(raw_values(kept.tensor)))
                 kept.version = 0
                 self.cloned.add(kept)
 

@@ -49,7 +49,7 @@ def build(op) -> None:
             raise TypeError(
                 f"op {op.name}: generated code uses the names {sorted(taken)}; call these arguments otherwise"
             )
-        write = _call_general if op.leaves_device else _call_variadic if op.variadic else write_call
+        write = _call_general if op.general_only else _call_variadic if op.variadic else write_call
         made = write(op, names)
         call = op.call
         call.__globals__.update(names)

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy._core import _exceptions as ufunc_errors
 
-from . import batched, dtypes, errors, saved, streams, views
+from . import batched, dtypes, errors, lazy, saved, streams, views
+from .device import stored
 from .layout import in_order
 from .modes import ANOMALY, FORWARD_AD, INFERENCE, NO_GRAD, PROFILE, SAVED_HOOKS, shared, state
 from .node import edge, next_seq, peek_seq
@@ -52,6 +53,8 @@ def general(op, args: tuple, attrs: tuple) -> Any:
             state.interposers = before
     if op.variadic:
         args = tuple(args[0])
+    if shared.lazy:
+        args = lazy.arguments(op, args)
     other = batched.replacement(op) if shared.batches else None
     if other is not None and batched.level_of(args) is not None:
         return other(*args, *attrs)  # before tangents are taken: what it calls computes its own
@@ -66,7 +69,7 @@ def general(op, args: tuple, attrs: tuple) -> Any:
 def elsewhere(op, args: tuple, attrs: tuple) -> Any:
     """Where the code that `codegen` writes for NumPy arrays ends: its counterpart for a device, or `general`."""
     cuda = shared.cuda
-    if cuda is not None and not op.variadic and not op.leaves_device:
+    if cuda is not None and not op.variadic and not op.general_only:
         first = getattr(args[0], "_array", None)
         if first.__class__ is cuda.array:
             return (op.on_device or build_on_device(op))(*args, *attrs)
@@ -286,7 +289,8 @@ def execute(op, args: tuple, attrs: tuple, compute: Any = None) -> Any:
         return record(op, args, attrs, *run_batched(level, op, args, attrs), inside=True)
     first = next(a for a in args if isinstance(a, Tensor))
     if shared.cuda is not None and first._array.__class__ is not ndarray:
-        there = shared.cuda.elsewhere(first._array)
+        array = stored(first._array)
+        there = None if array.__class__ is ndarray else shared.cuda.elsewhere(array)
         if there is not None:
             with there:
                 return execute(op, args, attrs, compute)
@@ -299,6 +303,8 @@ def compute_raw(op, args: tuple, attrs: tuple) -> tuple[Any, tuple]:
     from ..backends import kernels_of
 
     first = next(a for a in args if isinstance(a, Tensor))
+    if op.flips or first._array.__class__ is lazy.Lazy:
+        return lazy.raw_view(op, first, attrs), ()
     xp = kernels_of(first._array)
     arrays = [
         a._array if isinstance(a, Tensor) else _number(xp, a) if a is not None else None

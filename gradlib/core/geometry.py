@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from . import dtypes
+from .device import stored
 from .errors import check_room
 from .layout import empty_in, has_layout, preserve_format, settled
 from .memory import (
@@ -32,6 +33,16 @@ if TYPE_CHECKING:
 
 
 NO_STORAGE = "Cannot access data pointer of Tensor that doesn't have storage"
+
+
+def on_memory(tensor: Any, array: Any) -> Any:
+    """`array` as the raw array of `tensor`, which stays lazy if it is: see core/lazy.py."""
+    if not shared.lazy:
+        return array
+    from .lazy import bits_of, wrap
+    from .tensor import Tensor
+
+    return wrap(Tensor._make(array), bits_of(tensor))
 
 
 class Geometry:
@@ -65,7 +76,7 @@ class Geometry:
 
     def data_ptr(self) -> int:
         """Address of the first element."""
-        if hasattr(self._array, "physical"):
+        if hasattr(self._array, "level"):  # inside vmap
             raise RuntimeError(NO_STORAGE)
         return pointer(self._array)
 
@@ -120,7 +131,8 @@ class Geometry:
         """
         self._refuse_metadata("set_storage")
         before_write(self)
-        self._array = _array_of(self._array, source, storage_offset, size, stride)
+        made = _array_of(stored(self._array), source, storage_offset, size, stride)
+        self._array = on_memory(self, made)
         bump(self)
         return self  # type: ignore[return-value]
 
@@ -146,7 +158,7 @@ class Geometry:
 
                 if is_logical(self):
                     return resize(self, shape, memory_format)  # type: ignore[arg-type]
-            self._array = _resized(self, shape, memory_format)  # type: ignore[arg-type]
+            self._array = on_memory(self, _resized(self, shape, memory_format))
             bump(self)
         return self  # type: ignore[return-value]
 
@@ -167,7 +179,7 @@ def _array_of(like, source, offset: int, size, stride) -> Any:
     kind = dtypes.BY_NP[like.dtype]
     if source is None:
         return backend_of(like).empty(0, like.dtype)
-    given = getattr(source, "_array", None)
+    given = stored(getattr(source, "_array", None))
     if given is not None:
         if given.dtype != like.dtype:
             raise RuntimeError(
@@ -222,7 +234,7 @@ def _resized(tensor: Tensor, shape: tuple, memory_format) -> Any:
     """
     from ..backends import backend_of
 
-    array = tensor._array
+    array = stored(tensor._array)
     kind, lengths = dtypes.BY_NP[array.dtype], [max(n, 1) for n in shape]
     strides = tuple([Size(lengths[i + 1 :]).numel() for i in range(len(shape))])
     if not (memory_format is None or memory_format == preserve_format):

@@ -159,7 +159,7 @@ class Tensor(Interop, Geometry, Hooks, Declared):
         if cuda is not None and array.__class__ is cuda.array:
             return on_cuda(array.data.device_id)
         physical = getattr(self._array, "physical", None)
-        if physical is not None:  # inside vmap
+        if physical is not None:  # inside vmap, or lazy
             return physical.device
         from ..backends import kernels_of
 
@@ -209,12 +209,6 @@ class Tensor(Interop, Geometry, Hooks, Declared):
 
     def is_inference(self) -> bool:
         return self._ver is INFERENCE
-
-    def is_conj(self) -> bool:
-        return False
-
-    def is_neg(self) -> bool:
-        return False
 
     def is_pinned(self, device=None) -> bool:
         if self._array.__class__ is not ndarray or self._array.base is None:
@@ -398,8 +392,8 @@ class Tensor(Interop, Geometry, Hooks, Declared):
 
     def detach(self) -> Tensor:
         """The same memory and version counter, outside the graph; never requires grad."""
-        if shared.batches and (physical := getattr(self._array, "physical", None)) is not None:
-            return _detached(self, physical)
+        if shared.batches and hasattr(self._array, "level"):
+            return _detached(self, self._array.physical)
         out = Tensor._alias(self)
         frame = sys._getframe(1)
         out.__dict__["_detached"] = (

@@ -439,7 +439,7 @@ def even_share(level, op, args, attrs):
 
 @rule("vdot")
 def vdot(level, op, args, attrs):
-    return matmul(level, op, (args[0].conj(), args[1]), attrs)
+    return matmul(level, op, (args[0].conjugate(), args[1]), attrs)
 
 
 @rule("linear")

@@ -302,7 +302,7 @@ def lu_solve(LU, pivots, B, *, left=True, adjoint=False, out=None):
 
 def _lu_solve(LU, pivots, B, left: bool, adjoint: bool):
     if not left:
-        return _lu_solve(LU, pivots, B.mH, True, not adjoint).mH
+        return _lu_solve(LU, pivots, B.mT.conjugate(), True, not adjoint).mT.conjugate()
     P = permutation_matrix.call(pivots, LU)
     if adjoint:
         half = solve_triangular(LU.mH, B, upper=False)

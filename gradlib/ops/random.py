@@ -16,6 +16,7 @@ from ..core.batched import all_entries, before_draw, draws
 from ..core.device import CPU, beside
 from ..core.generator import default_generator
 from ..core.layout import contiguous_format, copy_in, in_order, preserve_format
+from ..core.lazy import raw_values
 from ..core.modes import shared
 from ..core.tensor import Tensor, to_host
 from .create import finish, pinned_copy, place, sizes
@@ -329,7 +330,7 @@ def _check_std(std) -> None:
     if isinstance(std, Tensor):
         if std.is_complex():
             raise RuntimeError("normal expects standard deviation to be non-complex")
-        array = all_entries(std)._array
+        array = raw_values(all_entries(std))
         with beside(array):
             positive = bool((array >= 0).all())
         if not positive:
@@ -341,7 +342,7 @@ def _check_std(std) -> None:
 def _check_chances(chance) -> None:
     """RuntimeError unless all probabilities are in [0, 1]."""
     if isinstance(chance, Tensor):
-        array = all_entries(chance)._array
+        array = raw_values(all_entries(chance))
         with beside(array):
             within = bool(((array >= 0) & (array <= 1)).all())
         if not within:

@@ -123,7 +123,7 @@ alias_op = declare(
 )  # fmt: skip
 view_dtype_op = declare(
     "view_dtype", lambda xp, self, *, dtype: _reinterpret(self, dtype), public="view",
-    view=True, nondifferentiable="bits",
+    view=True, nondifferentiable="bits", carries="",
     samples=lambda t: [(t(3, 4), np.dtype("i8")), (t(), np.dtype("i8")), (t(0, 2), np.dtype("i4"))],
 )  # fmt: skip
 
@@ -192,6 +192,11 @@ def _view_dtype(x: Tensor, dtype: dtypes.dtype) -> Tensor:
     have, want = x.dtype, dtype
     if have is want:
         return alias_op.call(x)
+    if x.is_conj() or x.is_neg():
+        kind = "conjugate view tensors" if x.is_conj() else "tensors with negative bit set"
+        raise RuntimeError(
+            f"torch.Tensor.view is not supported for {kind} when converting to a different dtype."
+        )
     array = x._array
     if have.itemsize != want.itemsize:
         if array.ndim == 0:

@@ -9,6 +9,7 @@ from typing import Any
 
 import gradlib
 from gradlib.backends import backend_of
+from gradlib.core.lazy import is_lazy
 from gradlib.core.modes import shared
 from gradlib.core.storage import before_write
 from gradlib.core.tensor import Tensor, bump_version
@@ -129,7 +130,7 @@ def clip_grads_with_norm_(
         for grad in grads:
             if grad.device not in here:
                 here[grad.device] = factor.to(grad.device)
-            if grad.is_cuda:  # an operation, since it finds the device
+            if grad.is_cuda or is_lazy(grad):  # an operation, since it finds the device
                 grad.mul_(here[grad.device])
                 continue
             before_write(grad)
