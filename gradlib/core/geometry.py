@@ -91,7 +91,8 @@ class Geometry:
 
     def is_set_to(self, tensor: Tensor) -> bool:
         a, b = self._array, tensor._array
-        return (pointer(a), a.shape, a.strides) == (pointer(b), b.shape, b.strides)
+        flips = getattr(a, "bits", 0) == getattr(b, "bits", 0)
+        return flips and (pointer(a), a.shape, a.strides) == (pointer(b), b.shape, b.strides)
 
     def _refuse_metadata(self, what: str) -> None:
         if self.__dict__.get("_detached"):

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..core import dtypes, errors
 from ..core.formulas import formula_function
+from ..core.lazy import raw_values
 from ..core.modes import AUTOCAST, state
 from ..core.op import declare
 from ..core.tensor import Tensor, wrap_dim
@@ -288,7 +289,7 @@ def _fill_plan(x: Tensor, dim: int, index: Tensor, value) -> tuple:
     shape = x._array.shape
     dim = wrap_dim(dim, len(shape))
     n = shape[dim] if shape else 1
-    array = index._array
+    array = raw_values(index)
     if array.__class__ is ndarray and array.size:
         low, high = int(array.min()), int(array.max())
         if low < -n or high >= n:

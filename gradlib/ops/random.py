@@ -368,8 +368,9 @@ def bernoulli(input, p=None, *, generator=None, out=None):
     chance = input if p is None else p
     _check_chances(chance)
     draws = draw_for(generator, input.device, lambda rng: rng.random(input._array.shape))
+    below = raw_values(chance) if isinstance(chance, Tensor) else chance
     with beside(draws):
-        values = (draws < getattr(chance, "_array", chance)).astype(input._array.dtype)
+        values = (draws < below).astype(input._array.dtype)
     refuse_recording("bernoulli", out, input, p)
     return finish(values if out is None else values.astype(out._array.dtype), out=out)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import gradlib as gl
 
-from . import batching, gradients, running, writing
+from . import batching, gradients, laziness, running, writing
 from .cases import Case
 from .compare import Inapplicable
 
@@ -16,6 +16,7 @@ CHECKS: dict[str, Callable[[Case], None]] = {
     **batching.CHECKS,
     **writing.CHECKS,
     **running.CHECKS,
+    **laziness.CHECKS,
 }
 
 
