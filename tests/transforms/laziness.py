@@ -12,12 +12,8 @@ from .compare import Function, Inapplicable, same, waves
 from .running import REFUSED
 from .writing import _written
 
-AS_IN_PYTORCH = (
-    "unresolved conjugated tensors",
-    "is not supported for conj",
-    "detach views in-place",
-    "with negative bit",
-)
+# what refuses lazy tensors, as in PyTorch
+REFUSED_LAZY = "unresolved conjugated", "is not supported for", "detach views in-place"
 
 
 def _negated(t: gl.Tensor) -> gl.Tensor:
