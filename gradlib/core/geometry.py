@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from . import dtypes
-from .device import stored
 from .errors import check_room
 from .layout import empty_in, has_layout, preserve_format, settled
 from .memory import (
@@ -33,6 +32,15 @@ if TYPE_CHECKING:
 
 
 NO_STORAGE = "Cannot access data pointer of Tensor that doesn't have storage"
+
+
+def in_memory(array: Any) -> Any:
+    """The raw array on the memory itself: of a lazy tensor (see core/lazy.py) that of what it is a view of."""
+    if not shared.lazy:
+        return array
+    from .lazy import Lazy
+
+    return array.physical._array if array.__class__ is Lazy else array
 
 
 def on_memory(tensor: Any, array: Any) -> Any:
@@ -132,7 +140,7 @@ class Geometry:
         """
         self._refuse_metadata("set_storage")
         before_write(self)
-        made = _array_of(stored(self._array), source, storage_offset, size, stride)
+        made = _array_of(in_memory(self._array), source, storage_offset, size, stride)
         self._array = on_memory(self, made)
         bump(self)
         return self  # type: ignore[return-value]
@@ -180,7 +188,7 @@ def _array_of(like, source, offset: int, size, stride) -> Any:
     kind = dtypes.BY_NP[like.dtype]
     if source is None:
         return backend_of(like).empty(0, like.dtype)
-    given = stored(getattr(source, "_array", None))
+    given = in_memory(getattr(source, "_array", None))
     if given is not None:
         if given.dtype != like.dtype:
             raise RuntimeError(
@@ -235,7 +243,7 @@ def _resized(tensor: Tensor, shape: tuple, memory_format) -> Any:
     """
     from ..backends import backend_of
 
-    array = stored(tensor._array)
+    array = in_memory(tensor._array)
     kind, lengths = dtypes.BY_NP[array.dtype], [max(n, 1) for n in shape]
     strides = tuple([Size(lengths[i + 1 :]).numel() for i in range(len(shape))])
     if not (memory_format is None or memory_format == preserve_format):

@@ -10,6 +10,8 @@ so a view op acts on the physical tensor and gives a lazy tensor again; any othe
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -86,7 +88,11 @@ def is_lazy(tensor: Any) -> bool:
 def bits_of(tensor: Tensor) -> int:
     """What happens to what is in memory: CONJ, NEG, both or neither."""
     array = tensor._array
-    return array.bits if array.__class__ is Lazy else 0
+    while array.__class__ is not Lazy:
+        if not isinstance(array, Valueless):
+            return 0
+        array = array.physical._array  # the batch, inside vmap
+    return array.bits
 
 
 def refuse_bits(tensor: Any) -> None:
@@ -194,6 +200,25 @@ def store(tensor: Tensor, array: Any) -> None:
         if own.__class__ is Lazy:
             array = mapped(array.astype(target.dtype, copy=False), own.bits)
         target[...] = array
+
+
+@contextmanager
+def plainly(tensors: list[Tensor]) -> Iterator[None]:
+    """Lazy tensors and lazy gradients among `tensors` have plain arrays for a block, which may write to the tensors."""
+    swapped = [(t, t._array) for t in tensors if is_lazy(t)]
+    gradients = [(t, t._grad) for t in tensors if is_lazy(t._grad)]
+    for t, _ in swapped:
+        t._array = raw_values(t)
+    for t, grad in gradients:
+        t._grad = resolved(grad)
+    try:
+        yield
+    finally:
+        for t, own in swapped:
+            written, t._array = t._array, own
+            store(t, written)
+        for t, grad in gradients:
+            t._grad = grad
 
 
 def run_on_values(function: Any, leaves: list, spec: Any, writes: bool) -> Any:

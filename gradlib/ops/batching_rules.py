@@ -71,7 +71,8 @@ def alike(level, args: tuple) -> list:
 
 @rule(
     "elementwise cast clone alias alias_copy clamp clamp_number pow_number round angle masked_fill masked_fill_tensor "
-    "select_where masked_scale polar view_as_real view_as_complex view_as_real_copy view_as_complex_copy"
+    "select_where masked_scale polar view_as_real view_as_complex view_as_real_copy view_as_complex_copy "
+    "conj_view neg_view"
 )
 def elementwise(level, op, args, attrs):
     return op.call(*(aligned if op.ufunc else alike)(level, args), *attrs)

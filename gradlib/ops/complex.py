@@ -1,7 +1,7 @@
 """Complex numbers: real and imaginary parts (views), conjugation, and building complex tensors.
 
-``conj`` is a lazy view, see core/lazy.py, as is the imaginary part of a conjugated tensor; inside vmap, and in
-gradients, conjugation is computed at once.
+``conj`` is a lazy view, see core/lazy.py, as is the imaginary part of a conjugated tensor; in gradients conjugation
+is computed at once.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 
 from ..core import dtypes, lazy
-from ..core.batched import is_logical
 from ..core.formulas import formula_function
 from ..core.inplace import inplace
 from ..core.modes import AUTOCAST, state
@@ -174,21 +173,19 @@ def conj_physical_(self):
 def conj(input):
     """The complex conjugate, a view with the conjugate bit set; a real tensor itself.
 
-    What is written to the view is written to `input`, conjugated. Inside vmap it is a copy.
+    What is written to the view is written to `input`, conjugated.
     """
-    if input._array.dtype.kind != "c":
-        return input
-    return conj_op.call(input) if is_logical(input) else conj_view_op.call(input)
+    return conj_view_op.call(input) if input._array.dtype.kind == "c" else input
 
 
 @function("_neg_view", method=True)
 def neg_view(input):
-    """The negative, a view with the negative bit set. Inside vmap it is a copy."""
+    """The negative, a view with the negative bit set."""
     if not isinstance(input, Tensor):
         raise need_tensor("_neg_view", input)
     if input._array.dtype.kind == "b":
         raise NotImplementedError("\"neg_cpu\" not implemented for 'Bool'")
-    return -input if is_logical(input) else neg_view_op.call(input)
+    return neg_view_op.call(input)
 
 
 @formula_function("conj")
