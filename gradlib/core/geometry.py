@@ -167,7 +167,7 @@ class Geometry:
 
                 if is_logical(self):
                     return resize(self, shape, memory_format)  # type: ignore[arg-type]
-            self._array = on_memory(self, _resized(self, shape, memory_format))
+            self._array = on_memory(self, _resized(self, shape, memory_format))  # type: ignore[arg-type]
             bump(self)
         return self  # type: ignore[return-value]
 

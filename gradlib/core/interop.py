@@ -160,10 +160,10 @@ class Interop:
         if self._rg:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
         if shared.lazy:
-            from .lazy import bits_of
+            from .lazy import CONJ, bits_of
 
             if bits := bits_of(self):  # type: ignore[arg-type]
-                kind = "conjugate" if bits & 1 else "negative"
+                kind = "conjugate" if bits & CONJ else "negative"
                 raise BufferError(f"Can't export tensors with the {kind} bit set")
         if stream is not None and type(stream) is not int:
             raise TypeError("stream must be ``int`` or ``none``")

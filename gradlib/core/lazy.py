@@ -206,7 +206,7 @@ def store(tensor: Tensor, array: Any) -> None:
 def plainly(tensors: list[Tensor]) -> Iterator[None]:
     """Lazy tensors and lazy gradients among `tensors` have plain arrays for a block, which may write to the tensors."""
     swapped = [(t, t._array) for t in tensors if is_lazy(t)]
-    gradients = [(t, t._grad) for t in tensors if is_lazy(t._grad)]
+    gradients: list[Any] = [(t, t._grad) for t in tensors if is_lazy(t._grad)]
     for t, _ in swapped:
         t._array = raw_values(t)
     for t, grad in gradients:

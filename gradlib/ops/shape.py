@@ -13,6 +13,7 @@ import numpy as np
 
 from ..core import dtypes, errors
 from ..core.formulas import formula_function
+from ..core.lazy import CONJ, bits_of
 from ..core.op import declare
 from ..core.tensor import Tensor, wrap_dim
 from .cast import clone_op, contiguous
@@ -192,8 +193,8 @@ def _view_dtype(x: Tensor, dtype: dtypes.dtype) -> Tensor:
     have, want = x.dtype, dtype
     if have is want:
         return alias_op.call(x)
-    if x.is_conj() or x.is_neg():
-        kind = "conjugate view tensors" if x.is_conj() else "tensors with negative bit set"
+    if bits := bits_of(x):
+        kind = "conjugate view tensors" if bits & CONJ else "tensors with negative bit set"
         raise RuntimeError(
             f"torch.Tensor.view is not supported for {kind} when converting to a different dtype."
         )
