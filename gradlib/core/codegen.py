@@ -49,7 +49,7 @@ def build(op) -> None:
             raise TypeError(
                 f"op {op.name}: generated code uses the names {sorted(taken)}; call these arguments otherwise"
             )
-        write = _call_general if op.general_only else _call_variadic if op.variadic else write_call
+        write = _call_general if op.leaves_device else _call_variadic if op.variadic else write_call
         made = write(op, names)
         call = op.call
         call.__globals__.update(names)
@@ -286,7 +286,8 @@ class _Writer:
         op = self.op
         if op.n_out != 1:
             return self.finish_several()
-        lines = ["if r_.__class__ is not ndarray: r_ = asarray(r_)", *self.layout(), _NEW]
+        whole = [] if op.flips else ["if r_.__class__ is not ndarray: r_ = asarray(r_)"]
+        lines = [*whole, *self.layout(), _NEW]
         if op.wide_numbers and self.numbers:
             lines.insert(1, "if r_.dtype is not d_ and d_ in halves: r_ = r_.astype(d_)")
         view = f"return attach(out_, {self.required[0]}, op, ({self.attrs}), "

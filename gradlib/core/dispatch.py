@@ -53,8 +53,8 @@ def general(op, args: tuple, attrs: tuple) -> Any:
             state.interposers = before
     if op.variadic:
         args = tuple(args[0])
-    if shared.lazy:
-        args = lazy.arguments(op, args)
+    if shared.lazy and (plain_args := lazy.arguments(op, args)) is not args:
+        return op.call(plain_args, *attrs) if op.variadic else op.call(*plain_args, *attrs)
     other = batched.replacement(op) if shared.batches else None
     if other is not None and batched.level_of(args) is not None:
         return other(*args, *attrs)  # before tangents are taken: what it calls computes its own
@@ -69,7 +69,7 @@ def general(op, args: tuple, attrs: tuple) -> Any:
 def elsewhere(op, args: tuple, attrs: tuple) -> Any:
     """Where the code that `codegen` writes for NumPy arrays ends: its counterpart for a device, or `general`."""
     cuda = shared.cuda
-    if cuda is not None and not op.variadic and not op.general_only:
+    if cuda is not None and not op.variadic and not op.leaves_device:
         first = getattr(args[0], "_array", None)
         if first.__class__ is cuda.array:
             return (op.on_device or build_on_device(op))(*args, *attrs)
@@ -303,7 +303,7 @@ def compute_raw(op, args: tuple, attrs: tuple) -> tuple[Any, tuple]:
     from ..backends import kernels_of
 
     first = next(a for a in args if isinstance(a, Tensor))
-    if op.flips or first._array.__class__ is lazy.Lazy:
+    if first._array.__class__ is lazy.Lazy:
         return lazy.raw_view(op, first, attrs), ()
     xp = kernels_of(first._array)
     arrays = [

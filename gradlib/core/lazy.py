@@ -56,16 +56,14 @@ class Lazy(Valueless):
         return array if array.__class__ is np.ndarray else array.get()
 
 
-_NOTHING: dict[np.dtype, np.ndarray] = {}
+_NOTHING: dict[np.dtype, Any] = {}
+make = np.ndarray.__new__
 
 
-def _nothing(dtype: np.dtype) -> np.ndarray:
-    """One number that shows that it was read by mistake: nan, or the smallest integer."""
-    found = _NOTHING.get(dtype)
-    if found is None:
-        value = np.iinfo(dtype).min if dtype.kind in "iu" else np.nan
-        found = _NOTHING[dtype] = np.full((), value, dtype)
-        found.flags.writeable = False
+def _nothing(dtype: np.dtype) -> Any:
+    """The bytes of a number that shows that it was read by mistake: nan, or the smallest integer."""
+    value = np.iinfo(dtype).min if dtype.kind in "iu" else np.nan
+    found = _NOTHING[dtype] = np.full((), value, dtype).tobytes()
     return found
 
 
@@ -75,9 +73,16 @@ def wrap(physical: Tensor, bits: int) -> Any:
     if not bits:
         return array
     shared.lazy = True
-    lazy = np.broadcast_to(_nothing(array.dtype), array.shape).view(Lazy)
+    dtype, shape = array.dtype, array.shape
+    nothing = _NOTHING.get(dtype) or _nothing(dtype)
+    lazy = make(Lazy, shape, dtype, nothing, 0, (0,) * len(shape))
     lazy.physical, lazy.bits = physical, bits
     return lazy
+
+
+def flipped(array: Any, bits: int) -> Any:
+    """The raw array of a view of a plain raw array: the kernel of ops with `flips`."""
+    return wrap(Tensor._make(array), bits)
 
 
 def is_lazy(tensor: Any) -> bool:
@@ -116,9 +121,12 @@ def mapped(array: Any, bits: int) -> Any:
         return array
     from ..backends import kernels_of
 
-    out = copied(array, "K")
+    xp = kernels_of(array)
+    if array.__class__ is np.ndarray:
+        first = np.asarray(xp.conjugate(array) if bits & CONJ else xp.negative(array))
+        return np.negative(first, out=first) if bits == CONJ | NEG else first
+    out = copied(array, "K")  # CuPy's ufuncs keep other orders of strides than NumPy's
     with beside(out):
-        xp = kernels_of(out)
         if bits & CONJ:
             xp.conjugate(out, out=out)
         if bits & NEG:
@@ -166,7 +174,10 @@ def resolved(tensor: Tensor) -> Tensor:
 
 def arguments(op: Any, args: tuple) -> tuple:
     """The arguments of `op` with the values of the lazy ones, unless it is a view op that hands them on."""
-    if not any([is_lazy(a) for a in args]):
+    for a in args:
+        if getattr(a, "_array", None).__class__ is Lazy:
+            break
+    else:
         return args
     if op.flips or (op.view and not bits_of(args[0]) & ~BITS[op.carries]):
         return args
@@ -180,7 +191,7 @@ def arguments(op: Any, args: tuple) -> tuple:
 
 
 def raw_view(op: Any, tensor: Tensor, attrs: tuple) -> Any:
-    """The raw result(s) of a view op that flips bits, or of any on a lazy tensor."""
+    """The raw result(s) of a view op on a lazy tensor, which are lazy in the same way, or plain again."""
     physical, bits = physical_of(tensor), bits_of(tensor)
     if op.flips:
         return wrap(Tensor._make(physical._array[...]), bits ^ BITS[op.flips])

@@ -39,7 +39,7 @@
   function (pow of a number, of a tensor).
 - **known_as**: ``known_as(*args)`` gives the name of a call in PyTorch, for an op that is several there.
 - **flips**: "conj" or "neg": a view op whose result is the conjugate or the negative of its argument, without a
-  copy; see core/lazy.py. **carries**: which of the two a view op hands on from its argument; of what is lazy
+  copy; see core/lazy.py, whose `flipped` is its kernel. **carries**: which of the two a view op hands on from its argument; of what is lazy
   in another way it gets a resolved copy.
 - **row_major**: the result is made row-major; without it the kernel decides, and elementwise ops keep the order of
   strides of their arguments.
@@ -159,7 +159,6 @@ class Op:
         self.public = public or name
         self.known_as = known_as
         self.flips, self.carries = flips, carries
-        self.general_only = leaves_device or bool(flips)  # whether no code is written for its calls
         self.node_name = node or _camel(name) + "Backward0"
         unknown = set(formulas) - set(self.tensors)
         if unknown:
