@@ -39,8 +39,8 @@
   function (pow of a number, of a tensor).
 - **known_as**: ``known_as(*args)`` gives the name of a call in PyTorch, for an op that is several there.
 - **flips**: "conj" or "neg": a view op whose result is the conjugate or the negative of its argument, without a
-  copy; see core/lazy.py, whose `flipped` is its kernel. **carries**: which of the two a view op hands on from its argument; of what is lazy
-  in another way it gets a resolved copy.
+  copy; see core/lazy.py, whose `flipped` is its kernel. **carries**: which of the two a view op hands on from its
+  argument; of what is lazy in another way it gets a resolved copy.
 - **row_major**: the result is made row-major; without it the kernel decides, and elementwise ops keep the order of
   strides of their arguments.
 - **channels_last**: the results are channels last where one of the arguments named here is; **channels_last_3d**:

@@ -129,6 +129,7 @@ def test_at_zero(name):
     assert x.grad.item() == 0j
 
 
+@pytest.mark.host
 def test_conj_is_a_view_that_numpy_refuses():
     # rows: CPLX-11
     x = torch.tensor([1 + 2j])
