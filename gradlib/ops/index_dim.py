@@ -73,7 +73,7 @@ def _f_index_select(F, x, dim, index):
 
 
 def _check(name: str, x: Tensor, dim: int, index: Tensor, wrong: str) -> int:
-    array = index._array
+    array = raw_values(index)
     if array.dtype.kind != "i" or array.dtype.itemsize < 4:
         raise RuntimeError(f"{name}(): Expected dtype int32 or int64 for index")
     if array.ndim > 1:
@@ -429,7 +429,7 @@ _put_in = InPlace(put_op, _put_into)
 
 
 def _check_flat(name: str, x: Tensor, index: Tensor) -> None:
-    array, n = index._array, x._array.size
+    array, n = raw_values(index), x._array.size
     if array.dtype != np.int64:
         raise RuntimeError(
             f"{name}(): Expected a long tensor for index, but got {index.dtype.tensor_type.removesuffix('Tensor')}"
