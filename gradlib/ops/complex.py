@@ -149,12 +149,12 @@ def _f_imag(F, x):
 # computed at once: what `conjugate` is on Tensors
 conj_op = declare("conj", "conjugate", elementwise=True, self=lambda g: g.conjugate(), complex=True)
 conj_view_op = declare(
-    "conj_view", lambda xp, self: lazy.flipped(self, lazy.CONJ), public="conj", node="ConjBackward0", view=True,
+    "conj_view", lambda xp, self: lazy.flipped(self, lazy.CONJ), public="_conj", node="ConjBackward0", view=True,
     flips="conj", self=lambda g: g.conjugate(), jvp=lambda self_t: self_t.conjugate(), complex=True,
     samples=lambda t: [(_complex(t, 3, 4),), (_complex(t),), (_complex(t, 0, 2),)],
 )  # fmt: skip
 neg_view_op = declare(
-    "neg_view", lambda xp, self: lazy.flipped(self, lazy.NEG), view=True, flips="neg",
+    "neg_view", lambda xp, self: lazy.flipped(self, lazy.NEG), public="_neg_view", view=True, flips="neg",
     self=lambda g: -g, jvp="linear", complex=True,
     samples=lambda t: [(t(3, 4),), (t(),), (t(0, 2),)],
 )  # fmt: skip
