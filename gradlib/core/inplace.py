@@ -174,7 +174,7 @@ def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor
         others = tuple([lazy.resolved(o) if isinstance(o, Tensor) else o for o in others])
         target = lazy.unpacked(tensor) if lazy.is_lazy(tensor) else tensor
     for other in others:
-        if isinstance(other, Tensor) and partly_the_same(tensor, other):
+        if isinstance(other, Tensor) and partly_the_same(target, other):
             raise RuntimeError(errors.PARTIAL_OVERLAP)
     if bits & OBSERVE and state.saved_observer is not None:
         state.saved_observer.before_write(tensor)

@@ -122,7 +122,7 @@ def mapped(array: Any, bits: int) -> Any:
     from ..backends import kernels_of
 
     xp = kernels_of(array)
-    if array.__class__ is np.ndarray:
+    if isinstance(array, (np.ndarray, np.generic)):  # a formula may give a number for a 0-dim array
         first = np.asarray(xp.conjugate(array) if bits & CONJ else xp.negative(array))
         return np.negative(first, out=first) if bits == CONJ | NEG else first
     out = copied(array, "K")  # CuPy's ufuncs keep other orders of strides than NumPy's

@@ -85,6 +85,16 @@ def test_derivatives_of_writes_agree_with_differences():
     assert gl.autograd.gradgradcheck(run, (x,))
 
 
+def test_writes_to_lazy_tensors_without_dimensions_are_recorded():
+    for both in (False, True):
+        leaf = numbers(rg=True)
+        y = leaf * 1
+        v = gl._neg_view(y.conj()) if both else y.conj()
+        v.mul_(2j)
+        y.backward(gl.tensor(1 + 1j, dtype=y.dtype))
+        assert leaf.grad.item() == (1 + 1j) * 2j  # of x -> conj(conj(x) 2j) = -2j x, and conjugated
+
+
 def test_saved_lazy_arguments_keep_identity_and_are_checked():
     x = numbers(2, rg=True)
     b = x * 1
