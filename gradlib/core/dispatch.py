@@ -287,6 +287,8 @@ def execute(op, args: tuple, attrs: tuple, compute: Any = None) -> Any:
     """Kernel, wrapping and recording for prepared arguments. compute: a function in the place of `compute_raw`."""
     if shared.batches and (level := batched.level_of_call(op, args, attrs)) is not None:
         return record(op, args, attrs, *run_batched(level, op, args, attrs), inside=True)
+    if shared.lazy:  # interposers come here, too
+        args = lazy.arguments(op, args)
     first = next(a for a in args if isinstance(a, Tensor))
     if shared.cuda is not None and first._array.__class__ is not ndarray:
         array = stored(first._array)
@@ -303,7 +305,7 @@ def compute_raw(op, args: tuple, attrs: tuple) -> tuple[Any, tuple]:
     from ..backends import kernels_of
 
     first = next(a for a in args if isinstance(a, Tensor))
-    if first._array.__class__ is lazy.Lazy:
+    if op.view and first._array.__class__ is lazy.Lazy:
         return lazy.raw_view(op, first, attrs), ()
     xp = kernels_of(first._array)
     arrays = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,13 +14,13 @@ import gradlib as gl
 from gradlib.core.inplace import CopySlices
 
 
-def numbers(*shape, seed=0, rg=False):
+def numbers(*shape, seed=0, rg=False) -> Any:
     rng = np.random.default_rng(seed)
     made = gl.tensor(rng.standard_normal(shape) + 1j * rng.standard_normal(shape))
     return made.requires_grad_() if rg else made
 
 
-def values(t):
+def values(t) -> Any:
     return t.detach().numpy(force=True)
 
 
@@ -250,3 +251,37 @@ def test_negated_indices_out_of_range():
             wrong(0, places)
         with pytest.raises((IndexError, RuntimeError)):
             wrong(0, gl._neg_view(gl.tensor([-3])))
+
+
+def test_selective_checkpointing_of_lazy_arguments():
+    from gradlib.utils.checkpoint import (
+        CheckpointPolicy,
+        checkpoint,
+        create_selective_checkpoint_contexts,
+    )
+
+    def run(x):
+        c = x.conj()
+        return ((c * x.mH).sin() @ c).exp()
+
+    x = numbers(2, 2, rg=True)
+    wanted = gl.autograd.grad(run(x).abs().sum(), x)[0]
+    for policy in (CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_RECOMPUTE):
+
+        def contexts(policy=policy):
+            return create_selective_checkpoint_contexts(lambda *_, **__: policy)
+
+        out = checkpoint(run, x, use_reentrant=False, context_fn=contexts)
+        np.testing.assert_allclose(values(out), values(run(x)))
+        np.testing.assert_allclose(values(gl.autograd.grad(out.abs().sum(), x)[0]), values(wanted))
+
+
+def test_autocast_and_profiles():
+    x = gl.ones(2, 2, dtype=gl.complex64).mul(1 + 2j)
+    n = x.conj().imag
+    with gl.autocast("cpu", dtype=gl.bfloat16):
+        assert (n @ n).tolist() == [[8, 8], [8, 8]]
+    with gl.autograd.profiler.profile() as prof:
+        assert (n + x.conj().imag).tolist() == [[-4, -4], [-4, -4]]
+    names = [e.name for e in prof.function_events]
+    assert names.count("_conj") == 2 and names.count("add") == 1 and "_neg_view" in names

@@ -31,6 +31,8 @@ def _on_one_device(tensors: list[Tensor]) -> Any:
     """The backend of tensors that the kernels of `kernels/optim.cu` may fit, else None."""
     if not tensors or not tensors[0].is_cuda or len({t.device for t in tensors}) > 1:
         return None
+    if any(map(is_lazy, tensors)):
+        return None
     first = tensors[0]._array
     xp = backend_of(first)
     return xp if xp.fuses and shared.cuda.elsewhere(first) is None else None
