@@ -391,7 +391,7 @@ def concat(tensors: Sequence[Tensor], dim: Any = 0, *, axis: Any = None, out: An
 def concatenate(tensors: Sequence[Tensor], dim: Any = 0, *, axis: Any = None, out: Any = None) -> Tensor:
     """The tensors one after the other along `dim`; their other sizes must agree. Mixed dtypes are promoted."""
 def conj(input: Tensor) -> Tensor:
-    """The complex conjugate; a real tensor itself."""
+    """The complex conjugate, a view with the conjugate bit set; a real tensor itself."""
 def conj_physical(input: Tensor, *, out: Any = None) -> Tensor:
     """The complex conjugate; a real tensor itself."""
 def conj_physical_(input: Tensor) -> Tensor:
@@ -681,13 +681,13 @@ def inverse(A: Any, *, out: Any = None) -> Tensor:
 def is_complex(input: Tensor) -> _b.bool:
     """Whether the dtype is complex."""
 def is_conj(input: Tensor) -> _b.bool:
-    """False: conjugation and negation are never delayed here."""
+    """Whether the values are the conjugates of those in memory: of a tensor made by ``conj``, and views of it."""
 def is_floating_point(input: Tensor) -> _b.bool:
     """Whether the dtype is a floating-point type."""
 def is_inference(input: Tensor) -> _b.bool:
     """Whether `input` was made in inference mode."""
 def is_neg(input: Tensor) -> _b.bool:
-    """False: conjugation and negation are never delayed here."""
+    """Whether the values are the negatives of those in memory: of the imaginary part of a conjugated tensor."""
 def is_nonzero(input: Tensor) -> _b.bool:
     """Whether a tensor of one element is not zero; RuntimeError for more or fewer elements."""
 def is_same_size(input: Tensor, other: Tensor | _b.complex) -> _b.bool:
@@ -1009,9 +1009,9 @@ def reshape(input: Tensor, *shape: Any, **kw: Any) -> Tensor:
 def resize_as_(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """``resize_`` to the shape of `tensor`."""
 def resolve_conj(input: Tensor) -> Tensor:
-    """The tensor itself: conjugation and negation are never delayed here."""
+    """The tensor itself, or a copy with the values of a conjugated view."""
 def resolve_neg(input: Tensor) -> Tensor:
-    """The tensor itself: conjugation and negation are never delayed here."""
+    """The tensor itself, or a copy with the values of a negated view."""
 def result_type(tensor1: Tensor | _b.complex, tensor2: Tensor | _b.complex) -> _dtype:
     """The dtype that an arithmetic operation on two tensors or numbers would have."""
 def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: Any = None) -> Tensor:

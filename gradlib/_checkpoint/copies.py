@@ -12,6 +12,7 @@ from gradlib._checkpoint import names
 from gradlib._checkpoint.storages import address, span, strides_of
 from gradlib.core import dtypes
 from gradlib.core.device import copied
+from gradlib.core.lazy import bits_of, is_lazy, physical_of, raw_values, wrap
 from gradlib.core.memory import dense_bytes, flat_bytes, owner, view_of
 from gradlib.core.tensor import Tensor, to_host
 
@@ -65,7 +66,7 @@ def reduce_tensor(t: Tensor, protocol: int) -> tuple[Any, ...]:
         A function, its arguments and the attributes.
     """
     warn_of_hooks(t)
-    array = t._array
+    bits, array = bits_of(t), physical_of(t)._array
     strides, offset = t.stride(), 0
     memory: Any = _whole_owner(array) if isinstance(array, np.ndarray) else None
     if memory is None and isinstance(
@@ -79,6 +80,8 @@ def reduce_tensor(t: Tensor, protocol: int) -> tuple[Any, ...]:
         strides = strides_of(memory)
     geometry = (t.dtype.name, tuple(array.shape), strides, offset)
     args = (type(t), memory, geometry, str(t.device), t.requires_grad)
+    if bits:
+        args = (*args, None, bits)
     return _rebuild_tensor, args, attributes_of(t) or None
 
 
@@ -89,12 +92,14 @@ def _rebuild_tensor(
     where: str,
     requires_grad: bool,
     attributes: dict[str, Any] | None = None,
+    bits: int = 0,
 ) -> Tensor:
-    """Make the tensor that `reduce_tensor` wrote down. Older pickles give the attributes here."""
+    """Make the tensor that `reduce_tensor` wrote down. Older pickles give the attributes here. bits: of a lazy one."""
     dtype, shape, strides, offset = geometry
     made = Tensor._make(view_of(flat_bytes(memory), dtypes.by_name(dtype), offset, shape, strides))
     if where != "cpu":
         made = made.to(where)
+    made = Tensor._make(wrap(made, bits))
     return _dressed(made, kind, requires_grad, attributes or {})
 
 
@@ -130,8 +135,8 @@ def deepcopy_tensor(t: Tensor, memo: dict[int, Any]) -> Tensor:
             "because of a torch.nn.utils.weight_norm usage, see "
             "https://github.com/pytorch/pytorch/pull/103001"
         )
-    array = t._array
-    root = _whole_owner(array)
+    array = raw_values(t)
+    root = None if is_lazy(t) else _whole_owner(array)
     if root is None:
         duplicate = copied(array, "K")
     else:

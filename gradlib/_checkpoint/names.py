@@ -18,6 +18,7 @@ import numpy as np
 from gradlib import storage
 from gradlib.core import dtypes, generator, layout
 from gradlib.core.device import device
+from gradlib.core.lazy import BITS, wrap
 from gradlib.core.memory import view_of
 from gradlib.core.tensor import Size, Tensor
 from gradlib.core.untyped import UntypedStorage
@@ -25,7 +26,7 @@ from gradlib.storage import TypedStorage
 
 INTERNAL = frozenset(
     "_accumulator _backward_hooks _post_accumulate_grad_hooks _retain _tangent _tangent_level _tangent_part "
-    "_tangent_copied _geometries _inherits _detached _array _fn _grad _nr _rg _ver _view".split()
+    "_tangent_copied _geometries _stands_for _inherits _detached _array _fn _grad _nr _rg _ver _view".split()
 )
 """Attributes of a Tensor that belong to the graph or to its memory and are never written."""
 
@@ -81,11 +82,8 @@ def rebuild_tensor_v3(
     if not isinstance(storage, TypedStorage) or not isinstance(dtype, dtypes.dtype):
         raise ValueError("a tensor must be made from a storage and a dtype")
     array = view_of(storage._untyped_storage._bytes(), dtype, offset, size, stride)
-    if metadata and metadata.get("conj"):
-        array = array.conj()
-    if metadata and metadata.get("neg"):
-        array = -array
-    made = Tensor._make(array)
+    bits = sum([BITS[name] for name in ("conj", "neg") if metadata and metadata.get(name)])
+    made = Tensor._make(wrap(Tensor._make(array), bits))
     made.requires_grad = bool(requires_grad)
     return made
 

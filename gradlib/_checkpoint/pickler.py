@@ -15,6 +15,7 @@ from gradlib._checkpoint.names import Global
 from gradlib._checkpoint.storages import ALIGN, span, strides_of
 from gradlib.core import dtypes
 from gradlib.core.device import device
+from gradlib.core.lazy import BITS, bits_of, physical_of
 from gradlib.core.memory import dense_bytes, flat_bytes, owner
 from gradlib.core.tensor import Size, Tensor, to_host
 from gradlib.core.untyped import UntypedStorage
@@ -75,7 +76,7 @@ class Storages:
 
     def place(self, tensor: Tensor) -> tuple[Entry, int, tuple[int, ...]]:
         """The storage of a tensor, its offset there and its strides, both in elements."""
-        array = tensor._array
+        array = physical_of(tensor)._array
         where = span(array)
         root = owner(array)
         if where is None or dense_bytes(root) is None:
@@ -108,7 +109,7 @@ class Storages:
 
     def _alone(self, tensor: Tensor) -> tuple[Entry, int, tuple[int, ...]]:
         """A storage with a copy of the tensor's elements: they cannot be shared."""
-        array = tensor._array
+        array = physical_of(tensor)._array
         strides = strides_of(array)
         if array.size:
             array = array.copy()
@@ -170,9 +171,11 @@ def reduce_storages(tensor: Tensor, storages: Storages) -> tuple[Any, tuple[Any,
         storages.refuse_two_types()
     geometry = (offset, tuple(tensor._array.shape), strides, tensor.requires_grad, OrderedDict())
     args = (StorageRef(entry, typed), *geometry)
+    marks = {name: True for name in ("neg", "conj") if bits_of(tensor) & BITS[name]}
+    metadata = (marks,) if marks else ()
     if typed:
-        return Global("torch._utils", "_rebuild_tensor_v2"), args
-    return Global("torch._utils", "_rebuild_tensor_v3"), (*args, dtype)
+        return Global("torch._utils", "_rebuild_tensor_v2"), (*args, *metadata)
+    return Global("torch._utils", "_rebuild_tensor_v3"), (*args, dtype, *metadata)
 
 
 def reduce_in_checkpoint(tensor: Tensor, storages: Storages) -> tuple[Any, tuple[Any, ...]]:

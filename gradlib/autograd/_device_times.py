@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from time import perf_counter_ns
 from typing import Any
 
+from ..core.device import stored
 from ..core.tensor import Tensor
 from ..cuda.devices import library
 
@@ -41,7 +42,7 @@ class Timers:
         for a in args:
             if isinstance(a, Tensor):
                 if a.is_cuda:
-                    device = a._array.device
+                    device = stored(a._array).device
                     if device.id not in self.origins:
                         self._origin(device)
                     event, stream = self._record(device)

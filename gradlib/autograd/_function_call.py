@@ -12,6 +12,7 @@ from ..core import errors, modes, saved, views
 from ..core.batched import Logical, physical_kind
 from ..core.device import beside, device
 from ..core.dtypes import DIFFERENTIABLE, from_np
+from ..core.lazy import resolved
 from ..core.modes import ANOMALY, FORWARD_AD, NO_GRAD, SAVED_HOOKS, shared, state
 from ..core.node import edge
 from ..core.sizes import Size
@@ -82,7 +83,7 @@ def finish(cls, ctx: FunctionCtx, node, args: tuple, output, bits: int):
     ):  # one new tensor: the usual case
         if node is not None:
             array = output._array
-            kind = physical_kind(output) if shared.batches else array.__class__
+            kind = physical_kind(output) if shared.batches or shared.lazy else array.__class__
             like_it = ((array.shape, array.dtype, kind),)
             object.__setattr__(node, "_outputs", like_it)  # not by way of the ctx: it is quicker
             output._rg, output._fn, output._nr = True, node, 0
@@ -450,6 +451,7 @@ def fit(node: BackwardCFunction, grad: Tensor, index: int, want: tuple) -> Tenso
     from ..core.formulas import traced_ops
 
     shape, dtype, kind = want
+    grad = resolved(grad)
     have = grad._array.shape
     if have != shape:
         extra = len(have) - len(shape)

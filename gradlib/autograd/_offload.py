@@ -18,6 +18,7 @@ from collections import deque
 from typing import Any
 
 from ..backends import backend_for, pinned
+from ..core.lazy import resolved
 from ..core.modes import shared
 from ..core.storage import version_of
 from ..core.tensor import Tensor
@@ -69,6 +70,7 @@ class Offload:
     # -- forward -----------------------------------------------------------------------------------------------------
 
     def pack(self, tensor: Tensor) -> Packed:
+        tensor = resolved(tensor)
         with self.lock:
             return self._again(tensor) or self._pack(tensor)
 

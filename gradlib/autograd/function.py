@@ -15,7 +15,9 @@ import weakref
 from typing import Any
 
 from ..core import batched, errors, modes, recording, saved
+from ..core.device import stored
 from ..core.dtypes import DIFFERENTIABLE
+from ..core.lazy import Lazy
 from ..core.modes import FORWARD_AD, INFERENCE, NO_GRAD, PROFILE, set_bits, shared, state
 from ..core.node import VariadicNode, deliver, edge, next_seq
 from ..core.source import is_library, user_frame
@@ -410,7 +412,8 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
                 needs.append(True)
                 fn, array = a._fn, a._array
                 edges.append(edge(a) if fn is None else (fn, a._nr))
-                inputs.append((array.shape, array.dtype, array.__class__))
+                kind = stored(array).__class__ if array.__class__ is Lazy else array.__class__
+                inputs.append((array.shape, array.dtype, kind))
             else:
                 needs.append(False)
                 edges.append(NO_EDGE)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from ..core.batched import is_logical
 from ..core.device import copied
 from ..core.hooks import RemovableHandle
+from ..core.lazy import raw_values
 from ..core.modes import OBSERVE, SAVED_HOOKS, set_flag, state
 from ..core.node import Node, edge
 from ..core.storage import bump, share, version_of
@@ -302,7 +303,7 @@ class _AllowMutationOnSavedContext:
                 if is_logical(kept.tensor):
                     kept.tensor = kept.tensor.detach().clone()
                 else:
-                    kept.tensor = Tensor._make(copied(kept.tensor._array))
+                    kept.tensor = Tensor._make(copied(raw_values(kept.tensor)))
                 kept.version = 0
                 self.cloned.add(kept)
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 import threading
+from typing import Any
 
 import numpy as np
 
 from .device import copied
+from .lazy import Lazy, raw_values, store
 from .storage import before_write, bump
 from .tensor import Tensor
 
@@ -25,22 +27,28 @@ def accumulate(leaf: Tensor, grads: list, traced: bool, create_graph: bool) -> N
             elif create_graph:
                 leaf._grad = have + grad
             else:
-                before_write(have)
-                have._array += grad._array
-                bump(have)
+                add_into(have, raw_values(grad))
         elif have is None:
             leaf._grad = first_gradient(leaf, grads)
         else:  # also where the gradient that is there has a history: it keeps that
-            before_write(have)
-            have._array += grads.pop()
-            bump(have)
+            add_into(have, grads.pop())
+
+
+def add_into(have: Tensor, array: Any) -> None:
+    """Add a raw array to a gradient in place."""
+    before_write(have)
+    if have._array.__class__ is Lazy:  # the program set it
+        store(have, raw_values(have) + array)
+    else:
+        have._array += array
+    bump(have)
 
 
 def stored(leaf: Tensor, grad: Tensor, create_graph: bool) -> Tensor:
     """A Tensor gradient in the leaf's layout that aliases nothing the user can reach."""
     if create_graph:
         return grad.clone()
-    return Tensor._make(laid_out(leaf._array, grad._array))
+    return Tensor._make(laid_out(leaf._array, raw_values(grad)))
 
 
 def first_gradient(leaf: Tensor, grads: list) -> Tensor:
@@ -77,6 +85,8 @@ STEALABLE = _probe([object()])
 
 def laid_out(array, grad):
     """A copy of `grad` with the dtype of `array`, and its strides if they are dense, else row-major."""
+    if array.__class__ is Lazy:
+        array = array.physical._array
     if array.size and is_dense(array):
         out = (
             np.empty_like(array, order="K")
@@ -106,14 +116,12 @@ def is_dense(array) -> bool:
 
 def keep_gradient(tensor: Tensor, grad: Tensor | None, create_graph: bool) -> None:
     """retain_grad: add into the .grad of a non-leaf."""
-    if (
-        grad is not None
-        and hasattr(grad._array, "physical")
-        and not hasattr(tensor._array, "physical")
-    ):
+    if grad is not None and hasattr(grad._array, "level") and not hasattr(tensor._array, "level"):
         return  # one entry of batched gradients: there is no one gradient to keep
     have = tensor._grad
     if have is None:
-        tensor._grad = grad if create_graph or grad is None else Tensor._make(copied(grad._array))
+        tensor._grad = (
+            grad if create_graph or grad is None else Tensor._make(copied(raw_values(grad)))
+        )
     else:
         tensor._grad = have + grad

@@ -6,6 +6,7 @@ import sys
 import traceback
 import warnings
 
+from .lazy import raw_values
 from .modes import state
 from .source import is_library
 
@@ -58,6 +59,6 @@ def report(node) -> None:
 def check_nan(node, outs: tuple) -> None:
     """RuntimeError if a gradient (raw array, Tensor or None) has a nan."""
     for i, out in enumerate(outs):
-        array = getattr(out, "_array", out)
+        array = raw_values(out) if hasattr(out, "_array") else out
         if array is not None and array.dtype.kind in "fcV" and bool((array != array).any()):
             raise RuntimeError(f"Function '{node.name()}' returned nan values in its {i}th output.")

@@ -16,7 +16,6 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-import sys
 from collections.abc import Callable, Iterable
 from contextlib import contextmanager
 from typing import Any
@@ -26,58 +25,38 @@ from numpy.lib.stride_tricks import as_strided
 
 from . import errors, modes, tangents
 from .batching import CAPTURED, RANDOM, RESIZE, SHAPES, UNSEEN_DRAW, VALUES, WRITE, Replay
+from .device import stored
 from .modes import FORWARD_AD, VMAP, shared, state
 from .op import REGISTRY
 from .pytree import flatten, unflatten
 from .tensor import Tensor
+from .valueless import Valueless
 
 _ids = itertools.count(1)
 TOO_WIDE = "output with shape {} doesn't match the broadcast shape {}"
 
 
-def _refuse(*args: Any, **kwargs: Any) -> Any:
-    raise RuntimeError(VALUES.format(sys._getframe(1).f_code.co_name))
-
-
-class Logical(np.ndarray):
+class Logical(Valueless):
     """The shape, dtype and strides of one entry of a batch. It has no values: asking for them raises RuntimeError."""
 
     physical: Tensor
     level: BatchLevel
     batched: bool  # whether `physical` has the batch dimension, or all entries share it
-
-    __array_ufunc__ = __array_function__ = _refuse
+    refusal = VALUES
 
     def get(self) -> np.ndarray:
         """What copies an array of a device to the host: the values, if they are the same for all entries."""
         if self.batched:
-            _refuse()
+            raise RuntimeError(VALUES.format("get"))
         array = self.physical._array
         return array if array.__class__ is np.ndarray else array.get()
-
-
-_METADATA = set(
-    "base ctypes data device dtype flags itemsize nbytes ndim shape size strides view T mT".split()
-)
-_OPERATORS = (
-    "add and bool complex contains copy deepcopy divmod eq float floordiv ge getitem gt iadd iand ifloordiv ilshift "
-    "imatmul imod imul index int invert ior ipow irshift isub iter itruediv ixor le lshift lt matmul mod mul ne neg or "
-    "pos pow radd rand rdivmod reduce reduce_ex rfloordiv rlshift rmatmul rmod rmul ror rpow rrshift rshift rsub "
-    "rtruediv rxor setitem str sub truediv xor dlpack"
-)
-for _name in dir(np.ndarray):
-    if not _name.startswith("_") and _name not in _METADATA:
-        setattr(Logical, _name, property(_refuse) if _name in ("flat", "imag", "real") else _refuse)
-for _name in _OPERATORS.split():
-    setattr(Logical, f"__{_name}__", _refuse)
 
 
 def wrap(level: BatchLevel, physical: Tensor, batched: bool = True) -> Logical:
     """The logical array of a physical tensor (batch first)."""
     array = physical._array
-    if not isinstance(
-        array, np.ndarray
-    ):  # on a device: something with the same layout stands for it
+    if array.__class__ is not np.ndarray and array.__class__ is not Logical:
+        # on a device, or lazy: something with the same layout stands for it
         array = as_strided(np.empty(1, array.dtype), array.shape, array.strides)
     logical = (np.ndarray.__getitem__(array, (0, ...)) if batched else array).view(Logical)
     logical.physical, logical.level, logical.batched = physical, level, batched
@@ -137,10 +116,7 @@ def is_logical(value: Any) -> bool:
 
 def physical_kind(tensor: Tensor) -> type:
     """The type of the raw array that holds the values of `tensor`."""
-    array = tensor._array
-    while array.__class__ is Logical:
-        array = array.physical._array
-    return array.__class__
+    return stored(tensor._array).__class__
 
 
 def connected(values: Iterable[Any]) -> bool:
@@ -289,6 +265,12 @@ def each_entry(run: Callable) -> Callable:
 
     @functools.wraps(run)
     def entries(*args: Any, **kwargs: Any) -> Any:
+        if shared.lazy:
+            from . import lazy
+
+            leaves, spec = flatten((args, kwargs))
+            if any(map(lazy.is_lazy, leaves)):
+                return lazy.run_on_values(entries, leaves, spec, run.__name__.endswith("_"))
         if shared.batches and state.batch is not None:
             leaves, spec = flatten((args, kwargs))
             level = level_of(leaves)

@@ -286,7 +286,8 @@ class _Writer:
         op = self.op
         if op.n_out != 1:
             return self.finish_several()
-        lines = ["if r_.__class__ is not ndarray: r_ = asarray(r_)", *self.layout(), _NEW]
+        whole = [] if op.flips else ["if r_.__class__ is not ndarray: r_ = asarray(r_)"]
+        lines = [*whole, *self.layout(), _NEW]
         if op.wide_numbers and self.numbers:
             lines.insert(1, "if r_.dtype is not d_ and d_ in halves: r_ = r_.astype(d_)")
         view = f"return attach(out_, {self.required[0]}, op, ({self.attrs}), "

@@ -163,6 +163,8 @@ class Declared:
     def __sub__(self, other: Any, /) -> Tensor: ...
     def __truediv__(self, other: Any, /) -> Tensor: ...
     def __xor__(self, other: Any, /) -> Tensor: ...
+    def _neg_view(self) -> Tensor:
+        """The negative, a view with the negative bit set."""
     def abs(self, *, out: Any = None) -> Tensor:
         """The absolute value of each element; of a complex number sqrt(re^2 + im^2), which is real."""
     def abs_(self) -> Tensor:
@@ -372,7 +374,7 @@ class Declared:
     def clone(self, *, memory_format: _memory_format | None = None) -> Tensor:
         """A copy; the copy is recorded, so gradients flow to the original."""
     def conj(self) -> Tensor:
-        """The complex conjugate; a real tensor itself."""
+        """The complex conjugate, a view with the conjugate bit set; a real tensor itself."""
     def conj_physical(self, *, out: Any = None) -> Tensor:
         """The complex conjugate; a real tensor itself."""
     def conj_physical_(self) -> Tensor:
@@ -630,6 +632,10 @@ class Declared:
         """Converted to int32; itself if it is so already."""
     def inverse(self, *, out: Any = None) -> Tensor:
         """The inverse of square matrices. Raises LinAlgError for a singular one."""
+    def is_conj(self) -> _b.bool:
+        """Whether the values are the conjugates of those in memory: of a tensor made by ``conj``, and views of it."""
+    def is_neg(self) -> _b.bool:
+        """Whether the values are the negatives of those in memory: of the imaginary part of a conjugated tensor."""
     def is_nonzero(self) -> _b.bool:
         """Whether a tensor of one element is not zero; RuntimeError for more or fewer elements."""
     def is_shared(self) -> _b.bool:
@@ -946,9 +952,9 @@ class Declared:
     def resize_as(self, tensor: Tensor) -> Any:
         """Deprecated: ``reshape`` to the shape of `tensor`, which has as many elements."""
     def resolve_conj(self) -> Tensor:
-        """The tensor itself: conjugation and negation are never delayed here."""
+        """The tensor itself, or a copy with the values of a conjugated view."""
     def resolve_neg(self) -> Tensor:
-        """The tensor itself: conjugation and negation are never delayed here."""
+        """The tensor itself, or a copy with the values of a negated view."""
     def roll(self, shifts: Any, dims: Any = None) -> Tensor:
         """A copy with the entries of `dims` moved by `shifts` places, round the end; all as flat without `dims`."""
     def rot90(self, k: Any = 1, dims: Any = ...) -> Tensor:

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from ..backends import kernels_of
-from . import batched, dtypes, errors, saved, streams, views
+from . import batched, dtypes, errors, lazy, saved, streams, views
+from .device import stored
 from .layout import in_order
 from .modes import ANOMALY, FORWARD_AD, INFERENCE, NO_GRAD, PROFILE, SAVED_HOOKS, shared, state
 from .node import edge, next_seq, peek_seq
@@ -50,6 +51,8 @@ def general(op, args: tuple, attrs: tuple) -> Any:
             state.interposers = before
     if op.variadic:
         args = tuple(args[0])
+    if shared.lazy and (plain_args := lazy.arguments(op, args)) is not args:
+        return op.call(plain_args, *attrs) if op.variadic else op.call(*plain_args, *attrs)
     other = batched.replacement(op) if shared.batches else None
     if other is not None and batched.level_of(args) is not None:
         return other(*args, *attrs)  # before tangents are taken: what it calls computes its own
@@ -293,9 +296,11 @@ def execute(op, args: tuple, attrs: tuple, compute: Any = None) -> Any:
         if not op.view and batched.alike_outside(level, op, args, attrs):
             return run_outside(level, op, args, attrs)
         return record(op, args, attrs, *run_batched(level, op, args, attrs), inside=True)
+    if shared.lazy:  # interposers come here, too
+        args = lazy.arguments(op, args)
     if shared.cuda is not None:
-        first = next(a for a in args if isinstance(a, Tensor))
-        there = None if first._array.__class__ is ndarray else shared.cuda.elsewhere(first._array)
+        array = stored(next(a for a in args if isinstance(a, Tensor))._array)
+        there = None if array.__class__ is ndarray else shared.cuda.elsewhere(array)
         if there is not None:
             with there:
                 return execute(op, args, attrs, compute)
@@ -306,6 +311,8 @@ def execute(op, args: tuple, attrs: tuple, compute: Any = None) -> Any:
 def compute_raw(op, args: tuple, attrs: tuple) -> tuple[Any, tuple]:
     """What the kernel of `op` returns for prepared arguments: raw result(s), and the hidden values."""
     first = next(a for a in args if isinstance(a, Tensor))
+    if op.view and first._array.__class__ is lazy.Lazy:
+        return lazy.raw_view(op, first, attrs), ()
     xp = kernels_of(first._array)
     arrays = [
         a._array if isinstance(a, Tensor) else _number(xp, a) if a is not None else None

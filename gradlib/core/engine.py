@@ -16,6 +16,7 @@ from typing import Any
 
 from . import errors, modes, recording, streams
 from .accumulation import accumulate, keep_gradient
+from .lazy import raw_values
 from .modes import ANOMALY, FORWARD_AD, INFERENCE, NO_GRAD, PROFILE, VMAP, shared, state
 from .node import AccumulateGrad, Node, deliver
 from .tensor import Tensor
@@ -90,7 +91,7 @@ def run_backward(
     task.captured = [None] * len(inputs or ())
     for (node, nr), grad in zip(roots, grads, strict=True):
         if grad is not None:
-            deliver(task.inbox, node, nr, grad if task.traced else grad._array)
+            deliver(task.inbox, node, nr, grad if task.traced else raw_values(grad))
         elif node not in task.inbox:
             task.inbox[node] = None
     task.roots = [node for node, _ in roots]
@@ -422,7 +423,7 @@ def wrap(grad, traced: bool) -> Any:
 
 
 def unwrap(grad, traced: bool) -> Any:
-    return grad if traced or grad is None else grad._array
+    return grad if traced or grad is None else raw_values(grad)
 
 
 def run_tensor_hooks(hooks: OrderedDict, grad, traced: bool):

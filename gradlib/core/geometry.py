@@ -34,6 +34,25 @@ if TYPE_CHECKING:
 NO_STORAGE = "Cannot access data pointer of Tensor that doesn't have storage"
 
 
+def in_memory(array: Any) -> Any:
+    """The raw array on the memory itself: of a lazy tensor (see core/lazy.py) that of what it is a view of."""
+    if not shared.lazy:
+        return array
+    from .lazy import Lazy
+
+    return array.physical._array if array.__class__ is Lazy else array
+
+
+def on_memory(tensor: Any, array: Any) -> Any:
+    """`array` as the raw array of `tensor`, which stays lazy if it is: see core/lazy.py."""
+    if not shared.lazy:
+        return array
+    from .lazy import bits_of, wrap
+    from .tensor import Tensor
+
+    return wrap(Tensor._make(array), bits_of(tensor))
+
+
 class Geometry:
     """The part of Tensor that knows strides and memory."""
 
@@ -65,7 +84,7 @@ class Geometry:
 
     def data_ptr(self) -> int:
         """Address of the first element."""
-        if hasattr(self._array, "physical"):
+        if hasattr(self._array, "level"):  # inside vmap
             raise RuntimeError(NO_STORAGE)
         return pointer(self._array)
 
@@ -93,7 +112,8 @@ class Geometry:
             (True, False)
         """
         a, b = self._array, tensor._array
-        return (pointer(a), a.shape, a.strides) == (pointer(b), b.shape, b.strides)
+        flips = getattr(a, "bits", 0) == getattr(b, "bits", 0)
+        return flips and (pointer(a), a.shape, a.strides) == (pointer(b), b.shape, b.strides)
 
     def _refuse_metadata(self, what: str) -> None:
         if self.__dict__.get("_detached"):
@@ -133,7 +153,8 @@ class Geometry:
         """
         self._refuse_metadata("set_storage")
         before_write(self)
-        self._array = _array_of(self._array, source, storage_offset, size, stride)
+        made = _array_of(in_memory(self._array), source, storage_offset, size, stride)
+        self._array = on_memory(self, made)
         bump(self)
         return self  # type: ignore[return-value]
 
@@ -159,7 +180,7 @@ class Geometry:
 
                 if is_logical(self):
                     return resize(self, shape, memory_format)  # type: ignore[arg-type]
-            self._array = _resized(self, shape, memory_format)  # type: ignore[arg-type]
+            self._array = on_memory(self, _resized(self, shape, memory_format))  # type: ignore[arg-type]
             bump(self)
         return self  # type: ignore[return-value]
 
@@ -180,7 +201,7 @@ def _array_of(like, source, offset: int, size, stride) -> Any:
     kind = dtypes.BY_NP[like.dtype]
     if source is None:
         return backend_of(like).empty(0, like.dtype)
-    given = getattr(source, "_array", None)
+    given = in_memory(getattr(source, "_array", None))
     if given is not None:
         if given.dtype != like.dtype:
             raise RuntimeError(
@@ -235,7 +256,7 @@ def _resized(tensor: Tensor, shape: tuple, memory_format) -> Any:
     """
     from ..backends import backend_of
 
-    array = tensor._array
+    array = in_memory(tensor._array)
     kind, lengths = dtypes.BY_NP[array.dtype], [max(n, 1) for n in shape]
     strides = tuple([Size(lengths[i + 1 :]).numel() for i in range(len(shape))])
     if not (memory_format is None or memory_format == preserve_format):

@@ -18,6 +18,7 @@ from . import (
     dtypes,
     errors,
     formulas,
+    lazy,
     modes,
     recording,
     saved,
@@ -57,9 +58,10 @@ class CopySlices(VariadicNode):
             if isinstance(grad, np.generic):  # NumPy's ufuncs make 0-dim arrays to numbers
                 grad = np.asarray(grad)
             whole = self.base_layout.raw_copy(grad)
-            part = views.replay_raw(whole, self.replay)
-            inner = self.fn.gradients((part.copy(),), False)
-            part[...] = 0 if inner[0] is None else inner[0]
+            part, bits = views.replay_raw(whole, self.replay)
+            given = lazy.mapped(part, bits) if bits else part.copy()
+            inner = self.fn.gradients((given,), False)
+            part[...] = 0 if inner[0] is None else lazy.mapped(inner[0], bits)
         return (whole, *inner[1:])
 
     def release(self):
@@ -169,8 +171,12 @@ def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor
         # what is plain has its history outside
         records = records and any([t._rg for t in (tensor, *others) if batched.is_logical(t)])
     check(tensor, op, records)
+    target = tensor  # what the kernel writes to
+    if shared.lazy:
+        others = tuple([lazy.resolved(o) if isinstance(o, Tensor) else o for o in others])
+        target = lazy.unpacked(tensor) if lazy.is_lazy(tensor) else tensor
     for other in others:
-        if isinstance(other, Tensor) and in_the_way(op, tensor, other):
+        if isinstance(other, Tensor) and in_the_way(op, target, other):
             raise RuntimeError(errors.PARTIAL_OVERLAP)
     if bits & OBSERVE and state.saved_observer is not None:
         state.saved_observer.before_write(tensor)
@@ -179,18 +185,20 @@ def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor
         from . import tangents
 
         dual = tangents.any_tangent((tensor, *others))
-        tangent = tangents.of_inplace(op, tensor, others, attrs) if dual else None
+        tangent = tangents.of_inplace(op, target, others, attrs) if dual else None
     try:
-        args = dispatch.prepare(op, (tensor, *others))
+        args = dispatch.prepare(op, (target, *others))
     except NotImplementedError:
         if op.differentiable:  # a comparison gives another dtype
             _check_cast(dispatch.common_dtype((tensor, *others)), tensor.dtype)
         raise
     kwargs = dict(zip(op.attrs, attrs, strict=True))
-    node = _node(op, tensor, args, attrs, kwargs, inside) if records else None
+    node = _node(op, target, args, attrs, kwargs, inside) if records else None
     if node is None and tensor._rg and not op.differentiable and not bits & (NO_GRAD | INFERENCE):
         finish(None, _overwritten(op, tensor), tensor)
-    hidden = _compute(op, tensor, args, attrs, kwargs)
+    hidden = _compute(op, target, args, attrs, kwargs)
+    if target is not tensor:
+        lazy.store(tensor, target._array)
     frame = source.user_frame(sys._getframe(1))
     bump(tensor, (frame.f_code, frame.f_lasti), op.name + "_")
     if node is not None:

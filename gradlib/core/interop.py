@@ -11,6 +11,7 @@ from . import batching
 from .device import copied
 from .geometry import NO_STORAGE
 from .modes import NO_GRAD, PROFILE, shared, state
+from .op import REGISTRY
 
 
 def to_host(array) -> np.ndarray:
@@ -20,7 +21,7 @@ def to_host(array) -> np.ndarray:
 
 def values_of(tensor: Any) -> Any:
     """``tensor.tolist()`` for code of the library."""
-    array = to_host(tensor._array)
+    array = to_host(tensor._array)  # of a lazy tensor, too, the values
     return (array.astype(np.float32) if array.dtype.kind == "V" else array).tolist()
 
 
@@ -66,12 +67,17 @@ class Interop:
             raise RuntimeError(
                 f"a Tensor with {self._array.size} elements cannot be converted to Scalar"
             )
-        value = self._noticed_item() if shared.active or shared.batches else self._array.item()
+        value = (
+            self._noticed_item()
+            if shared.active or shared.batches or shared.lazy
+            else self._array.item()
+        )
         return float(value) if self._array.dtype.kind == "V" else value
 
     def _noticed_item(self):
         """What `item` reads while some feature is on that wants to know."""
-        read = (_readable(self, batching.ITEM) if shared.batches else self)._array.item
+        array = (_readable(self, batching.ITEM) if shared.batches else self)._array
+        read = array.item if array.__class__ is ndarray else lambda: to_host(array).item()
         return _recording().run_read("item", self, read) if state.bits & PROFILE else read()
 
     def tolist(self):
@@ -106,11 +112,14 @@ class Interop:
     def __index__(self) -> int:
         if self._array.dtype.kind not in "iub" or self._array.size != 1:
             raise TypeError("only integer tensors of a single element can be converted to an index")
-        return int((_readable(self, batching.ITEM) if shared.batches else self)._array.item())
+        return int(self.item())
 
     def conjugate(self) -> Any:
-        """The complex conjugate; NumPy's spelling, shared by arrays, numbers and tensors, for gradient formulas."""
-        return self.conj() if self._array.dtype.kind == "c" else self
+        """The complex conjugate; NumPy's spelling, shared by arrays, numbers and tensors, for gradient formulas.
+
+        A copy: what a formula returns may be written to.
+        """
+        return REGISTRY["conj"].call(self) if self._array.dtype.kind == "c" else self
 
     def numpy(self, *, force: bool = False) -> np.ndarray:
         """The values as a NumPy array that shares memory with a CPU tensor.
@@ -131,6 +140,10 @@ class Interop:
                 raise RuntimeError(NO_STORAGE)
         if force:
             return to_host(self._array)
+        if shared.lazy:
+            from .lazy import refuse_bits
+
+            refuse_bits(self)
         if self._rg and not state.bits & NO_GRAD:
             raise RuntimeError(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
@@ -156,6 +169,12 @@ class Interop:
 
         if self._rg:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        if shared.lazy:
+            from .lazy import CONJ, bits_of
+
+            if bits := bits_of(self):  # type: ignore[arg-type]
+                kind = "conjugate" if bits & CONJ else "negative"
+                raise BufferError(f"Can't export tensors with the {kind} bit set")
         if stream is not None and type(stream) is not int:
             raise TypeError("stream must be ``int`` or ``none``")
         asked = {"max_version": max_version, "dl_device": dl_device, "copy": copy}

@@ -17,7 +17,7 @@ from .device import beside
 
 
 def _raw(array) -> Any:
-    """The array that holds the values: inside vmap, that of all entries."""
+    """The array on the memory itself: inside vmap, that of all entries; of a lazy view, what it is a view of."""
     while hasattr(array, "physical"):
         array = array.physical._array
     return array
@@ -37,6 +37,7 @@ def address_of_memory(array) -> int:
 
 def pointer(array) -> int:
     """Address of the first element; 0 where there is none."""
+    array = _raw(array)
     if array.__class__ is ndarray:
         return array.__array_interface__["data"][0] if array.size else 0
     return address(array)
@@ -44,6 +45,7 @@ def pointer(array) -> int:
 
 def owner(array: Any) -> Any:
     """The raw array whose memory `array` is a part of."""
+    array = _raw(array)
     kind: Any = ndarray if isinstance(array, ndarray) else type(array)
     while isinstance(array.base, kind):
         array = array.base
@@ -69,6 +71,7 @@ def _block(array) -> Any:
 
 def key(array) -> int:
     """What arrays on the same memory have in common. Not all views of a device array have a base."""
+    array = _raw(array)
     return id(owner(array)) if isinstance(array, ndarray) else id(array.data.mem)
 
 

@@ -27,11 +27,12 @@ _lock = threading.Lock()
 class Shared:
     """State of the whole process, read by every op."""
 
-    __slots__ = ("active", "batches", "cuda")
+    __slots__ = ("active", "batches", "cuda", "lazy")
 
     def __init__(self) -> None:
         self.active = 0
         self.batches = 0  # vmaps that run on all entries at once
+        self.lazy = False  # whether any tensor was ever a conjugated or negated view; see core.lazy
         self.cuda: Any = None  # backends.streams.Streams, once a CUDA device is used
 
 

@@ -1,6 +1,6 @@
 """Op: the one declaration of an operation, from which everything else about it follows.
 
-    exp = declare("exp", "exp", self=lambda g, result: g * result.conj(), promote="float", elementwise=True)
+    exp = declare("exp", "exp", self=lambda g, result: g * result.conjugate(), promote="float", elementwise=True)
 
 - **forward**: the name of a NumPy/CuPy ufunc, or ``forward(xp, *arrays, *, **attrs)`` on raw arrays; `xp` is the
   backend. Positional parameters are the tensor arguments (default None: optional); keyword-only ones are attributes.
@@ -40,6 +40,9 @@
 - **public**: what people call the op, in profiles and traces, where that is not its name: several ops may stand for one
   function (pow of a number, of a tensor).
 - **known_as**: ``known_as(*args)`` gives the name of a call in PyTorch, for an op that is several there.
+- **flips**: "conj" or "neg": a view op whose result is the conjugate or the negative of its argument, without a
+  copy; see core/lazy.py, whose `flipped` is its kernel. **carries**: which of the two a view op hands on from its
+  argument; of what is lazy in another way it gets a resolved copy.
 - **row_major**: the result is made row-major; without it the kernel decides, and elementwise ops keep the order of
   strides of their arguments.
 - **channels_last**: the results are channels last where one of the arguments named here is; **channels_last_3d**:
@@ -126,6 +129,8 @@ class Op:
         channels_last_3d: bool = True,
         public: str = "",
         known_as: Callable | None = None,
+        flips: str = "",
+        carries: str = "conj neg",
         **formulas: Callable,
     ):
         self.name, self.view, self.n_out = name, view, n_out
@@ -163,6 +168,7 @@ class Op:
         self.forward = self.laid_out(self.forward)
         self.public = public or name
         self.known_as = known_as
+        self.flips, self.carries = flips, carries
         self.node_name = node or _camel(name) + "Backward0"
         unknown = set(formulas) - set(self.tensors)
         if unknown:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradlib.core import dtypes, modes
+from gradlib.core.lazy import raw_values
 
 __all__ = ["get_printoptions", "printoptions", "set_printoptions", "tensor_repr"]
 
@@ -371,7 +372,7 @@ def tensor_repr(t: Any, *, tensor_contents: str | None = None) -> str:
     elif empty:
         text = "[]"
     else:
-        array = t._array
+        array = raw_values(t)
         hidden = options.edgeitems == 0  # then a big tensor shows its size and no numbers
         nothing = hidden and array.ndim > 0 and array.size > options.threshold
         text = "[...]" if nothing else array_text(array, indent, options)

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from . import errors
-from .modes import NO_GRAD, SAVED_HOOKS, set_bits, state
+from .modes import NO_GRAD, SAVED_HOOKS, set_bits, shared, state
 from .storage import Storage, version_of
+from .valueless import Valueless
 
 DIRECT, PACKED, FREED = -1, -2, -3
 RELEASED = object()  # in the slot of a hidden value whose graph was freed
@@ -78,8 +79,10 @@ class Packed:
                 "Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
                 f"{type(out).__name__}"
             )
+        from .lazy import raw_values
+
         fn = node if self.fn is SELF else self.fn
-        alias = Tensor._make(out._array)
+        alias = Tensor._make(raw_values(out))
         if self.tangent is not None:
             alias._tangent, alias._tangent_level = self.tangent
         elif self.fn is SELF:
@@ -137,7 +140,12 @@ def save_result(node, name: str, out, nr: int = 0) -> None:
         setattr(node, "s_" + name, Packed(out, pair, SELF, nr))
         setattr(node, "v_" + name, PACKED)
     else:
-        setattr(node, "s_" + name, out._array)
+        array = out._array
+        if shared.lazy:
+            from .lazy import raw_values
+
+            array = raw_values(out)
+        setattr(node, "s_" + name, array)
         setattr(node, "v_" + name, storage.version)
 
 
@@ -161,7 +169,7 @@ class Part:
             return
         kind = out._array.__class__  # inside vmap, shapes are all that counts, too
         base = Tensor._make(
-            (np.empty if hasattr(out._array, "physical") else kind)(self.shape, self.dtype)
+            (np.empty if isinstance(out._array, Valueless) else kind)(self.shape, self.dtype)
         )
         base._rg, base._fn, base._nr = True, whole, 0
         part = views.replay(base, self.steps)
@@ -346,6 +354,7 @@ def node_attribute(node, name: str):
         key = name[7:]
         if key in saved_names(node):
             value = unpack_tensor(node, key)
+            value = getattr(value, "_stands_for", value)
             if value is not None and not hasattr(value, "_array") and not node.op.plain_scalar(key):
                 from ..ops.create import scalar_tensor_like
 

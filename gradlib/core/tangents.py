@@ -465,7 +465,7 @@ def _elementwise(op, args, tangents, values, out):
 
 
 def _conj(tensor: Tensor) -> Tensor:
-    return tensor.conj() if tensor.is_complex() else tensor
+    return tensor.conjugate()
 
 
 def _derived(op, args, attrs, tangents, outs) -> list:

@@ -177,7 +177,7 @@ class Tensor(Interop, Geometry, Hooks, Declared):
         if cuda is not None and array.__class__ is cuda.array:
             return on_cuda(array.data.device_id)
         physical = getattr(self._array, "physical", None)
-        if physical is not None:  # inside vmap
+        if physical is not None:  # inside vmap, or lazy
             return physical.device
         from ..backends import kernels_of
 
@@ -250,14 +250,6 @@ class Tensor(Interop, Geometry, Hooks, Declared):
             True
         """
         return self._ver is INFERENCE
-
-    def is_conj(self) -> bool:
-        """False: complex conjugation is never delayed here."""
-        return False
-
-    def is_neg(self) -> bool:
-        """False: negation is never delayed here."""
-        return False
 
     def is_pinned(self, device=None) -> bool:
         """Whether the host memory is page-locked, so that copies to a CUDA device need no wait; see ``pin_memory()``.
@@ -448,8 +440,8 @@ class Tensor(Interop, Geometry, Hooks, Declared):
 
     def detach(self) -> Tensor:
         """The same memory and version counter, outside the graph; never requires grad."""
-        if shared.batches and (physical := getattr(self._array, "physical", None)) is not None:
-            return _detached(self, physical)
+        if shared.batches and hasattr(self._array, "level"):
+            return _detached(self, self._array.physical)
         out = Tensor._alias(self)
         frame = sys._getframe(1)
         out.__dict__["_detached"] = (

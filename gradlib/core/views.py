@@ -84,14 +84,18 @@ def replay(base: Tensor, steps: tuple) -> Tensor:
     return base
 
 
-def replay_raw(array: Any, steps: tuple) -> Any:
-    """The same on a raw array; the result aliases it."""
+def replay_raw(array: Any, steps: tuple) -> tuple[Any, int]:
+    """The same on a raw array; the result aliases it, and what happens to its values on the way: see core/lazy.py."""
     from ..backends import backend_of
+    from .lazy import BITS
 
-    xp = backend_of(array)
+    xp, bits = backend_of(array), 0
     for op, attrs in steps:
-        array = op.forward(xp, array, **dict(zip(op.attrs, attrs, strict=True)))
-    return array
+        if op.flips:
+            bits ^= BITS[op.flips]
+        else:
+            array = op.forward(xp, array, **dict(zip(op.attrs, attrs, strict=True)))
+    return array, bits
 
 
 WITHOUT_GRAD = "A view was created in no_grad mode {} with grad mode enabled."

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..backends import cupy as _backend
 from ..backends.memory import Allocator
+from ..core.device import stored
 from ..core.modes import OBSERVE, Interposer, set_flag, shared, state
 from ..core.tensor import Tensor
 from .devices import library, synchronize
@@ -67,9 +68,10 @@ class _Keeper(Interposer):
     def note(self, args: Any) -> None:
         for a in args:
             if isinstance(a, Tensor) and a.is_cuda:
-                memory = a._array.data.mem
+                array = stored(a._array)
+                memory = array.data.mem
                 if memory.ptr not in self.pool.handed_out:
-                    self.kept.setdefault(memory.ptr, a._array)
+                    self.kept.setdefault(memory.ptr, array)
                     if a._rg and a._fn is None:
                         self.leaves.setdefault(id(a), a)
 

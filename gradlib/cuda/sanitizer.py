@@ -29,6 +29,7 @@ import numpy as np
 
 from ..backends import streams as _lanes
 from ..core import recording
+from ..core.device import stored
 from ..core.modes import shared
 from ..core.node import AccumulateGrad
 from ..core.source import describe, user_frame
@@ -243,7 +244,7 @@ class Sanitizer:
         array = _device_array(tensor)
         if array is None or not array.size or shared.cuda.held is not None:
             return
-        place = array if where is None else where._array
+        place = array if where is None else stored(where._array)
         lane = shared.cuda.current(place.device.id)
         with self.lock:
             clock = self.order.tick(lane)
@@ -294,7 +295,7 @@ class Sanitizer:
 
 def _device_array(value: Any) -> Any:
     """The raw array of a tensor on a device, else None."""
-    array = getattr(value, "_array", None)
+    array = stored(getattr(value, "_array", None))
     return None if array is None or array.__class__ is np.ndarray else array
 
 

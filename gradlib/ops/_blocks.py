@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtypes
+from ..core.lazy import raw_values
 
 F4, F8 = dtypes.float32.np, dtypes.float64.np
 PIECE = 1 << 15  # elements: some temporaries of this size stay in the second-level cache
@@ -88,7 +89,7 @@ def narrow(out: Any, d) -> Any:
 
 def raw(value: Any) -> Any:
     """The raw array of a Tensor; anything else as it is."""
-    return getattr(value, "_array", value)
+    return raw_values(value) if hasattr(value, "_array") else value
 
 
 def check_kind(array, name: str) -> None:

@@ -34,7 +34,7 @@ abs = unary(
     exact_out=FOUND,
     check=_refuse_bool,
     jvp=lambda F, self, self_t: (
-        (self_t * F.sgn(self).conj()).real if self.is_complex() else self_t * F.sgn(self)
+        (self_t * F.sgn(self).conjugate()).real if self.is_complex() else self_t * F.sgn(self)
     ),
     domain=(0.1, 2.0),
     complex=True,

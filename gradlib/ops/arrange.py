@@ -6,6 +6,7 @@ import operator
 
 from ..core.batched import each_entry
 from ..core.device import beside_first
+from ..core.lazy import raw_values
 from ..core.op import declare
 from ..core.tensor import Tensor, wrap_dim
 from .cast import clone_op
@@ -230,7 +231,7 @@ def repeat_interleave(input, repeats=None, dim=None, *, output_size=None):
         raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     dim = wrap_dim(dim, len(shape))
     if isinstance(repeats, Tensor) and repeats._array.size == 1:
-        repeats = int(repeats._array.reshape(()))
+        repeats = int(raw_values(repeats).reshape(()))
     if isinstance(repeats, Tensor):
         if repeats._array.ndim > 1:
             raise RuntimeError("repeats must be 0-dim or 1-dim tensor")

@@ -11,6 +11,7 @@ from ..backends.sums import add_up, column_sums, row_products, row_sums
 from ..core import dtypes
 from ..core.batched import is_logical, refuse_shared
 from ..core.device import beside
+from ..core.lazy import raw_values, store
 from ..core.modes import AUTOCAST, shared, state
 from ..core.op import declare
 from ..core.storage import before_write, bump
@@ -342,6 +343,5 @@ def update_running(running_mean, running_var, mean, var, count: int, momentum: f
         for running, value in ((running_mean, mean), (running_var, unbiased)):
             if running is not None:
                 before_write(running)
-                array = running._array
-                array[...] = array * (1 - momentum) + value * momentum
+                store(running, raw_values(running) * (1 - momentum) + value * momentum)
                 bump(running)

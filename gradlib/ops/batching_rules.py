@@ -19,6 +19,7 @@ from ..backends import backend_of
 from ..core.batched import Logical, one_by_one
 from ..core.batching import MASK, PLACES
 from ..core.device import beside
+from ..core.lazy import raw_values
 from ..core.op import REGISTRY
 from ..core.tensor import Tensor
 from . import shape as _shape  # noqa: F401  # declares reshape
@@ -316,7 +317,7 @@ def index_select(level, op, args, attrs):
 
 def _check_places(index: Tensor, n: int, dim: int) -> None:
     """RuntimeError for an index out of range, where a look at the values costs no wait for a device."""
-    array = index._array
+    array = raw_values(index)
     if array.__class__ is ndarray and array.size:
         wrong = array.min() if array.min() < 0 else array.max()
         if not 0 <= wrong < n:
@@ -404,7 +405,7 @@ def even_share(level, op, args, attrs):
 
 
 def vdot(level, op, args, attrs):
-    return matmul(level, op, (args[0].conj(), args[1]), attrs)
+    return matmul(level, op, (args[0].conjugate(), args[1]), attrs)
 
 
 def linear(level, op, args, attrs):

@@ -13,6 +13,7 @@ from ..core.device import beside
 from ..core.dispatch import common_dtype
 from ..core.formulas import formula_function
 from ..core.layout import in_order
+from ..core.lazy import raw_values
 from ..core.op import REGISTRY, declare
 from ..core.tensor import Tensor
 from ._blocks import kind_name, missing
@@ -428,6 +429,7 @@ def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
     xp = backend_of(a)
     if (refusal := errors.broadcast(a.shape, b.shape)) is not None:
         raise refusal
+    a, b = raw_values(input), raw_values(other)
     with beside(a):
         if a.dtype.kind in "iub":
             wide = dtypes.get_default_dtype().np
@@ -460,7 +462,7 @@ def equal(input, other) -> bool:
         False
     """
     try:
-        a, b = input._array, other._array
+        a, b = raw_values(input), raw_values(other)
     except AttributeError:
         if not isinstance(input, Tensor):
             raise need_tensor("equal", input) from None

@@ -1,13 +1,14 @@
 """Complex numbers: real and imaginary parts (views), conjugation, and building complex tensors.
 
-Conjugation is computed at once, so ``resolve_conj`` and ``resolve_neg`` have nothing to do.
+``conj`` is a lazy view, see core/lazy.py, as is the imaginary part of a conjugated tensor; in gradients conjugation
+is computed at once.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ..core import dtypes
+from ..core import dtypes, lazy
 from ..core.formulas import formula_function
 from ..core.inplace import inplace
 from ..core.modes import AUTOCAST, state
@@ -45,7 +46,8 @@ def _complex(t, *shape):
 
 
 view_as_real_op = declare(
-    "view_as_real", _view_as_real, view=True, jvp="linear", self=lambda F, g: F.view_as_complex(F.contiguous(g)),
+    "view_as_real", _view_as_real, view=True, carries="neg", jvp="linear",
+    self=lambda F, g: F.view_as_complex(F.contiguous(g)),
     samples=lambda t: [(_complex(t, 3, 4),), (_complex(t),), (_complex(t, 0, 2),)],
     batch="elementwise",
 )  # fmt: skip
@@ -63,6 +65,12 @@ def view_as_real(input):
         raise need_tensor("view_as_real", input)
     if input._array.dtype not in REAL:
         raise RuntimeError("view_as_real is only supported for complex tensors")
+    if is_conj(input):
+        raise RuntimeError(
+            "view_as_real doesn't work on unresolved conjugated tensors.  To resolve the conjugate tensor so you can "
+            "view it as real, use self.resolve_conj(); however, be warned that the resulting tensor will NOT alias the "
+            "original."
+        )
     return view_as_real_op.call(input)
 
 
@@ -96,7 +104,8 @@ def real(input):
         raise need_tensor("real", input)
     if input._array.dtype.kind != "c":
         return input
-    return select_op.call(view_as_real_op.call(input), input._array.ndim, 0)
+    plain = conj_view_op.call(input) if is_conj(input) else input
+    return select_op.call(view_as_real_op.call(plain), input._array.ndim, 0)
 
 
 @function("imag")
@@ -106,7 +115,11 @@ def imag(input):
         raise need_tensor("imag", input)
     if input._array.dtype.kind != "c":
         raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
-    return select_op.call(view_as_real_op.call(input), input._array.ndim, 1)
+    if is_conj(input):
+        parts = neg_view_op.call(view_as_real_op.call(conj_view_op.call(input)))
+    else:
+        parts = view_as_real_op.call(input)
+    return select_op.call(parts, input._array.ndim, 1)
 
 
 def _set_part(part):
@@ -135,7 +148,19 @@ def _f_imag(F, x):
 
 # -- conjugation -------------------------------------------------------------------------------------------------
 
+# computed at once: what `conjugate` is on Tensors
 conj_op = declare("conj", "conjugate", elementwise=True, self=lambda g: g.conjugate(), complex=True)
+conj_view_op = declare(
+    "conj_view", lambda xp, self: lazy.flipped(self, lazy.CONJ), public="_conj", node="ConjBackward0", view=True,
+    flips="conj", self=lambda g: g.conjugate(), jvp=lambda self_t: self_t.conjugate(), complex=True,
+    batch="elementwise",
+    samples=lambda t: [(_complex(t, 3, 4),), (_complex(t),), (_complex(t, 0, 2),)],
+)  # fmt: skip
+neg_view_op = declare(
+    "neg_view", lambda xp, self: lazy.flipped(self, lazy.NEG), public="_neg_view", view=True, flips="neg",
+    self=lambda g: -g, jvp="linear", complex=True, batch="elementwise",
+    samples=lambda t: [(t(3, 4),), (t(),), (t(0, 2),)],
+)  # fmt: skip
 conj_physical_op = declare(
     "conj_physical", "conjugate", elementwise=True, self=lambda g: g.conjugate(), complex=True
 )
@@ -149,8 +174,21 @@ def conj_physical_(self):
 
 @function("conj", method=True)
 def conj(input):
-    """The complex conjugate; a real tensor itself."""
-    return conj_op.call(input) if input._array.dtype.kind == "c" else input
+    """The complex conjugate, a view with the conjugate bit set; a real tensor itself.
+
+    What is written to the view is written to `input`, conjugated.
+    """
+    return conj_view_op.call(input) if input._array.dtype.kind == "c" else input
+
+
+@function("_neg_view", method=True)
+def neg_view(input):
+    """The negative, a view with the negative bit set."""
+    if not isinstance(input, Tensor):
+        raise need_tensor("_neg_view", input)
+    if input._array.dtype.kind == "b":
+        raise NotImplementedError("\"neg_cpu\" not implemented for 'Bool'")
+    return neg_view_op.call(input)
 
 
 @formula_function("conj")
@@ -165,10 +203,20 @@ def conj_physical(input, *, out=None):
     return write_same(out, result, FOUND)
 
 
-@function("resolve_conj", "resolve_neg", method=True)
+@function("resolve_conj", method=True)
 def resolve_conj(input):
-    """The tensor itself: conjugation and negation are never delayed here."""
-    return input
+    """The tensor itself, or a copy with the values of a conjugated view."""
+    if not isinstance(input, Tensor):
+        raise need_tensor("resolve_conj", input)
+    return input.clone() if is_conj(input) else input
+
+
+@function("resolve_neg", method=True)
+def resolve_neg(input):
+    """The tensor itself, or a copy with the values of a negated view."""
+    if not isinstance(input, Tensor):
+        raise need_tensor("resolve_neg", input)
+    return input.clone() if is_neg(input) else input
 
 
 # -- from parts --------------------------------------------------------------------------------------------------
@@ -300,7 +348,17 @@ def is_floating_point(input) -> bool:
     return input.is_floating_point()
 
 
-@function("is_conj", "is_neg")
+@function("is_conj", method=True)
 def is_conj(input) -> bool:
-    """False: conjugation and negation are never delayed here."""
-    return False
+    """Whether the values are the conjugates of those in memory: of a tensor made by ``conj``, and views of it."""
+    if not isinstance(input, Tensor):
+        raise need_tensor("is_conj", input)
+    return bool(lazy.bits_of(input) & lazy.CONJ)
+
+
+@function("is_neg", method=True)
+def is_neg(input) -> bool:
+    """Whether the values are the negatives of those in memory: of the imaginary part of a conjugated tensor."""
+    if not isinstance(input, Tensor):
+        raise need_tensor("is_neg", input)
+    return bool(lazy.bits_of(input) & lazy.NEG)

@@ -69,7 +69,7 @@ def cov(input, *, correction=1, fweights=None, aweights=None):
         )
         free = free.clamp_min(0) if isinstance(free, Tensor) else 0
     d = x - mean
-    result = d @ (d if weights is None else d * weights).mH
+    result = d @ (d if weights is None else d * weights).mT.conjugate()
     return (result / (free if isinstance(free, Tensor) else result.new_full((), free))).squeeze()
 
 

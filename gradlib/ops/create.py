@@ -12,8 +12,10 @@ from ..backends import backend_on
 from ..core import device as devices
 from ..core import dtypes, errors, recording
 from ..core.batched import is_logical, lift, of_batch
+from ..core.device import stored
 from ..core.formulas import formula_function
 from ..core.layout import empty_in, preserve_format, settled, with_strides_of
+from ..core.lazy import is_lazy
 from ..core.modes import PROFILE, shared, state
 from ..core.tensor import Tensor
 from .cast import check_device
@@ -226,7 +228,7 @@ Raises RuntimeError for a negative size and for one that no memory holds.{shown}
 def _like(kind: str, input: Tensor, dtype, device, requires_grad: bool, memory_format) -> Tensor:
     """Zeros, ones or nothing in the shape of `input`."""
     xp, d, target = place(dtype, device, input)
-    source = input._array
+    source = stored(input._array) if is_lazy(input) else input._array
     if memory_format is not None and memory_format != preserve_format:
         array = empty_in(xp, source.shape, d, memory_format)
         if kind != "empty":

@@ -13,6 +13,7 @@ from ..core import dtypes
 from ..core.batched import each_entry
 from ..core.device import beside_first
 from ..core.formulas import formula_function
+from ..core.lazy import raw_values
 from ..core.op import declare
 from ..core.storage import before_write, bump
 from ..core.tensor import Tensor, to_host
@@ -343,7 +344,7 @@ def one_hot(tensor, num_classes=-1):
 
     num_classes: -1 takes the largest class + 1. RuntimeError for negative classes or too few of them.
     """
-    array = tensor._array
+    array = raw_values(tensor)
     if tensor.dtype is not dtypes.int64:
         raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
     if not array.size:

@@ -12,8 +12,9 @@ import numpy as np
 
 from ..backends import backend_of
 from ..core import errors
-from ..core.device import beside
+from ..core.device import stored
 from ..core.inplace import inplace, repeats_itself
+from ..core.lazy import raw_values, store
 from ..core.modes import FORWARD_AD, OBSERVE, is_grad_enabled, state
 from ..core.tensor import Tensor
 
@@ -125,8 +126,7 @@ def write_out(out: Any, result: Any) -> Any:
         state.saved_observer.before_write(out)
     if out.shape != result.shape:
         resize_out(out, result.shape)
-    with beside(out._array):
-        out._array[...] = result._array
+    store(out, raw_values(result))
     from ..core.storage import bump
 
     bump(out)
@@ -195,7 +195,8 @@ def refuse_overlap(out: Tensor | tuple | None, *inputs: Tensor) -> None:
             raise RuntimeError(errors.OVERLAP)
         may_share = backend_of(o._array).may_share_memory
         for x in inputs:
-            if x._array is o._array or may_share(o._array, x._array):
+            a, b = stored(o._array), stored(x._array)
+            if a is b or may_share(a, b):
                 raise RuntimeError(errors.PARTIAL_OVERLAP)
 
 

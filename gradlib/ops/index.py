@@ -20,6 +20,7 @@ from ..core.device import beside, copied
 from ..core.errors import type_name
 from ..core.inplace import in_the_way, repeats_itself
 from ..core.layout import in_order
+from ..core.lazy import raw_values
 from ..core.modes import NO_GRAD, state
 from ..core.op import declare
 from ..core.tensor import Tensor
@@ -179,7 +180,7 @@ def _item(item, like: Tensor) -> Any:
     if item is None or item is Ellipsis or item.__class__ in (int, slice, bool):
         return item
     if isinstance(item, Tensor):
-        array = item._array
+        array = raw_values(item)
         while array.__class__ is Logical and not array.batched:
             array = array.physical._array  # the same for all entries of a vmap
         kind, itemsize = array.dtype.kind, array.itemsize

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..core import dtypes, errors
 from ..core.formulas import formula_function
+from ..core.lazy import raw_values
 from ..core.modes import AUTOCAST, state
 from ..core.op import declare
 from ..core.tensor import Tensor, wrap_dim
@@ -74,7 +75,7 @@ def _f_index_select(F, x, dim, index):
 
 
 def _check(name: str, x: Tensor, dim: int, index: Tensor, wrong: str) -> int:
-    array = index._array
+    array = raw_values(index)
     if array.dtype.kind != "i" or array.dtype.itemsize < 4:
         raise RuntimeError(f"{name}(): Expected dtype int32 or int64 for index")
     if array.ndim > 1:
@@ -298,7 +299,7 @@ def _fill_plan(x: Tensor, dim: int, index: Tensor, value) -> tuple:
     shape = x._array.shape
     dim = wrap_dim(dim, len(shape))
     n = shape[dim] if shape else 1
-    array = index._array
+    array = raw_values(index)
     if array.__class__ is ndarray and array.size:
         low, high = int(array.min()), int(array.max())
         if low < -n or high >= n:
@@ -438,7 +439,7 @@ _put_in = InPlace(put_op, _put_into)
 
 
 def _check_flat(name: str, x: Tensor, index: Tensor) -> None:
-    array, n = index._array, x._array.size
+    array, n = raw_values(index), x._array.size
     if array.dtype != np.int64:
         raise RuntimeError(
             f"{name}(): Expected a long tensor for index, but got {index.dtype.tensor_type.removesuffix('Tensor')}"

@@ -91,7 +91,7 @@ def cholesky(A, *, upper=False, out=None):
     """
     check_square("linalg.cholesky", A, half=True)
     L = cholesky_op.call(A)
-    return write_same(out, L.mH if upper else L)
+    return write_same(out, L.mT.conjugate() if upper else L)
 
 
 @linalg("cholesky_ex")

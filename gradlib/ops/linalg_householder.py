@@ -18,7 +18,7 @@ def _reflect(A, tau, Q, adjoint: bool):
     for i in range(k) if adjoint else reversed(range(k)):
         v = vectors[..., i : i + 1]
         t = tau[..., i : i + 1].unsqueeze(-1)
-        Q = Q - (t.conjugate() if adjoint else t) * (v @ (v.mH @ Q))
+        Q = Q - (t.conjugate() if adjoint else t) * (v @ (v.mT.conjugate() @ Q))
     return Q
 
 
@@ -109,7 +109,7 @@ def ormqr(input, tau, other, left=True, transpose=False, *, out=None):
         )
     if left:
         return write_out(out, _reflect(input, tau, other, transpose))
-    return write_out(out, _reflect(input, tau, other.mH, not transpose).mH)
+    return write_out(out, _reflect(input, tau, other.mT.conjugate(), not transpose).mT.conjugate())
 
 
 def _geqrf(xp, self):

@@ -90,7 +90,7 @@ def lobpcg(
     factor = None if B is None else cholesky(B)
     if factor is not None:  # with B = L L^H this is the eigenvalue problem of L^-1 A L^-H
         half = solve_triangular(factor, A, upper=False)
-        A = solve_triangular(factor, half.mH, upper=False).mH
+        A = solve_triangular(factor, half.mH, upper=False).mT.conjugate()
     values, vectors = eigh(A)
     if largest is None or largest:
         values, vectors = values.flip(-1), vectors.flip(-1)

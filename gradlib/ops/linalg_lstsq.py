@@ -5,6 +5,7 @@ from __future__ import annotations
 from .. import return_types
 from ..core import dtypes
 from ..core.errors import broadcast, size
+from ..core.lazy import raw_values
 from ..core.op import declare
 from ..core.tensor import Tensor
 from .expose import PUBLIC, write_out
@@ -101,7 +102,7 @@ def pinv(A, rcond=None, *, atol=None, rtol=None, hermitian=False, out=None):
     _check_tolerance("torch.linalg.pinv", "atol", atol)
     _check_tolerance("torch.linalg.pinv", "rtol", rtol)
     rtol, atol = tolerances(A, rcond if rcond is not None else rtol, atol)
-    raw = (t._array if isinstance(t, Tensor) else t for t in (rtol, atol))
+    raw = (raw_values(t) if isinstance(t, Tensor) else t for t in (rtol, atol))
     return write_out(out, pinv_op.call(A, *raw, hermitian))
 
 

@@ -10,6 +10,7 @@ from .. import return_types
 from ..core import dtypes
 from ..core.batched import all_entries
 from ..core.interop import values_of
+from ..core.lazy import raw_values
 from ..core.op import declare
 from ..core.tensor import Tensor
 from .expose import function, write_same
@@ -278,7 +279,7 @@ def _check_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, left: bool) -> None:
             "linalg.lu_solve: Number of pivots per batch should be same as the dimension of the matrix"
         )
     check_batches(B, LU)
-    array = pivots._array
+    array = raw_values(pivots)
     if array.__class__ is np.ndarray and array.size:
         if array.min() < 1:
             raise RuntimeError(
@@ -302,7 +303,7 @@ def lu_solve(LU, pivots, B, *, left=True, adjoint=False, out=None):
 
 def _lu_solve(LU, pivots, B, left: bool, adjoint: bool):
     if not left:
-        return _lu_solve(LU, pivots, B.mH, True, not adjoint).mH
+        return _lu_solve(LU, pivots, B.mT.conjugate(), True, not adjoint).mT.conjugate()
     P = permutation_matrix.call(pivots, LU)
     if adjoint:
         half = solve_triangular(LU.mH, B, upper=False)

@@ -9,6 +9,7 @@ from numpy.linalg import LinAlgError as SingularError  # CuPy raises NumPy's too
 from .. import return_types
 from ..core.device import beside
 from ..core.formulas import formula_function
+from ..core.lazy import raw_values
 from ..core.op import declare
 from ..core.tensor import Tensor
 from .expose import function, write_same
@@ -217,7 +218,7 @@ def with_info(fn, where, check_errors: bool, A: Tensor, *others: Tensor):
             raise
     with beside(A._array):
         xp = backend_of(A._array)
-        flat = flat_batch(A._array)
+        flat = flat_batch(raw_values(A))
         info = xp.asarray([where(xp, one) for one in flat], "i4")
         failed = (info != 0).reshape((*A._array.shape[:-2], 1, 1))
         real = flat.real.dtype

@@ -9,6 +9,7 @@ from ..core import dtypes
 from ..core.batched import all_entries, each_entry
 from ..core.device import beside
 from ..core.interop import values_of
+from ..core.lazy import raw_values
 from ..core.modes import AUTOCAST, state
 from ..core.op import declare
 from ..core.tensor import Tensor
@@ -238,7 +239,7 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
     alone = input.dim() <= 1
     x, y = (input.reshape(1, -1), target.reshape(1, -1)) if alone else (input, target)
     _check_class_loss("multilabel_margin_loss_forward_out_frame", x, y)
-    labels = y._array
+    labels = raw_values(y)
     classes = labels.shape[1]
     live = np.cumprod(np.asarray(labels.tolist()).reshape(labels.shape) >= 0, axis=1).astype(bool)
     safe = np.where(live, np.asarray(labels.tolist()).reshape(labels.shape), 0)

@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import return_types
 from ..core import dtypes
+from ..core.lazy import raw_values
 from ..core.op import declare
 from ..core.tensor import Tensor, wrap_dim
 from ._blocks import kind_name
@@ -181,7 +182,8 @@ def _check_quantile(name: str, input: Tensor, q, interpolation: str) -> None:
         raise RuntimeError(f"{name}() q must be a scalar or 1D tensor")
     if q.dtype is not input.dtype:
         raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor")
-    if q._array.__class__ is np.ndarray and not bool(((q._array >= 0) & (q._array <= 1)).all()):
+    given = raw_values(q)
+    if given.__class__ is np.ndarray and not bool(((given >= 0) & (given <= 1)).all()):
         raise RuntimeError("quantile() q values must be in the range [0, 1]")
     if interpolation not in ("linear", "lower", "higher", "midpoint", "nearest"):
         raise RuntimeError(

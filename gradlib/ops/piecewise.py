@@ -9,6 +9,7 @@ from ..backends import backend_of
 from ..core import dtypes
 from ..core.batched import draws
 from ..core.inplace import inplace
+from ..core.lazy import raw_values
 from ..core.modes import AUTOCAST, shared, state
 from ..core.op import declare
 from ..core.tensor import Tensor
@@ -251,7 +252,7 @@ def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
     ):  # the op takes its factors as numbers, which differ by entry
         factor = slope.where(input.detach() <= 0, 1)
         return input.mul_(factor) if inplace else input * factor
-    x = input._array
+    x = raw_values(input)
     noise = backend_of(x).where(x > 0, x.dtype.type(1), slope._array)
     return run(rrelu_op, input, inplace, noise, lower, upper, True)
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtypes
+from ..core.lazy import raw_values
 from ..core.tensor import Tensor
 
 _LIMITS: dict[dtypes.dtype, tuple[float, float]] = {
@@ -97,7 +98,7 @@ def check_factor(value, dtype: dtypes.dtype) -> Any:
 
 def check_fits(value: Tensor, dtype: dtypes.dtype) -> None:
     """RuntimeError for a 0-dim tensor in host memory whose number does not fit in `dtype`."""
-    if value.dtype is not dtype and value._array.__class__ is np.ndarray:
+    if value.dtype is not dtype and raw_values(value).__class__ is np.ndarray:
         plain_number(value, dtype)
 
 

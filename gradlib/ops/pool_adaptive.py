@@ -12,6 +12,7 @@ from ..core import dtypes
 from ..core.batched import all_entries, each_entry
 from ..core.device import beside
 from ..core.layout import empty_in, suggested
+from ..core.lazy import raw_values
 from ..core.modes import shared
 from ..core.op import declare
 from ..core.tensor import Tensor, to_host
@@ -286,7 +287,7 @@ def _max_unpool(n: int, input, indices, kernel_size, stride, padding, output_siz
                 raise ValueError(
                     f"invalid output_size {list(shape)} (dim 0 must be between {d - st} and {d + st})"
                 )
-    where = all_entries(indices)._array
+    where = raw_values(all_entries(indices))
     with beside(where):
         outside = where.size and (where.min() < 0 or where.max() >= math.prod(shape))
     if outside:

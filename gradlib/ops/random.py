@@ -17,6 +17,7 @@ from ..core.batched import all_entries, before_draw, draws
 from ..core.device import CPU, beside
 from ..core.generator import default_generator
 from ..core.layout import contiguous_format, copy_in, in_order, preserve_format
+from ..core.lazy import raw_values
 from ..core.modes import shared, state
 from ..core.tensor import Tensor, to_host
 from .create import finish, pinned_copy, place, sizes
@@ -384,7 +385,7 @@ def _check_std(std) -> None:
     if isinstance(std, Tensor):
         if std.is_complex():
             raise RuntimeError("normal expects standard deviation to be non-complex")
-        array = all_entries(std)._array
+        array = raw_values(all_entries(std))
         with beside(array):
             positive = bool((array >= 0).all())
         if not positive:
@@ -396,7 +397,7 @@ def _check_std(std) -> None:
 def _check_chances(chance) -> None:
     """RuntimeError unless all probabilities are in [0, 1]."""
     if isinstance(chance, Tensor):
-        array = all_entries(chance)._array
+        array = raw_values(all_entries(chance))
         with beside(array):
             within = bool(((array >= 0) & (array <= 1)).all())
         if not within:
@@ -429,8 +430,9 @@ def bernoulli(input, p=None, *, generator=None, out=None):
     chance = input if p is None else p
     _check_chances(chance)
     draws = draw_for(generator, input.device, lambda rng: rng.random(input._array.shape))
+    below = raw_values(chance) if isinstance(chance, Tensor) else chance
     with beside(draws):
-        values = (draws < getattr(chance, "_array", chance)).astype(input._array.dtype)
+        values = (draws < below).astype(input._array.dtype)
     refuse_recording("bernoulli", out, input, p)
     return finish(values if out is None else values.astype(out._array.dtype), out=out)
 

@@ -12,6 +12,7 @@ import numpy as np
 from ..core.batched import draws
 from ..core.batching import UNBATCHED_DRAW
 from ..core.inplace import inplace
+from ..core.lazy import raw_values
 from ..core.modes import shared, state
 from ..core.op import declare
 from ..core.tensor import Tensor
@@ -113,7 +114,7 @@ def normal_(self, mean=0.0, std=1.0, *, generator=None):
 def bernoulli_(self, p=0.5, *, generator=None):
     """Fill with 1 with probability p (a number or a tensor), else 0."""
     _check_chances(p)
-    chance = p._array if isinstance(p, Tensor) else p
+    chance = raw_values(p) if isinstance(p, Tensor) else p
     draws = draw_for(generator, self.device, lambda rng: rng.random(self._array.shape) < chance)
     return _fill(self, draws, "bernoulli_tensor_" if isinstance(p, Tensor) else "bernoulli_")
 

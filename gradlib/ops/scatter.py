@@ -12,6 +12,7 @@ import numpy as np
 from ..backends import backend_of
 from ..core import errors
 from ..core.formulas import formula_function
+from ..core.lazy import raw_values
 from ..core.op import declare
 from ..core.tensor import Tensor, wrap_dim
 from ._blocks import refused
@@ -85,7 +86,7 @@ def raw_index(index):
 
 def check_index(name: str, index: Tensor, n: int, dim: int, kind: type = RuntimeError) -> None:
     """Integer dtype and range of an index tensor (the range only in host memory)."""
-    array = index._array
+    array = raw_values(index)
     if array.dtype.kind != "i" or array.dtype.itemsize < 4:
         raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
     wrong = outside(array, n)

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..core import dtypes, errors
 from ..core.formulas import formula_function
+from ..core.lazy import CONJ, bits_of
 from ..core.op import declare
 from ..core.tensor import Tensor, wrap_dim
 from .cast import clone_op, contiguous
@@ -126,7 +127,7 @@ alias_op = declare(
 )  # fmt: skip
 view_dtype_op = declare(
     "view_dtype", lambda xp, self, *, dtype: _reinterpret(self, dtype), public="view",
-    view=True, nondifferentiable="bits",
+    view=True, nondifferentiable="bits", carries="",
     samples=lambda t: [(t(3, 4), np.dtype("i8")), (t(), np.dtype("i8")), (t(0, 2), np.dtype("i4"))],
     batch="view_dtype",
 )  # fmt: skip
@@ -196,6 +197,11 @@ def _view_dtype(x: Tensor, dtype: dtypes.dtype) -> Tensor:
     have, want = x.dtype, dtype
     if have is want:
         return alias_op.call(x)
+    if bits := bits_of(x):
+        kind = "conjugate view tensors" if bits & CONJ else "tensors with negative bit set"
+        raise RuntimeError(
+            f"torch.Tensor.view is not supported for {kind} when converting to a different dtype."
+        )
     array = x._array
     if have.itemsize != want.itemsize:
         if array.ndim == 0:

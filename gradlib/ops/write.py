@@ -11,6 +11,7 @@ from collections.abc import Callable
 from numpy import ndarray
 
 from ..core.inplace import inplace
+from ..core.lazy import is_lazy
 from ..core.modes import FORWARD_AD, NO_GRAD, shared, state
 from ..core.op import Op
 from ..core.source import here
@@ -45,6 +46,8 @@ def quiet(tensor: Tensor, *sources) -> bool:
     if (
         shared.batches
     ):  # `tensor` or a source may be one entry of a batch, whose array has no values
+        return False
+    if shared.lazy and any([is_lazy(t) for t in (tensor, *sources)]):
         return False
     if array.__class__ is not ndarray and shared.cuda is not None and shared.cuda.elsewhere(array):
         return False  # dispatch makes the device of the tensor current

@@ -23,6 +23,7 @@ import numpy as np
 
 import gradlib
 from gradlib.backends import backend_of
+from gradlib.core.lazy import plainly
 from gradlib.core.modes import shared
 from gradlib.core.storage import before_write
 from gradlib.core.tensor import Tensor, bump_version
@@ -102,6 +103,15 @@ class ElementwiseOptimizer(Optimizer):
         if closure is not None:
             with gradlib.enable_grad():
                 loss = closure()
+        if shared.lazy:
+            with plainly([p for group in self.param_groups for p in group["params"]]):
+                self._update()
+        else:
+            self._update()
+        return loss
+
+    def _update(self) -> None:
+        """`step` after the closure."""
         if shared.cuda is not None and shared.cuda.held is not None:
             self._check_capture()
         plans = self._valid_plans()
@@ -134,7 +144,6 @@ class ElementwiseOptimizer(Optimizer):
             for p in params:
                 bump_version(p)
         self._state_seen = list(self.state.values())
-        return loss
 
     def _check_flags(self, group: dict[str, Any], params: list[Tensor]) -> None:
         """AssertionError for flags of a group that do not go together, or not with its parameters."""

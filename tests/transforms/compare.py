@@ -14,7 +14,7 @@ class Inapplicable(Exception):
 
 
 def array(t: gl.Tensor) -> np.ndarray:
-    t = t.detach()
+    t = t.detach().resolve_conj().resolve_neg()
     if t.dtype in (gl.bfloat16, gl.float16):
         t = t.to(gl.float64)
     return np.asarray(t.numpy())

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import gradlib as gl
 
-from . import asking, batching, gradients, kinds, running, writing
+from . import asking, batching, gradients, kinds, laziness, running, writing
 from .cases import Case
 from .compare import Inapplicable
 
@@ -18,6 +18,7 @@ CHECKS: dict[str, Callable[[Case], None]] = {
     **running.CHECKS,
     **asking.CHECKS,
     **kinds.CHECKS,
+    **laziness.CHECKS,
 }
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import gradlib
 from gradlib.backends import backend_of
 from gradlib.core.dtypes import DIFFERENTIABLE
+from gradlib.core.lazy import is_lazy
 from gradlib.core.modes import NO_GRAD, shared, state
 from gradlib.core.storage import before_write
 from gradlib.core.tensor import Tensor, bump_version
@@ -30,6 +31,8 @@ def _listed(tensors: Any) -> list[Tensor]:
 def _on_one_device(tensors: list[Tensor]) -> Any:
     """The backend of tensors that the kernels of `kernels/optim.cu` may fit, else None."""
     if not tensors or not tensors[0].is_cuda or len({t.device for t in tensors}) > 1:
+        return None
+    if any(map(is_lazy, tensors)):
         return None
     first = tensors[0]._array
     xp = backend_of(first)
@@ -131,7 +134,12 @@ def clip_grads_with_norm_(
             if grad.device not in here:
                 here[grad.device] = factor.to(grad.device)
             # an operation, since it finds the device; or since somebody follows, or a dtype is refused
-            if grad.is_cuda or state.bits & ~NO_GRAD or grad._array.dtype not in DIFFERENTIABLE:
+            if (
+                grad.is_cuda
+                or is_lazy(grad)
+                or state.bits & ~NO_GRAD
+                or grad._array.dtype not in DIFFERENTIABLE
+            ):
                 grad.mul_(here[grad.device])
                 continue
             before_write(grad)

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from gradlib.core.generator import Generator, default_generator
+from gradlib.core.lazy import raw_values
 from gradlib.core.tensor import Tensor
 
 __all__ = [
@@ -170,7 +171,7 @@ class WeightedRandomSampler(Sampler[int]):
             raise ValueError(
                 f"replacement should be a boolean value, but got replacement={replacement}"
             )
-        values = weights._array if isinstance(weights, Tensor) else weights
+        values = raw_values(weights) if isinstance(weights, Tensor) else weights
         probabilities = np.asarray(values, dtype=np.float64)
         if probabilities.ndim != 1:
             raise ValueError(

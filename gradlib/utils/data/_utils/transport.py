@@ -20,6 +20,7 @@ from typing import Any
 
 from gradlib._checkpoint.copies import reduce_tensor
 from gradlib.core.device import copied
+from gradlib.core.lazy import raw_values
 from gradlib.core.tensor import Tensor
 from gradlib.utils.data._utils.errors import WorkerError
 
@@ -48,7 +49,9 @@ class _Pickler(reduction.ForkingPickler):
         if isinstance(obj, Tensor):
             base = getattr(obj._array, "base", None)
             if base is not None and getattr(base, "nbytes", 0) > 2 * obj._array.nbytes:
-                alone = Tensor._make_subclass(type(obj), Tensor._make(copied(obj._array)), obj._rg)
+                alone = Tensor._make_subclass(
+                    type(obj), Tensor._make(copied(raw_values(obj))), obj._rg
+                )
                 alone.__dict__.update(obj.__dict__)
                 return reduce_tensor(alone, 5)
         return NotImplemented

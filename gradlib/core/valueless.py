@@ -1,0 +1,45 @@
+"""Arrays that tell shape, dtype and strides, and have no values: what stands in a Tensor whose values are elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+
+def _refuse(*args: Any, **kwargs: Any) -> Any:
+    name = sys._getframe(1).f_code.co_name
+    raise RuntimeError(args[0].refusal.format(name))
+
+
+class Valueless(np.ndarray):
+    """Metadata without values: whoever asks for values, also by way of a ufunc, gets a RuntimeError.
+
+    `physical` is the Tensor that the values come from.
+    """
+
+    physical: Any
+    refusal = (
+        "{} needs the values of an array that has none"  # what to say to the function of that name
+    )
+
+    __array_ufunc__ = __array_function__ = _refuse
+
+
+_METADATA = set(
+    "base ctypes data device dtype flags itemsize nbytes ndim shape size strides view T mT".split()
+)
+_OPERATORS = (
+    "add and bool complex contains copy deepcopy divmod eq float floordiv ge getitem gt iadd iand ifloordiv ilshift "
+    "imatmul imod imul index int invert ior ipow irshift isub iter itruediv ixor le lshift lt matmul mod mul ne neg or "
+    "pos pow radd rand rdivmod reduce reduce_ex rfloordiv rlshift rmatmul rmod rmul ror rpow rrshift rshift rsub "
+    "rtruediv rxor setitem str sub truediv xor dlpack"
+)
+for _name in dir(np.ndarray):
+    if not _name.startswith("_") and _name not in _METADATA:
+        setattr(
+            Valueless, _name, property(_refuse) if _name in ("flat", "imag", "real") else _refuse
+        )
+for _name in _OPERATORS.split():
+    setattr(Valueless, f"__{_name}__", _refuse)
