@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core import saved, source
-from ..core.device import stored
+from ..core.device import stored as _stored
 from ..core.node import AccumulateGrad, Node, edge
 from ..core.tensor import Tensor
 
@@ -94,7 +94,7 @@ def _cut(node: Node, name: str, tensor: Tensor) -> str | None:
     value = getattr(node, "s_" + name, None)
     if not isinstance(value, Tensor) or value.requires_grad or value is tensor:
         return None
-    if not np.may_share_memory(stored(value._array), stored(tensor._array)):
+    if not np.may_share_memory(_stored(value._array), _stored(tensor._array)):
         return None
     where = value.__dict__.get("_detached")
     by = f"detach() at {source.describe(where)}" if isinstance(where, tuple) else ".data or no_grad"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.device import device as _Device
-from ..core.device import stored
+from ..core.device import stored as _stored
 from ..core.modes import shared
 from .devices import device, index_of, library
 
@@ -284,4 +284,4 @@ def record_stream(tensor: Any, stream: Stream) -> None:
         raise RuntimeError(
             f"record_stream() needs a CUDA tensor, but the tensor is on {tensor.device}"
         )
-    shared.cuda.guard(stored(tensor._array), shared.cuda.lane(stream._index, stream._stream))
+    shared.cuda.guard(_stored(tensor._array), shared.cuda.lane(stream._index, stream._stream))
