@@ -42,6 +42,9 @@
 - **known_as**: ``known_as(*args)`` gives the name of a call in PyTorch, for an op that is several there.
 - **row_major**: the result is made row-major; without it the kernel decides, and elementwise ops keep the order of
   strides of their arguments.
+- **autocast**: what its float arguments become there: "lower" (the dtype of products), "float32", "promote" (the widest
+  among them), or "refuse"; where device types differ ``"cpu:float32 cuda:refuse"``; or a function of the device type
+  and the attributes. Without it they stay as they are.
 - **channels_last**: the results are channels last where one of the arguments named here is; **channels_last_3d**:
   whether those of five dimensions are, too.
 """
@@ -124,6 +127,7 @@ class Op:
         channels_last_3d: bool = True,
         public: str = "",
         known_as: Callable | None = None,
+        autocast: str | Callable = "",
         **formulas: Callable,
     ):
         self.name, self.view, self.n_out = name, view, n_out
@@ -155,7 +159,7 @@ class Op:
         self.bare = self.forward  # the kernel alone, whose results the generated code lays out
         self.forward = self.laid_out(self.forward)
         self.public = public or name
-        self.known_as = known_as
+        self.known_as, self.autocast = known_as, autocast
         self.node_name = node or _camel(name) + "Backward0"
         unknown = set(formulas) - set(self.tensors)
         if unknown:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from ..core.inplace import inplace
 from ..core.op import Op, declare
@@ -18,7 +19,7 @@ SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.050700987355480493
 
 
 def activation(
-    name: str, forward, formula, attrs: tuple = (), *, node=None, domain=(-2.0, 2.0), dependent="", row_major=False
+    name: str, forward, formula, attrs: tuple = (), *, node=None, domain=(-2.0, 2.0), **spec: Any
 ) -> Op:  # fmt: skip
     """Declare a pointwise op of one argument; `attrs` are tuples of attribute values to test it with."""
 
@@ -30,7 +31,7 @@ def activation(
     forward.__name__ = name  # which error texts show
     return declare(
         name, floating(forward), node=node, self=formula, elementwise=True, samples=samples, domain=domain,
-        dependent=dependent, row_major=row_major,
+        **spec,
     )  # fmt: skip
 
 
@@ -197,7 +198,7 @@ def _softplus(xp, self, *, beta, threshold):
 softplus_op = activation(
     "softplus", _softplus,
     lambda F, g, self, beta, threshold: F.where(self * beta > threshold, g, g * F.sigmoid(self * beta)),
-    ((1.0, 20.0), (2.0, 1.5)),
+    ((1.0, 20.0), (2.0, 1.5)), autocast="cuda:float32",
 )  # fmt: skip
 
 

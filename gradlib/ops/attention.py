@@ -270,7 +270,7 @@ def _samples(t):
 
 
 attention_op = declare(
-    "scaled_dot_product_attention_op", _attention, public="scaled_dot_product_attention",
+    "scaled_dot_product_attention_op", _attention, autocast="lower", public="scaled_dot_product_attention",
     promote="free", vjp=_attention_vjp,
     node="ScaledDotProductFlashAttentionForCpuBackward0", samples=_samples,
     # only kernels use it (and `result`); recorded formulas start from the scores again

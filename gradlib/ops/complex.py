@@ -49,7 +49,8 @@ view_as_real_op = declare(
     samples=lambda t: [(_complex(t, 3, 4),), (_complex(t),), (_complex(t, 0, 2),)],
 )  # fmt: skip
 view_as_complex_op = declare(
-    "view_as_complex", _view_as_complex, view=True, jvp=lambda F, self_t: F.view_as_complex(F.contiguous(self_t)),
+    "view_as_complex", _view_as_complex,
+    autocast="cpu:float32", view=True, jvp=lambda F, self_t: F.view_as_complex(F.contiguous(self_t)),
     self=lambda F, g: F.view_as_real(g), samples=lambda t: [(t(3, 2),), (t(2),), (t(0, 2),)],
 )  # fmt: skip
 
@@ -183,12 +184,13 @@ def _join(xp, real, imag):
 
 
 complex_op = declare(
-    "complex", _join, elementwise=True, promote="none", jvp="linear",
+    "complex", _join, autocast="cpu:float32", elementwise=True, promote="none", jvp="linear",
     real=lambda F, g: F.real(g), imag=lambda F, g: F.imag(g),
 )  # fmt: skip
 complex_op.inplace = False
 polar_op = declare(
-    "polar", lambda xp, abs, angle: _join(xp, abs * xp.cos(angle), abs * xp.sin(angle)), promote="none",
+    "polar", lambda xp, abs, angle: _join(xp, abs * xp.cos(angle), abs * xp.sin(angle)),
+    autocast="cpu:float32", promote="none",
     abs=lambda F, g, result, abs_shape: F.sum_to_size(F.real(g.conjugate() * F.sgn(result)), abs_shape),
     angle=lambda F, g, result, angle_shape: F.sum_to_size(F.real(g.conjugate() * (result * 1j)), angle_shape),
     samples=lambda t: [

@@ -109,6 +109,7 @@ def _transpose_jvp(
 convolution_op = declare(
     "convolution",
     _convolution,
+    autocast="lower",
     dependent="input weight",
     promote="none",
     complex=True,
@@ -170,7 +171,8 @@ conv_grad_weight_op = declare(
     ],
 )
 conv_transpose_op = declare(
-    "conv_transpose", _conv_transpose, dependent="input weight", promote="none", complex=True, jvp=_transpose_jvp,
+    "conv_transpose", _conv_transpose,
+    autocast="lower", dependent="input weight", promote="none", complex=True, jvp=_transpose_jvp,
     channels_last="input weight",
     node="ConvolutionBackward0",
     input=lambda F, g, weight, input_shape, stride, padding, dilation, groups: _back(

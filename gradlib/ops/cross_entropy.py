@@ -149,7 +149,8 @@ def _nll_grad_samples(t):
 
 
 nll_loss_op = declare(
-    "nll_loss_op", _nll_loss, public="nll_loss", promote="free", node="NllLossBackward0", dependent="self",
+    "nll_loss_op", _nll_loss,
+    autocast="float32", public="nll_loss", promote="free", node="NllLossBackward0", dependent="self",
     self=lambda F, g, target, weight, self_shape, reduction, ignore_index: F.nll_loss_grad(
         g, target, weight, tuple(self_shape), reduction, ignore_index
     ),
@@ -238,7 +239,8 @@ def _backend(x):
 
 
 cross_entropy_op = declare(
-    "cross_entropy_op", _cross_entropy, public="cross_entropy_loss", promote="free", node="NllLossBackward0",
+    "cross_entropy_op", _cross_entropy,
+    autocast="float32", public="cross_entropy_loss", promote="free", node="NllLossBackward0",
     hidden={"result1": None, "result2": None},  # only the kernels use them
     self=_cross_entropy_grad, samples=lambda t: _class_samples(t, (-100,)),
 )  # fmt: skip

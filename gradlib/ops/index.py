@@ -152,7 +152,8 @@ def _put_samples(t):
 
 
 index_put_op = declare(
-    "index_put", _index_put, promote="none", jvp="linear", complex=True, arrays=("indices",), samples=_put_samples,
+    "index_put", _index_put,
+    autocast="cuda:promote", promote="none", jvp="linear", complex=True, arrays=("indices",), samples=_put_samples,
     overlapping="warn", sharing="apart",
     self=lambda F, g, indices, accumulate: g if accumulate else F.index_put(g, F.new_zeros(g, ()), indices, False),
     values=lambda F, g, indices, values_shape: F.sum_to_size(F.index(g, indices), values_shape),

@@ -281,7 +281,7 @@ def _frechet(F, A, E):
 
 
 matrix_exp_op = declare(
-    "linalg_matrix_exp", full_precision("linalg_matrix_exp", _matrix_exp), complex=True,
+    "linalg_matrix_exp", full_precision("linalg_matrix_exp", _matrix_exp), autocast="cpu:float32", complex=True,
     node="LinalgMatrixExpBackward0",
     self=lambda F, g, self: _frechet(F, F.mH(self), g), jvp=lambda F, self, self_t: _frechet(F, self, self_t),
     samples=lambda t: [(t(3, 3),), (t(2, 2, 2),), (t(0, 0),)],

@@ -118,7 +118,8 @@ def _geqrf(xp, self):
 
 
 geqrf_op = declare(
-    "geqrf", full_precision("geqrf_cpu", _geqrf), n_out=2, nondifferentiable="not in PyTorch either: use linalg.qr",
+    "geqrf", full_precision("geqrf_cpu", _geqrf),
+    autocast="cpu:float32", n_out=2, nondifferentiable="not in PyTorch either: use linalg.qr",
     samples=lambda t: [(t(4, 3),), (t(3, 3),)],
 )  # fmt: skip
 

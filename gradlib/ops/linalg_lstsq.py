@@ -56,7 +56,8 @@ def _pinv_self(F, g, self, result):
 
 
 pinv_op = declare(
-    "linalg_pinv", full_precision("linalg_svd_cpu", _pinv), complex=True, self=_pinv_self, node="LinalgPinvBackward0",
+    "linalg_pinv", full_precision("linalg_svd_cpu", _pinv),
+    autocast="cpu:float32", complex=True, self=_pinv_self, node="LinalgPinvBackward0",
     samples=lambda t: [(t(4, 3), 1e-10, 0.0, False), (t(2, 3, 4), 1e-10, 0.0, False)],
 )  # fmt: skip
 

@@ -82,7 +82,7 @@ def _in_wide(F, slope, g, self, target):
 
 
 def pointwise_loss(
-    name: str, value, slope, attrs: tuple = (), *, node: str, other, low=-2.0, high=2.0, check=None
+    name: str, value, slope, attrs: tuple = (), *, node: str, other, low=-2.0, high=2.0, **spec
 ) -> Op:
     """Declare a loss: `value(xp, self, target, **attrs)` of each element, then the reduction.
 
@@ -121,11 +121,11 @@ def pointwise_loss(
         name + "_op",
         floating(forward),
         public=name,
-        check=check,
         node=node,
         samples=samples,
         self=formula(slope),
         target=formula(other),
+        **spec,
     )
 
 
@@ -182,7 +182,7 @@ def _mse(xp, self, target, *, reduction):
 
 
 mse_op = declare(
-    "mse_loss_op", _mse, node="MseLossBackward0",
+    "mse_loss_op", _mse, autocast="float32", node="MseLossBackward0",
     self=lambda F, g, self, target, reduction: _in_wide(
         F, lambda g, x, y: (x - y) * _share(g * 2.0, x, reduction), g, self, target
     ),
@@ -235,12 +235,13 @@ smooth_l1_op = pointwise_loss(
     _smooth_l1,
     lambda F, x, y, beta: F.clamp_number((x - y) * (1 / beta), -1.0, 1.0),
     ((1.0,), (0.5,)),
+    autocast="float32",
     node="SmoothL1LossBackward0",
     other=lambda F, x, y, beta: F.clamp_number((y - x) * (1 / beta), -1.0, 1.0),
 )
 huber_op = pointwise_loss(
     "huber_loss", _huber, lambda F, x, y, delta: F.clamp_number(x - y, -delta, delta), ((1.0,), (0.5,)),
-    node="HuberLossBackward0", other=lambda F, x, y, delta: F.clamp_number(y - x, -delta, delta),
+    autocast="float32", node="HuberLossBackward0", other=lambda F, x, y, delta: F.clamp_number(y - x, -delta, delta),
 )  # fmt: skip
 
 
@@ -307,18 +308,20 @@ def _bce_logits_piece(xp, self, target):
 
 
 bce_op = pointwise_loss(
-    "binary_cross_entropy", _bce, _bce_slope, node="BinaryCrossEntropyBackward0", low=0.1, high=0.9,
+    "binary_cross_entropy", _bce, _bce_slope,
+    autocast="cpu:float32 cuda:refuse", node="BinaryCrossEntropyBackward0", low=0.1, high=0.9,
     check=mixed_kinds,
     other=lambda F, x, y: F.log1p(-x) - F.log(x),
 )  # fmt: skip
 bce_logits_op = pointwise_loss(
     "binary_cross_entropy_with_logits", _bce_logits, lambda F, x, y: F.sigmoid(x) - y,
-    node="BinaryCrossEntropyWithLogitsBackward0", other=lambda F, x, y: -x,
+    autocast="float32", node="BinaryCrossEntropyWithLogitsBackward0", other=lambda F, x, y: -x,
 )  # fmt: skip
 soft_margin_op = pointwise_loss(
     "soft_margin_loss",
     lambda xp, self, target: xp.logaddexp(self.dtype.type(0), -target * self),
     lambda F, x, y: -y * F.sigmoid(-y * x),
+    autocast="float32",
     node="SoftMarginLossBackward0",
     other=lambda F, x, y: -x * F.sigmoid(-y * x),
 )

@@ -372,6 +372,7 @@ def _ctc_counts(log_probs: Tensor, targets, lengths, blank) -> Tensor:
 ctc_op = declare(
     "ctc_loss_op",
     _ctc,
+    autocast="float32",
     public="ctc_loss",
     node="CtcLossBackward0",
     each_entry=True,

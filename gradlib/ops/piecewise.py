@@ -196,7 +196,7 @@ def _refuse_mixed(args: tuple) -> RuntimeError | None:
 
 
 prelu_op = declare(
-    "prelu_kernel", _prelu, public="_prelu_kernel", elementwise=True, check=_refuse_mixed,
+    "prelu_kernel", _prelu, autocast="lower", public="_prelu_kernel", elementwise=True, check=_refuse_mixed,
     dependent="self weight",
     self=lambda F, g, self, weight: F.where(self > 0, g, g * weight),
     weight=lambda F, g, self: F.where(self > 0, 0.0, g * self),

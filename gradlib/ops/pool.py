@@ -156,7 +156,7 @@ def _declare_max_pool(n: int):
     return declare(
         f"max_pool{n}d_op", _max_pool, node=f"MaxPool{n}DWithIndicesBackward0", hidden={"taps": None}, samples=samples,
         self=_max_pool_grad, dependent="self", channels_last="self",
-        public=f"max_pool{n}d",
+        public=f"max_pool{n}d", autocast="cpu:float32" if n == 3 else "",
     )  # fmt: skip
 
 

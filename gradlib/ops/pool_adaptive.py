@@ -240,7 +240,7 @@ def _unpool_samples(t):
 
 
 max_unpool_op = declare(
-    "max_unpool", _unpool, promote="free", node="MaxUnpool2DBackward0", samples=_unpool_samples,
+    "max_unpool", _unpool, autocast="cpu:float32", promote="free", node="MaxUnpool2DBackward0", samples=_unpool_samples,
     channels_last="self", channels_last_3d=False,
     self=lambda F, g, indices, shape: F.gather_plane(g, indices, len(shape)),
     jvp=lambda F, self_t, indices, shape: F.max_unpool(self_t, indices, shape),

@@ -100,6 +100,7 @@ def _declare_avg_pool(n: int):
         f"avg_pool{n}d_op",
         _avg_pool,
         public=f"avg_pool{n}d",
+        autocast="cpu:float32" if n == 3 else "",
         dependent="self",
         channels_last="self",
         channels_last_3d=False,

@@ -170,7 +170,7 @@ def _trace(xp, self):
 
 
 trace_op = declare(
-    "trace", _trace, jvp="linear", complex=True,
+    "trace", _trace, autocast="cpu:float32", jvp="linear", complex=True,
     self=lambda F, g, self_shape: F.scaled_eye(g, tuple(self_shape)),
     samples=lambda t: [(t(3, 3),), (t(2, 4),), (t(0, 0),)],
 )  # fmt: skip
@@ -189,7 +189,8 @@ def _cross(xp, self, other, *, dim):
 
 
 cross_op = declare(
-    "linalg_cross", _cross, row_major=True, jvp="multilinear", complex=True, node="LinalgCrossBackward0",
+    "linalg_cross", _cross,
+    autocast="cuda:promote", row_major=True, jvp="multilinear", complex=True, node="LinalgCrossBackward0",
     self=lambda F, g, other, self_shape, dim: F.sum_to_size(F.linalg_cross(other.conjugate(), g, dim), self_shape),
     other=lambda F, g, self, other_shape, dim: F.sum_to_size(F.linalg_cross(g, self.conjugate(), dim), other_shape),
     samples=lambda t: [(t(2, 3), t(2, 3), 1), (t(3, 2), t(3, 1), 0), (t(0, 3), t(0, 3), 1)],

@@ -164,7 +164,7 @@ softmax_grad = declare(
     - grad * F.sum(g * output, (dim,) if g.ndim else (), True),
 )  # fmt: skip
 softmax_op = declare(
-    "softmax", _softmax, samples=_samples,
+    "softmax", _softmax, autocast="cuda:float32", samples=_samples,
     self=lambda F, g, result, dim: F.softmax_grad(g, result, dim),
     jvp=lambda F, self_t, result, dim: F.softmax_grad(self_t, result, dim),
 )  # fmt: skip
@@ -175,7 +175,7 @@ log_softmax_grad = declare(
     output=lambda F, g, grad, output, dim: -g * F.exp(output) * F.sum(grad, (dim,) if g.ndim else (), True),
 )  # fmt: skip
 log_softmax_op = declare(
-    "log_softmax", _log_softmax, samples=_samples,
+    "log_softmax", _log_softmax, autocast="cuda:float32", samples=_samples,
     self=lambda F, g, result, dim: F.log_softmax_grad(g, result, dim),
     jvp=lambda F, self_t, result, dim: self_t
     - F.sum(self_t * F.exp(result), (dim,) if self_t.ndim else (), True),

@@ -240,6 +240,7 @@ erfinv = unary(
     "erfinv",
     # of the argument, not the result: that may be written to, also by erfinv_ itself
     lambda F, g, self: g * (0.5 * ROOT_PI) * F.exp(F.square(F.erfinv(self))),
+    autocast="cuda:float32",
     forward=floating(lambda xp, self: _erfinv(xp, self)),
     domain=(-0.9, 0.9),
     doc="The inverse of ``erf``.",
