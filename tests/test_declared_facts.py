@@ -16,8 +16,6 @@ ROOT = Path(__file__).parent.parent
 FEW = 3  # op names in one literal that make it a table
 
 KNOWN: dict[str, str] = {
-    "gradlib/autograd/_flops.py: _FORMULAS": "becomes a field",
-    "gradlib/autograd/_flops.py: estimate": "becomes a field",
     "gradlib/backends/_gaps.py: _REDUCTIONS": "names of NumPy functions",
     "gradlib/backends/_gaps.py: WIDENED": "names of NumPy functions",
     "gradlib/backends/fused/__init__.py: MODULES": "names of modules",

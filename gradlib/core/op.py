@@ -45,6 +45,8 @@
 - **autocast**: what its float arguments become there: "lower" (the dtype of products), "float32", "promote" (the widest
   among them), or "refuse"; where device types differ ``"cpu:float32 cuda:refuse"``; or a function of the device type
   and the attributes. Without it they stay as they are.
+- **flops**: an estimate of its floating point operations, of products: ``flops(attributes by name, *shapes)``;
+  **backward_flops**: the same of its gradient where one kernel computes that (see `recording.run_whole`).
 - **channels_last**: the results are channels last where one of the arguments named here is; **channels_last_3d**:
   whether those of five dimensions are, too.
 """
@@ -128,6 +130,8 @@ class Op:
         public: str = "",
         known_as: Callable | None = None,
         autocast: str | Callable = "",
+        flops: Callable | None = None,
+        backward_flops: Callable | None = None,
         **formulas: Callable,
     ):
         self.name, self.view, self.n_out = name, view, n_out
@@ -160,6 +164,7 @@ class Op:
         self.forward = self.laid_out(self.forward)
         self.public = public or name
         self.known_as, self.autocast = known_as, autocast
+        self.flops, self.backward_flops = flops, backward_flops
         self.node_name = node or _camel(name) + "Backward0"
         unknown = set(formulas) - set(self.tensors)
         if unknown:

@@ -123,6 +123,7 @@ class WholeGradient(NamedTuple):
 
     name: str
     capturable: bool
+    flops: Any
     attrs: tuple  # names
     view: Any = None
     variadic: bool = False
@@ -134,7 +135,7 @@ def run_whole(op: Any, args: tuple, attrs: dict[str, Any], action: Any) -> Any:
     args, attrs: what it computes them from, as of an op.
     """
     recorder, outs = state.recorder, None
-    stands = WholeGradient(op.name + "_backward", op.capturable, tuple(attrs))
+    stands = WholeGradient(op.name + "_backward", op.capturable, op.backward_flops, tuple(attrs))
     name = op.public + "_backward"
     token = recorder.enter(name, stands, args, tuple(attrs.values()), -1, OP)
     try:

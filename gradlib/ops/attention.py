@@ -15,6 +15,7 @@ from ..backends.sums import ones
 from ..core import dtypes, errors
 from ..core.layout import empty_ordered, order_of
 from ..core.op import declare
+from . import _costs
 from ._blocks import kind_name, narrow
 from .dropout import dropout
 from .expose import function
@@ -270,7 +271,9 @@ def _samples(t):
 
 
 attention_op = declare(
-    "scaled_dot_product_attention_op", _attention, autocast="lower", public="scaled_dot_product_attention",
+    "scaled_dot_product_attention_op", _attention,
+    flops=_costs.attention, backward_flops=_costs.attention_back, autocast="lower",
+    public="scaled_dot_product_attention",
     promote="free", vjp=_attention_vjp,
     node="ScaledDotProductFlashAttentionForCpuBackward0", samples=_samples,
     # only kernels use it (and `result`); recorded formulas start from the scores again

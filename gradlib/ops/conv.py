@@ -7,6 +7,7 @@ from typing import Any
 from ..core import dtypes
 from ..core.op import declare
 from . import _conv_kernels as kernels
+from . import _costs
 from ._blocks import is_half, kind_name
 from .expose import function
 
@@ -109,6 +110,8 @@ def _transpose_jvp(
 convolution_op = declare(
     "convolution",
     _convolution,
+    flops=_costs.convolution,
+    backward_flops=_costs.convolution_back,
     autocast="lower",
     dependent="input weight",
     promote="none",
@@ -134,6 +137,7 @@ convolution_op = declare(
 conv_grad_input_op = declare(
     "conv_grad_input",
     _conv_grad_input,
+    flops=_costs.convolution_input,
     promote="none",
     channels_last="grad weight",
     complex=True,
@@ -154,6 +158,7 @@ conv_grad_input_op = declare(
 conv_grad_weight_op = declare(
     "conv_grad_weight",
     _conv_grad_weight,
+    flops=_costs.convolution_weight,
     promote="none",
     channels_last="input grad",
     complex=True,
@@ -172,6 +177,7 @@ conv_grad_weight_op = declare(
 )
 conv_transpose_op = declare(
     "conv_transpose", _conv_transpose,
+    flops=_costs.convolution_input, backward_flops=_costs.transposed_back,
     autocast="lower", dependent="input weight", promote="none", complex=True, jvp=_transpose_jvp,
     channels_last="input weight",
     node="ConvolutionBackward0",

@@ -8,6 +8,7 @@ from functools import lru_cache
 from ..core.dispatch import common_dtype
 from ..core.op import declare
 from ..core.tensor import Tensor
+from . import _costs
 from .expose import function
 from .matmul import bmm_op, product, same_types
 
@@ -67,7 +68,7 @@ def _autocast(device: str, attrs: tuple) -> str:
 
 
 pair_op = declare(
-    "einsum", _pair, autocast=_autocast, promote="none", jvp="multilinear", complex=True,
+    "einsum", _pair, flops=_costs.pair, autocast=_autocast, promote="none", jvp="multilinear", complex=True,
     self=lambda F, g, other, a, b, out: F.einsum(g, other.conjugate(), out, b, a),
     other=lambda F, g, self, a, b, out: F.einsum(self.conjugate(), g, a, out, b),
     samples=lambda t: [
