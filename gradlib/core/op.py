@@ -45,6 +45,8 @@
 - **autocast**: what its float arguments become there: "lower" (the dtype of products), "float32", "promote" (the widest
   among them), or "refuse"; where device types differ ``"cpu:float32 cuda:refuse"``; or a function of the device type
   and the attributes. Without it they stay as they are.
+- **captures**: whether a CUDA graph can record it: True, the reason why not, or
+  ``captures(tensors, attributes by name)`` that gives the reason or None. What is `dynamic` never can.
 - **flops**: an estimate of its floating point operations, of products: ``flops(attributes by name, *shapes)``;
   **backward_flops**: the same of its gradient where one kernel computes that (see `recording.run_whole`).
 - **channels_last**: the results are channels last where one of the arguments named here is; **channels_last_3d**:
@@ -114,7 +116,6 @@ class Op:
         samples: Callable | None = None,
         domain: tuple[float, float] = (-2.0, 2.0),
         complex: bool | None = None,
-        capturable: bool = True,
         dependent: str = "",
         numbers: str = "",
         check: Callable | None = None,
@@ -129,6 +130,7 @@ class Op:
         channels_last_3d: bool = True,
         public: str = "",
         known_as: Callable | None = None,
+        captures: bool | str | Callable = True,
         autocast: str | Callable = "",
         flops: Callable | None = None,
         backward_flops: Callable | None = None,
@@ -151,7 +153,7 @@ class Op:
         self.batch = batch or ("elementwise" if elementwise else "loop")
         # indices of outputs that never require grad, or a reason why the op has no derivative at all
         self.nondifferentiable = nondifferentiable
-        self.integer_results, self.samples, self.capturable = integer_results, samples, capturable
+        self.integer_results, self.samples = integer_results, samples
         self.domain, self.complex = domain, complex
         self.dependent = tuple(dependent.split())  # see core/dependence.py
         self.numbers = numbers or ("none" if elementwise and len(self.tensors) == 1 else "any")
@@ -164,7 +166,7 @@ class Op:
         self.forward = self.laid_out(self.forward)
         self.public = public or name
         self.known_as, self.autocast = known_as, autocast
-        self.flops, self.backward_flops = flops, backward_flops
+        self.flops, self.backward_flops, self.captures = flops, backward_flops, captures
         self.node_name = node or _camel(name) + "Backward0"
         unknown = set(formulas) - set(self.tensors)
         if unknown:

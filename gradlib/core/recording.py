@@ -122,11 +122,13 @@ class WholeGradient(NamedTuple):
     """What recorders get as op for the gradient of an op that is computed in one piece, not by other ops."""
 
     name: str
-    capturable: bool
+    captures: Any
     flops: Any
     attrs: tuple  # names
     view: Any = None
     variadic: bool = False
+    dynamic: bool = False
+    leaves_device: bool = False
 
 
 def run_whole(op: Any, args: tuple, attrs: dict[str, Any], action: Any) -> Any:
@@ -135,7 +137,7 @@ def run_whole(op: Any, args: tuple, attrs: dict[str, Any], action: Any) -> Any:
     args, attrs: what it computes them from, as of an op.
     """
     recorder, outs = state.recorder, None
-    stands = WholeGradient(op.name + "_backward", op.capturable, op.backward_flops, tuple(attrs))
+    stands = WholeGradient(op.name + "_backward", op.captures, op.backward_flops, tuple(attrs))
     name = op.public + "_backward"
     token = recorder.enter(name, stands, args, tuple(attrs.values()), -1, OP)
     try:

@@ -20,6 +20,7 @@ from ..core.layout import (
 )
 from ..core.op import declare
 from ..core.tensor import Tensor
+from . import _captures
 from .expose import function, method
 
 
@@ -89,7 +90,7 @@ cast_op = declare(
 )
 to_device_op = declare(
     "to_device", lambda xp, self, *, target, origin, non_blocking: _move(self, target, non_blocking), public="to",
-    node="ToCopyBackward0", jvp="linear", capturable=False, leaves_device=True,
+    node="ToCopyBackward0", jvp="linear", captures=_captures.across, leaves_device=True,
     self=lambda F, g, origin, target, non_blocking: F.to_device(g, origin, target, non_blocking),
     samples=lambda t: [(t(3, 4), CPU, CPU, False), (t(0), CPU, CPU, False)],
 )  # fmt: skip

@@ -11,6 +11,7 @@ from ..core.device import beside
 from ..core.inplace import check, in_the_way
 from ..core.op import declare
 from ..core.tensor import Tensor
+from . import _captures
 from .expose import function, method, refuse_overlap, write_out
 from .plain_numbers import check_fits, is_number, plain_number, single_number
 from .write import InPlace, quiet, wrote
@@ -273,7 +274,8 @@ masked_select_op = declare(
     samples=lambda t: [(t(3, 4), _bools(t, 3, 4)), (t(), _bools(t)), (t(0, 2), _bools(t, 0, 2))],
 )  # fmt: skip
 declare(
-    "masked_select_backward", _masked_select_backward, promote="free", jvp="linear", complex=True,
+    "masked_select_backward", _masked_select_backward,
+    captures=_captures.COUNT, promote="free", jvp="linear", complex=True,
     grad=lambda F, g, mask: F.masked_select(g, mask), each_entry=True,
     samples=lambda t: [(t(4), _bools(t, 3, 4), (3, 4))],
 )  # fmt: skip
@@ -321,12 +323,13 @@ def _masked_scatter_backward(xp, grad, mask, *, shape):
 
 
 declare(
-    "masked_scatter_backward", _masked_scatter_backward, promote="free", jvp="linear", complex=True,
+    "masked_scatter_backward", _masked_scatter_backward,
+    captures=_captures.COUNT, promote="free", jvp="linear", complex=True,
     grad=lambda F, g, mask, grad_shape: F.masked_scatter(F.new_zeros(g, grad_shape), mask, g),
     samples=lambda t: [(t(3, 4), _bools(t, 3, 4), (13,)), (t(3, 4), _bools(t, 4), (3, 4))],
 )  # fmt: skip
 masked_scatter_op = declare(
-    "masked_scatter", _masked_scatter, promote="free", jvp="linear", complex=True,
+    "masked_scatter", _masked_scatter, captures=_captures.COUNT, promote="free", jvp="linear", complex=True,
     self=lambda F, g, mask, self_shape: F.sum_to_size(F.masked_fill(g, mask, 0), self_shape),
     source=lambda F, g, mask, source_shape: F.masked_scatter_backward(g, mask, source_shape),
     samples=lambda t: [(t(3, 4), _bools(t, 3, 4), t(6)), (t(3, 4), _bools(t, 4), t(2, 3)),

@@ -6,6 +6,7 @@ from numpy.linalg import LinAlgError as SingularError  # CuPy raises NumPy's too
 
 from .. import return_types
 from ..core.op import declare
+from . import _captures
 from .expose import function, write_out, write_same
 from .linalg_base import (
     LinAlgError,
@@ -76,7 +77,7 @@ def _cholesky_jvp(F, self_t, result):
 
 cholesky_op = declare(
     "linalg_cholesky", full_precision("cholesky_cpu", _cholesky),
-    autocast="cpu:float32", complex=True, self=_cholesky_self, jvp=_cholesky_jvp,
+    captures=_captures.SOLVER, autocast="cpu:float32", complex=True, self=_cholesky_self, jvp=_cholesky_jvp,
     node="LinalgCholeskyExBackward0",
     # one triangle is read but both get a gradient, which a difference quotient of larger samples would not see
     samples=lambda t: [] if t.dtype.is_complex else [(t(1, 1, low=0.5),), (t(2, 1, 1, low=0.5),)],
@@ -153,7 +154,7 @@ def _cholesky_inverse(xp, self, *, upper):
 
 cholesky_solve_op = declare(
     "cholesky_solve", full_precision("cholesky_solve_cpu", _cholesky_solve),
-    autocast="cpu:float32", promote="none", complex=True,
+    captures=_captures.SOLVER, autocast="cpu:float32", promote="none", complex=True,
     jvp=_cholesky_solve_jvp,
     self=lambda F, g, input2, upper: F.cholesky_solve(g, input2, upper),
     input2=lambda F, g, input2, result, upper: _factor_gradient(
@@ -163,7 +164,7 @@ cholesky_solve_op = declare(
 )  # fmt: skip
 cholesky_inverse_op = declare(
     "cholesky_inverse", full_precision("cholesky_inverse_out_cpu", _cholesky_inverse),
-    autocast="cpu:float32", complex=True,
+    captures=_captures.SOLVER, autocast="cpu:float32", complex=True,
     self=lambda F, g, self, result, upper: _factor_gradient(F, F.matmul(result, F.matmul(g, result)), self, upper),
     jvp=lambda F, self, self_t, result, upper: -F.matmul(
         result, F.matmul(_factor_tangent(F, self, self_t, upper), result)

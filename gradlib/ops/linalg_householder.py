@@ -5,6 +5,7 @@ from __future__ import annotations
 from .. import return_types
 from ..core.op import declare
 from ..core.tensor import Tensor
+from . import _captures
 from .expose import function, write_out
 from .linalg_base import check_kernel, eye_like, full_precision, linalg, without_derivative
 
@@ -119,6 +120,7 @@ def _geqrf(xp, self):
 
 geqrf_op = declare(
     "geqrf", full_precision("geqrf_cpu", _geqrf),
+    captures=_captures.SOLVER,
     autocast="cpu:float32", n_out=2, nondifferentiable="not in PyTorch either: use linalg.qr",
     samples=lambda t: [(t(4, 3),), (t(3, 3),)],
 )  # fmt: skip

@@ -7,6 +7,7 @@ from ..core import dtypes
 from ..core.errors import broadcast, size
 from ..core.op import declare
 from ..core.tensor import Tensor
+from . import _captures
 from .expose import PUBLIC, write_out
 from .linalg_base import (
     check_matrix,
@@ -57,7 +58,7 @@ def _pinv_self(F, g, self, result):
 
 pinv_op = declare(
     "linalg_pinv", full_precision("linalg_svd_cpu", _pinv),
-    autocast="cpu:float32", complex=True, self=_pinv_self, node="LinalgPinvBackward0",
+    captures=_captures.SOLVER, autocast="cpu:float32", complex=True, self=_pinv_self, node="LinalgPinvBackward0",
     samples=lambda t: [(t(4, 3), 1e-10, 0.0, False), (t(2, 3, 4), 1e-10, 0.0, False)],
 )  # fmt: skip
 

@@ -12,6 +12,7 @@ from ..core.batched import all_entries
 from ..core.interop import values_of
 from ..core.op import declare
 from ..core.tensor import Tensor
+from . import _captures
 from .expose import function, write_same
 from .linalg_base import (
     check_batches,
@@ -164,7 +165,7 @@ permutation_matrix = declare(
 )  # fmt: skip
 lu_factor_op = declare(
     "linalg_lu_factor", full_precision("lu_cpu", _lu_factor),
-    autocast="cpu:float32", n_out=2, complex=True, self=_lu_self,
+    captures=_captures.SOLVER, autocast="cpu:float32", n_out=2, complex=True, self=_lu_self,
     nondifferentiable=(1,), node="LinalgLuFactorExBackward0",
     samples=lambda t: [(t(3, 3), True), (t(2, 4, 3), True), (t(3, 4), True)],
 )  # fmt: skip

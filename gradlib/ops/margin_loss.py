@@ -12,6 +12,7 @@ from ..core.interop import values_of
 from ..core.modes import AUTOCAST, state
 from ..core.op import declare
 from ..core.tensor import Tensor
+from . import _captures
 from ._blocks import floating, raw
 from .activation import logsigmoid_op
 from .expose import PUBLIC, function
@@ -372,6 +373,7 @@ def _ctc_counts(log_probs: Tensor, targets, lengths, blank) -> Tensor:
 ctc_op = declare(
     "ctc_loss_op",
     _ctc,
+    captures=_captures.HOST,
     autocast="float32",
     public="ctc_loss",
     node="CtcLossBackward0",

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from ..core.op import declare
+from . import _captures
 from ._blocks import floating, missing
 from .expose import function, method, write_out
 from .pointwise import pointwise, unary
@@ -180,7 +181,7 @@ def _polygamma(xp, self, *, n):
 
 
 polygamma_op = declare(
-    "polygamma_of", floating(_polygamma), public="polygamma",
+    "polygamma_of", floating(_polygamma), captures=_captures.HOST, public="polygamma",
     elementwise=True, promote="float", node="PolygammaBackward0",
     self=lambda F, g, self, n: g * F.polygamma_of(self, n + 1),
     samples=lambda t: [(t(3, 4), 1), (t(), 2), (t(0, 2), 0)], domain=(0.4, 3.0),
@@ -219,6 +220,7 @@ def _polygamma_in_place(self, n):
 zeta_op = declare(
     "special_zeta",
     floating(lambda xp, self, other: zeta_kernel(xp, self, other)),
+    captures=_captures.HOST,
     elementwise=True,
     promote="float",
     self=missing("zeta"),
@@ -459,6 +461,7 @@ def _incomplete(name: str, upper: bool):
         floating(lambda xp, self, other: kernel(xp, self, other)),
         complex=False,
         domain=(0.3, 3.0),
+        captures=_captures.HOST,
         self=missing(f"{name}: input"),
         other=lambda F, g, self, other: g * (sign * _density(F, self, other)),
         numbers="none",

@@ -43,7 +43,7 @@ def refused_in_capture(cuda, name, stream) -> bool:
     for args in samples_of(op):
         given = on_device(op, args, torch.device("cuda"))
         n = 1 if op.variadic else len(op.tensors)
-        if name not in dry.REASONS and dry.reason(op, given[:n], given[n:]):
+        if not dry.never(op) and dry.reason(op, given[:n], given[n:]):
             continue
         with stream:
             op.call(*given)  # tables are made
@@ -68,10 +68,29 @@ LETTERS = "acdfilmnoprstu"
 
 
 @pytest.mark.parametrize("first", LETTERS + "z")
-def test_the_list_of_ops_is_what_the_device_refuses(first, cuda):
-    """Every op that is refused in a capture is in the list, and nothing else is."""
+def test_what_ops_declare_is_what_the_device_refuses(first, cuda):
+    """Every op that is refused in a capture says so, and no other does."""
     torch.ones(1, device="cuda")
     stream = cuda.cuda.Stream(non_blocking=True)
     names = [n for n in REGISTRY if (n[0] if n[0] in LETTERS else "z") == first]
     refused = {n for n in names if refused_in_capture(cuda, n, stream)}
-    assert refused == {n for n in names if n in dry.REASONS}
+    assert refused == {n for n in names if dry.never(REGISTRY[n])}
+
+
+def test_reasons_are_what_holds_an_op_up():
+    """A mask decides how many elements of the source are read; the shape of the result is known."""
+    x, mask = torch.zeros(3), torch.tensor([True, False, True])
+    (found,) = torch.cuda.dry_run(lambda: x.masked_scatter(mask, torch.ones(3)))
+    assert "how many elements the mask takes" in found.why
+    (found,) = torch.cuda.dry_run(lambda: x.masked_select(mask))
+    assert "the shape of its result" in found.why
+    assert {op.name for op in REGISTRY.values() if op.dynamic} == {
+        "masked_select", "nonzero", "unique", "unique_consecutive",
+    }  # fmt: skip
+
+
+def test_a_number_of_the_cpu_that_is_written_to_the_device(cuda):
+    x, index = torch.zeros(3, device="cuda"), torch.tensor([0, 2], device="cuda")
+    found = torch.cuda.dry_run(lambda: x.index_put_((index,), torch.tensor(1.0)))
+    assert [f.why for f in found] == ["it copies between the host and the device"]
+    assert torch.cuda.dry_run(lambda: x.index_put_((index,), torch.ones(2, device="cuda"))) == []

@@ -15,7 +15,8 @@ from tests.simulated_cuda import machine
 
 # How many elements the result has, or the mask among the indices names, only the device knows.
 VALUE_SHAPES = set(
-    "index index_put masked_scatter masked_select masked_select_backward nonzero unique unique_consecutive".split()
+    """index index_put masked_scatter masked_scatter_backward masked_select masked_select_backward nonzero unique
+    unique_consecutive""".split()
 )
 CUDA = gl.device("cuda")
 # Iterations until the slowest element has converged.
