@@ -45,6 +45,8 @@
 - **autocast**: what its float arguments become there: "lower" (the dtype of products), "float32", "promote" (the widest
   among them), or "refuse"; where device types differ ``"cpu:float32 cuda:refuse"``; or a function of the device type
   and the attributes. Without it they stay as they are.
+- **expression**: ``expression(xp, *args)``, forward as one expression for generated kernels, where the kernel for
+  arrays works in pieces or by tables.
 - **captures**: whether a CUDA graph can record it: True, the reason why not, or
   ``captures(tensors, attributes by name)`` that gives the reason or None. What is `dynamic` never can.
 - **flops**: an estimate of its floating point operations, of products: ``flops(attributes by name, *shapes)``;
@@ -130,6 +132,7 @@ class Op:
         channels_last_3d: bool = True,
         public: str = "",
         known_as: Callable | None = None,
+        expression: Callable | None = None,
         captures: bool | str | Callable = True,
         autocast: str | Callable = "",
         flops: Callable | None = None,
@@ -165,7 +168,7 @@ class Op:
         self.bare = self.forward  # the kernel alone, whose results the generated code lays out
         self.forward = self.laid_out(self.forward)
         self.public = public or name
-        self.known_as, self.autocast = known_as, autocast
+        self.known_as, self.autocast, self.expression = known_as, autocast, expression
         self.flops, self.backward_flops, self.captures = flops, backward_flops, captures
         self.node_name = node or _camel(name) + "Backward0"
         unknown = set(formulas) - set(self.tensors)

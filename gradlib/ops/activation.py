@@ -107,14 +107,28 @@ def _gelu_second(F, self, approximate):
     return (1.0 - t * t) * (slope + 0.5 * self * (bend - 2.0 * t * slope * slope))
 
 
+def _gelu_expression(xp, x, approximate):
+    if approximate != "none":
+        return _gelu_tanh(xp, x)
+    return x * (0.5 * xp.erfc(x * -ROOT_HALF))
+
+
+def _gelu_grad_expression(xp, g, x, approximate):
+    if approximate != "none":
+        return _gelu_grad_tanh(xp, g, x)
+    return g * (0.5 * xp.erfc(x * -ROOT_HALF) + x * (NORMAL * xp.exp(x * x * -0.5)))
+
+
 gelu_grad = declare(
     "gelu_grad", _gelu_grad, public="gelu_backward", elementwise=True, node="GeluBackwardBackward0",
+    expression=_gelu_grad_expression,
     grad=lambda F, g, self, approximate: F.gelu_grad(g, self, approximate),
     self=lambda F, g, grad, self, approximate: g * grad * _gelu_second(F, self, approximate),
     samples=lambda t: [(t(3, 4), t(3, 4), a) for a in ("none", "tanh")] + [(t(), t(), "none"), (t(0), t(0), "tanh")],
 )  # fmt: skip
 gelu_op = activation(
-    "gelu", _gelu, lambda F, g, self, approximate: F.gelu_grad(g, self, approximate), (("none",), ("tanh",))
+    "gelu", _gelu, lambda F, g, self, approximate: F.gelu_grad(g, self, approximate), (("none",), ("tanh",)),
+    expression=_gelu_expression,
 )  # fmt: skip
 
 

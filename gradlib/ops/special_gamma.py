@@ -157,6 +157,7 @@ def zeta_kernel(xp, s, q):
 
 lgamma = unary(
     "lgamma", lambda F, g, self: g * F.digamma(self), forward=floating(lambda xp, self: lgamma_kernel(xp, self)),
+    expression=lambda xp, x: xp.lgamma(x),
     domain=(0.2, 4.0), doc="``log(|gamma(input)|)``.",
     example=("gradlib.lgamma(gradlib.tensor([1.0, 4.0]))", "tensor([0.0000, 1.7918])"),
 )  # fmt: skip
