@@ -32,7 +32,6 @@ KNOWN: dict[str, str] = {
     "gradlib/core/codegen.py: _call_variadic": "the name of the function that is written",
     "gradlib/core/codegen_node.py: compile_code": "the name of the function that is written",
     "gradlib/core/formulas.py: register": "the namespace F of formulas",
-    "gradlib/ops/_blocks.py: _KERNELS": "becomes a field",
     "gradlib/ops/batching_layers.py: convolution": "a rule of vmap",
     "gradlib/ops/batching_layers.py: planes": "a rule of vmap",
     "gradlib/ops/batching_layers.py: images": "a rule of vmap",

@@ -40,6 +40,7 @@
 - **public**: what people call the op, in profiles and traces, where that is not its name: several ops may stand for one
   function (pow of a number, of a tensor).
 - **known_as**: ``known_as(*args)`` gives the name of a call in PyTorch, for an op that is several there.
+- **implementations**: PyTorch's names of what it runs for the op, where that is not `public` (one for each library).
 - **row_major**: the result is made row-major; without it the kernel decides, and elementwise ops keep the order of
   strides of their arguments.
 - **autocast**: what its float arguments become there: "lower" (the dtype of products), "float32", "promote" (the widest
@@ -132,6 +133,7 @@ class Op:
         channels_last_3d: bool = True,
         public: str = "",
         known_as: Callable | None = None,
+        implementations: str = "",
         expression: Callable | None = None,
         captures: bool | str | Callable = True,
         autocast: str | Callable = "",
@@ -168,7 +170,8 @@ class Op:
         self.bare = self.forward  # the kernel alone, whose results the generated code lays out
         self.forward = self.laid_out(self.forward)
         self.public = public or name
-        self.known_as, self.autocast, self.expression = known_as, autocast, expression
+        self.known_as, self.implementations = known_as, tuple(implementations.split())
+        self.autocast, self.expression = autocast, expression
         self.flops, self.backward_flops, self.captures = flops, backward_flops, captures
         self.node_name = node or _camel(name) + "Backward0"
         unknown = set(formulas) - set(self.tensors)

@@ -19,9 +19,13 @@ SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.050700987355480493
 
 
 def activation(
-    name: str, forward, formula, attrs: tuple = (), *, node=None, domain=(-2.0, 2.0), **spec: Any
+    name: str, forward, formula, attrs: tuple = (), *, node=None, domain=(-2.0, 2.0), refused="",
+    **spec: Any,
 ) -> Op:  # fmt: skip
-    """Declare a pointwise op of one argument; `attrs` are tuples of attribute values to test it with."""
+    """Declare a pointwise op of one argument; `attrs` are tuples of attribute values to test it with.
+
+    refused: see `floating`.
+    """
 
     def samples(t):
         cases = attrs or ((),)
@@ -30,8 +34,8 @@ def activation(
 
     forward.__name__ = name  # which error texts show
     return declare(
-        name, floating(forward), node=node, self=formula, elementwise=True, samples=samples, domain=domain,
-        **spec,
+        name, floating(forward, refused=refused), node=node, self=formula, elementwise=True, samples=samples,
+        domain=domain, **spec,
     )  # fmt: skip
 
 
@@ -128,7 +132,7 @@ gelu_grad = declare(
 )  # fmt: skip
 gelu_op = activation(
     "gelu", _gelu, lambda F, g, self, approximate: F.gelu_grad(g, self, approximate), (("none",), ("tanh",)),
-    expression=_gelu_expression,
+    expression=_gelu_expression, refused="GeluKernelImpl",
 )  # fmt: skip
 
 
@@ -242,6 +246,7 @@ elu_op = activation("elu", _elu, _elu_grad, ((1.0, 1, 1), (0.5, 2.0, 0.7)))
 celu_op = activation(
     "celu", lambda xp, self, *, alpha: _elu(xp, self, alpha=alpha, scale=1, input_scale=1 / alpha),
     lambda F, g, self, alpha: _elu_grad(F, g, self, alpha, 1.0, 1 / alpha), ((1.0,), (0.5,)),
+    refused="elu_cpu",
 )  # fmt: skip
 
 

@@ -270,9 +270,14 @@ def _samples(t):
     ]
 
 
+_IMPLEMENTATIONS = """
+    _scaled_dot_product_attention_math _scaled_dot_product_attention_math_for_mps _scaled_dot_product_cudnn_attention
+    _scaled_dot_product_efficient_attention _scaled_dot_product_flash_attention
+    _scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_fused_attention_overrideable
+"""
 attention_op = declare(
     "scaled_dot_product_attention_op", _attention,
-    flops=_costs.attention, backward_flops=_costs.attention_back, autocast="lower",
+    implementations=_IMPLEMENTATIONS, flops=_costs.attention, backward_flops=_costs.attention_back, autocast="lower",
     public="scaled_dot_product_attention",
     promote="free", vjp=_attention_vjp,
     node="ScaledDotProductFlashAttentionForCpuBackward0", samples=_samples,

@@ -76,6 +76,7 @@ def _cast_back(F, g, self_dtype):
 cast_op = declare(
     "cast",
     lambda xp, self, *, dtype, self_dtype: _cast(xp, self, dtype=dtype),
+    implementations="_to_copy",
     public="to",
     node="ToCopyBackward0",
     integer_results=True,

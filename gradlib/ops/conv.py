@@ -110,6 +110,7 @@ def _transpose_jvp(
 convolution_op = declare(
     "convolution",
     _convolution,
+    implementations="cudnn_convolution miopen_convolution mkldnn_convolution",
     flops=_costs.convolution,
     backward_flops=_costs.convolution_back,
     autocast="lower",

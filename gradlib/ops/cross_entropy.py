@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -113,7 +114,7 @@ def _shares(xp, g, weights, kept, reduction: int, count: int):
 # -- nll_loss ----------------------------------------------------------------------------------------------------------
 
 
-@floating
+@partial(floating, refused="nll_loss_out_frame")
 def _nll_loss(xp, self, target, weight=None, *, reduction, ignore_index):
     rows = _classes_last(self)
     classes, weights, kept = _rows(xp, target, weight, rows.shape[1], ignore_index, rows.dtype)
@@ -150,6 +151,7 @@ def _nll_grad_samples(t):
 
 nll_loss_op = declare(
     "nll_loss_op", _nll_loss,
+    implementations="nll_loss_forward nll_loss2d_forward",
     autocast="float32", public="nll_loss", promote="free", node="NllLossBackward0", dependent="self",
     self=lambda F, g, target, weight, self_shape, reduction, ignore_index: F.nll_loss_grad(
         g, target, weight, tuple(self_shape), reduction, ignore_index
@@ -178,7 +180,7 @@ declare(
 # -- cross_entropy with class indices ----------------------------------------------------------------------------------
 
 
-@floating
+@partial(floating, refused="log_softmax_lastdim_kernel_impl")
 def _cross_entropy(xp, self, target, weight=None, *, reduction, ignore_index):
     rows = _classes_last(self)
     n, width = rows.shape

@@ -82,11 +82,22 @@ def _in_wide(F, slope, g, self, target):
 
 
 def pointwise_loss(
-    name: str, value, slope, attrs: tuple = (), *, node: str, other, low=-2.0, high=2.0, **spec
+    name: str,
+    value,
+    slope,
+    attrs: tuple = (),
+    *,
+    node: str,
+    other,
+    low=-2.0,
+    high=2.0,
+    refused="",
+    **spec,
 ) -> Op:
     """Declare a loss: `value(xp, self, target, **attrs)` of each element, then the reduction.
 
     slope, other: derivatives of a value with respect to self and target: (F, self, target, then attributes in order).
+    refused: see `floating`.
     """
     extra = [p for p in inspect.signature(value).parameters if p not in ("xp", "self", "target")]
 
@@ -119,7 +130,7 @@ def pointwise_loss(
 
     return declare(
         name + "_op",
-        floating(forward),
+        floating(forward, refused=refused),
         public=name,
         node=node,
         samples=samples,
@@ -308,13 +319,13 @@ def _bce_logits_piece(xp, self, target):
 
 
 bce_op = pointwise_loss(
-    "binary_cross_entropy", _bce, _bce_slope,
+    "binary_cross_entropy", _bce, _bce_slope, refused="binary_cross_entropy",
     autocast="cpu:float32 cuda:refuse", node="BinaryCrossEntropyBackward0", low=0.1, high=0.9,
     check=mixed_kinds,
     other=lambda F, x, y: F.log1p(-x) - F.log(x),
 )  # fmt: skip
 bce_logits_op = pointwise_loss(
-    "binary_cross_entropy_with_logits", _bce_logits, lambda F, x, y: F.sigmoid(x) - y,
+    "binary_cross_entropy_with_logits", _bce_logits, lambda F, x, y: F.sigmoid(x) - y, refused="log_sigmoid_cpu",
     autocast="float32", node="BinaryCrossEntropyWithLogitsBackward0", other=lambda F, x, y: -x,
 )  # fmt: skip
 soft_margin_op = pointwise_loss(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from ..backends import backend_of
@@ -315,7 +317,7 @@ def _ctc_one(log_probs, target, blank: int):
     return -total, counts
 
 
-@floating
+@partial(floating, refused="ctc_loss_cpu")
 def _ctc(xp, log_probs, *, targets, lengths, blank, zero_infinity):
     """log_probs (T, N, C) to (N,) losses; the posterior counts (T, N, C) are the hidden value."""
     host = log_probs if xp.name == "numpy" else log_probs.get()

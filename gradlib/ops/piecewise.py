@@ -72,6 +72,7 @@ hardshrink_op = activation(
 softshrink_op = activation(
     "softshrink", lambda xp, self, *, lambd: self - xp.clip(self, -lambd, lambd),
     lambda F, g, self, lambd: F.where((self >= -lambd) & (self <= lambd), 0.0, g), ((0.5,), (1.0,)), dependent="self",
+    refused="softshrink_check",
 )  # fmt: skip
 
 

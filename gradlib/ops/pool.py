@@ -184,7 +184,8 @@ def _by_index(F, gs, result1, self_shape):
 
 
 max_pool_indices_op = declare(
-    "max_pool_with_indices", _max_pool_indices, n_out=2, nondifferentiable=(1,), node="MaxPool2DWithIndicesBackward0",
+    "max_pool_with_indices", _max_pool_indices,
+    implementations="max_pool2d", n_out=2, nondifferentiable=(1,), node="MaxPool2DWithIndicesBackward0",
     self=_by_index, samples=MAX_POOL[2].samples, dependent="self", channels_last="self",
     public="max_pool2d_with_indices",
 )  # fmt: skip
