@@ -159,8 +159,9 @@ def declare_resize(
     volumes: whether channels stay last in five dimensions, too. row_major_back: gradients are row-major anyway.
     """
     back = name + "_back"
+    public_back = ("_" if dependent else "") + public + "_backward"
 
-    def half(name, other, node, dependent, kept, autocast=""):
+    def half(name, other, node, public, dependent, kept, autocast=""):
         return declare(
             name, _resize, public=public, dependent=dependent, jvp="linear", node=node, autocast=autocast,
             channels_last=kept, channels_last_3d=volumes,
@@ -174,10 +175,11 @@ def declare_resize(
         back,
         name,
         node.replace("Backward0", "BackwardBackward0"),
+        public_back,
         "",
         "" if row_major_back else "self",
     )
-    return half(name, back, node, dependent, "self", autocast)
+    return half(name, back, node, public, dependent, "self", autocast)
 
 
 _OPS = {
