@@ -168,6 +168,14 @@ def run_read(name: str, tensor: Any, action: Any) -> Any:
         span.end()
 
 
+def host_reads(name: str, tensor: Any) -> None:
+    """Tell that the host waits for values of `tensor` in the function `name`, outside of ops."""
+    for recorder in recorders():
+        hear = getattr(recorder, "host_reads", None)
+        if hear is not None:
+            hear(name, tensor)
+
+
 def created(tensor: Any) -> None:
     """Tell of a new tensor that no op made."""
     for recorder in recorders():

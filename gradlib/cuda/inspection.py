@@ -102,6 +102,11 @@ class Inspector:
 
         return reading
 
+    def host_reads(self, name: str, tensor: Any) -> None:
+        """Tensors that a function reads itself, by none of these methods."""
+        if tensor.is_cuda or shared.cuda is None:
+            self.add(name, "the host waits for values of the device")
+
     def before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         """Hook of all optimizers."""
         if threading.get_ident() == self.thread and (why := refused_step(optimizer)) is not None:

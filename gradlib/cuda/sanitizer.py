@@ -217,6 +217,9 @@ class Sanitizer:
     def created(self, tensor: Any) -> None:
         self.use("write", tensor, "creation")
 
+    def host_reads(self, name: str, tensor: Any) -> None:
+        self.read_by_host(tensor, name)
+
     def read_by_host(self, tensor: Tensor, name: str) -> None:
         """A copy to the host that waits."""
         self.use("read", tensor, name)

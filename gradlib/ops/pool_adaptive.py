@@ -11,6 +11,7 @@ from ..backends import backend_of
 from ..core import dtypes
 from ..core.batched import all_entries, each_entry
 from ..core.device import beside
+from ..core.interop import host_reads
 from ..core.layout import empty_in, suggested
 from ..core.modes import shared
 from ..core.op import declare
@@ -173,6 +174,7 @@ def _fractional_of(
     elif random_samples.dtype is not input.dtype:
         raise RuntimeError("Expect _random_samples to have the same dtype as input")
     check_kind(x._array, f"fractional_max_pool{n}d_out_frame")
+    host_reads(name, x)
     samples = to_host(random_samples._array)
     where = np.empty((*x.shape[:2], *news), np.int64)
     for b, c in np.ndindex(*x.shape[:2]):

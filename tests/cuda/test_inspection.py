@@ -94,3 +94,34 @@ def test_a_number_of_the_cpu_that_is_written_to_the_device(cuda):
     found = torch.cuda.dry_run(lambda: x.index_put_((index,), torch.tensor(1.0)))
     assert [f.why for f in found] == ["it copies between the host and the device"]
     assert torch.cuda.dry_run(lambda: x.index_put_((index,), torch.ones(2, device="cuda"))) == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    "poisson binomial multinomial bernoulli normal fractional_max_pool2d embedding_bag".split(),
+)
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_functions_that_read_values_themselves(name, device, request):
+    """They are no ops: a dry run hears of them, as a capture refuses them."""
+    if device == "cuda":
+        request.getfixturevalue("cuda")
+    x = torch.ones(4, device=device)
+    words, where = torch.ones(3, 2, device=device), torch.tensor([0, 1], device=device)
+    calls = {
+        "poisson": lambda: torch.poisson(x),
+        "binomial": lambda: torch.binomial(x, x / 2),
+        "multinomial": lambda: torch.multinomial(x, 2),
+        "bernoulli": lambda: torch.bernoulli(x / 2),
+        "normal": lambda: torch.normal(x, x),
+        "fractional_max_pool2d": lambda: torch.nn.functional.fractional_max_pool2d(
+            x.reshape(1, 1, 2, 2), 1, 1
+        ),
+        "embedding_bag": lambda: torch.nn.functional.embedding_bag(where, words, where),
+    }
+    found = torch.cuda.dry_run(calls[name])
+    assert name in [f.what for f in found]
+    if device == "cuda":
+        graph = torch.cuda.CUDAGraph()
+        with pytest.raises(RuntimeError), torch.cuda.graph(graph):
+            calls[name]()
+    assert torch.cuda.dry_run(lambda: torch.rand(3, device=device)) == []
