@@ -43,10 +43,17 @@ _LOSS_FUNCTIONS = (
     "triplet_margin_loss multi_margin_loss multilabel_margin_loss"
 )
 FUNCTIONS: dict[str, list[tuple[str, int]]] = {
-    "cuda": [(f"{_LOSS_FUNCTIONS} cosine_similarity norm dist renorm", FLOAT32), ("vecdot", LOWER)],
+    "cuda": [
+        (
+            f"{_LOSS_FUNCTIONS} cosine_similarity norm dist renorm householder_product ormqr",
+            FLOAT32,
+        ),
+        ("vecdot", LOWER),
+    ],
     "cpu": [
         (
-            f"{_LOSS_FUNCTIONS} adaptive_avg_pool3d grid_sample grid_sampler stft lstsq lu_solve",
+            f"{_LOSS_FUNCTIONS} adaptive_avg_pool3d adaptive_max_pool3d fractional_max_pool2d fractional_max_pool3d "
+            "grid_sample grid_sampler stft lstsq lu_solve householder_product ormqr quantile nanquantile",
             FLOAT32,
         ),
         ("vecdot", LOWER),

@@ -191,6 +191,13 @@ def lowered(tensor: Tensor) -> Tensor:
     return tensor if low is None else _cast(tensor, low, kind)
 
 
+def widened(tensor: Any) -> Any:
+    """A float tensor of the CPU in float32, where autocast is on for it; for functions that compute so there."""
+    if not isinstance(tensor, Tensor) or _kind(tensor) != "cpu" or "cpu" not in _current():
+        return tensor
+    return _cast(tensor, dtypes.float32, "cpu")
+
+
 # -- state -----------------------------------------------------------------------------------------------------------
 
 

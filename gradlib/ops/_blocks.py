@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtypes
+from ..core.modes import AUTOCAST, state
 
 F4, F8 = dtypes.float32.np, dtypes.float64.np
 PIECE = 1 << 15  # elements: some temporaries of this size stay in the second-level cache
@@ -72,6 +73,15 @@ def floating(kernel: Callable, *, otherwise: Callable | None = None, refused: st
 def narrow(out: Any, d) -> Any:
     """Results in the dtype `d` of the arguments; the first alone if there are hidden values after it."""
     return (out[0].astype(d), *out[1:]) if isinstance(out, tuple) else out.astype(d)
+
+
+def widened(*tensors: Any) -> tuple:
+    """Arguments of a function that is no op as autocast has them on the CPU: in float32; to be checked after that."""
+    if not state.bits & AUTOCAST:
+        return tensors
+    from ..amp.autocast_mode import widened
+
+    return tuple([widened(t) for t in tensors])
 
 
 def raw(value: Any) -> Any:

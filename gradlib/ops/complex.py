@@ -10,9 +10,9 @@ import numpy as np
 from ..core import dtypes
 from ..core.formulas import formula_function
 from ..core.inplace import inplace
-from ..core.modes import AUTOCAST, state
 from ..core.op import declare
 from ..core.tensor import Tensor
+from ._blocks import widened
 from .cast import contiguous as make_contiguous
 from .expose import FOUND, function, method, need_tensor, write_out, write_same
 from .slicing import select_op
@@ -70,6 +70,7 @@ def view_as_complex(input):
     """A complex view of a real tensor whose last dimension holds real and imaginary parts."""
     if not isinstance(input, Tensor):
         raise need_tensor("view_as_complex", input)
+    (input,) = widened(input)
     array = input._array
     if array.dtype not in COMPLEX:
         raise RuntimeError(
@@ -184,7 +185,7 @@ def _join(xp, real, imag):
 
 
 complex_op = declare(
-    "complex", _join, autocast="cpu:float32", elementwise=True, promote="none", jvp="linear",
+    "complex", _join, elementwise=True, promote="none", jvp="linear",
     real=lambda F, g: F.real(g), imag=lambda F, g: F.imag(g),
 )  # fmt: skip
 complex_op.inplace = False
@@ -214,8 +215,7 @@ def _check_parts(name: str, **parts) -> None:
             raise need_tensor(name, value, part, i + 1)
     first, second = parts.values()
     names = [d.dtype.tensor_type.removesuffix("Tensor") for d in (first, second)]
-    half = {first._array.dtype, second._array.dtype} - set(COMPLEX) and state.bits & AUTOCAST
-    if not half and (first._array.dtype not in COMPLEX or second._array.dtype not in COMPLEX):
+    if first._array.dtype not in COMPLEX or second._array.dtype not in COMPLEX:
         raise RuntimeError(
             f"Expected both inputs to be Half, Float or Double tensors but got {names[0]} and {names[1]}"
         )
@@ -244,6 +244,7 @@ def complex_(real, imag, *, out=None):
 @function("polar")
 def polar(abs, angle, *, out=None):
     """The complex tensor with the given absolute values and angles, two float or two double tensors."""
+    abs, angle = widened(abs, angle)
     _check_parts("polar", abs=abs, angle=angle)
     return _write_complex(out, polar_op.call(abs, angle))
 

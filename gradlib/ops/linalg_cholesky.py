@@ -7,6 +7,7 @@ from numpy.linalg import LinAlgError as SingularError  # CuPy raises NumPy's too
 from .. import return_types
 from ..core.op import declare
 from . import _captures
+from ._blocks import widened
 from .expose import function, write_out, write_same
 from .linalg_base import (
     LinAlgError,
@@ -181,6 +182,7 @@ def cholesky_solve(B, L, upper=False, *, out=None):
             raise RuntimeError(
                 f"{name} should have at least 2 dimensions, but has {t.ndim} dimensions instead"
             )
+    B, L = widened(B, L)
     check_system(L, B, "cholesky_solve")
     check_kernel("cholesky_solve_cpu", L)
     B, L = broadcast_batch(B, L)
@@ -190,6 +192,7 @@ def cholesky_solve(B, L, upper=False, *, out=None):
 @function("cholesky_inverse", method=True)
 def cholesky_inverse(L, upper=False, *, out=None):
     """The inverse of the matrix that a Cholesky factor was made from."""
+    (L,) = widened(L)
     if L.ndim > 1:
         check_kernel("cholesky_inverse_out_cpu", L)
     check_square("cholesky_inverse", L)

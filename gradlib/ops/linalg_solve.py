@@ -12,6 +12,7 @@ from ..core.formulas import formula_function
 from ..core.op import declare
 from ..core.tensor import Tensor
 from . import _captures
+from ._blocks import widened
 from .expose import function, write_same
 from .linalg_base import (
     LinAlgError,
@@ -463,6 +464,7 @@ def triangular_solve(b, A, upper=True, transpose=False, unitriangular=False, *, 
                 f"torch.triangular_solve: Expected {name} to have at least 2 dimensions, but it has {t.ndim} "
                 "dimensions instead"
             )
+    b, A = widened(b, A)
     check_system(A, b, "triangular_solve")
     check_kernel("triangular_solve_cpu", A)
     b, A = broadcast_batch(b, A)

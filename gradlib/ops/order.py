@@ -11,7 +11,7 @@ from .. import return_types
 from ..core import dtypes
 from ..core.op import declare
 from ..core.tensor import Tensor, wrap_dim
-from ._blocks import kind_name
+from ._blocks import kind_name, widened
 from .expose import function, need_tensor, write_out, write_same
 from .extrema import _share_jvp, grid, taken
 
@@ -186,6 +186,7 @@ def _quantile(name: str, input, q, dim, keepdim, interpolation, out):
 
     if not isinstance(input, Tensor):
         raise need_tensor(name, input)
+    input, q = widened(input, q)
     if out is not None and out.dtype is not input.dtype:
         raise RuntimeError("quantile() out tensor must be same dtype as the input tensor")
     if not isinstance(q, Tensor):

@@ -9,7 +9,7 @@ from ..core.errors import broadcast
 from ..core.op import declare
 from ..core.tensor import Tensor, wrap_dim
 from .expose import function, need_tensor, write_out, write_same
-from .matmul import TENSORDOT_OUT, mm, write_product
+from .matmul import TENSORDOT_OUT, dot, mm, write_product
 from .shape import dims_once
 
 # -- outer and Kronecker products --------------------------------------------------------------------------------
@@ -145,7 +145,8 @@ def tensordot(a, b, dims=2, out=None):
     shape = [a.shape[i] for i in free_a] + [b.shape[j] for j in free_b]
     left = a.permute((*free_a, *of_a)).reshape((math.prod(a.shape[i] for i in free_a), inner))
     right = b.permute((*of_b, *free_b)).reshape((inner, math.prod(b.shape[j] for j in free_b)))
-    return write_same(out, mm(left, right).reshape(shape), TENSORDOT_OUT)
+    product = mm(left, right) if shape else dot(left.reshape(-1), right.reshape(-1))
+    return write_same(out, product.reshape(shape), TENSORDOT_OUT)
 
 
 # -- trace and cross product -------------------------------------------------------------------------------------
