@@ -86,18 +86,14 @@ RETURNS = {
     "set_default_tensor_type": "None",
     "const_data_ptr": "_b.int",
 }
-NAMED = {
-    name: name
-    for name in "cummax cummin kthvalue mode sort topk aminmax frexp geqrf histogram histogramdd slogdet svd qr "
-    "triangular_solve lu_unpack".split()
-}
 EITHER = "max min median nanmedian".split()  # a value, or with a dimension values and indices
+NAMED = sorted(set(vars(return_types)) & set(PUBLIC) - set(EITHER))
 
 
 def _result(name: str, fn: Callable) -> str:
     given = getattr(fn, "__annotations__", {}).get("return")
     if name in NAMED:
-        return f"_{NAMED[name]}"
+        return f"_{name}"
     if name in RETURNS:
         return RETURNS[name]
     if "max_pool" in name:
@@ -209,7 +205,7 @@ from {up}core.tensor import Tensor as Tensor
 
 def _named() -> Iterator[str]:
     """The named results, as classes."""
-    for name in sorted({*NAMED.values(), *EITHER}):
+    for name in sorted({*NAMED, *EITHER}):
         yield f"class _{name}(NamedTuple):"
         for field in getattr(return_types, name)._fields:
             yield f"    {field}: {PIECES if (name, field) == ('histogramdd', 'bin_edges') else 'Tensor'}"
@@ -251,7 +247,7 @@ def package() -> str:
     """The text of gradlib/__init__.pyi."""
     lines = [HEAD.format(doc="What ``import gradlib`` gives.", up=".")]
     lines.append(
-        f"from .core.declared import {', '.join('_' + n for n in sorted({*NAMED.values(), *EITHER}))}"
+        f"from .core.declared import {', '.join('_' + n for n in sorted({*NAMED, *EITHER}))}"
     )
     lines += _submodules(gradlib)
     functions, names = [], [n for n in dir(gradlib) if not n.startswith("_")]

@@ -1,7 +1,7 @@
 """autocast: inside a block, operations run in the dtype that suits them.
 
 While it is on, a :class:`Casting` stands among the thread's interposers, so that every op call passes it: it casts the
-tensor arguments by the lists of `_policy` and lets the op go on. The casts are recorded, so gradients reach the
+tensor arguments as the op declares and lets the op go on. The casts are recorded, so gradients reach the
 float32 parameters in float32.
 """
 
@@ -74,13 +74,13 @@ class Casting(Interposer):
         low = self.on.get(device)
         if low is None:
             return proceed()
-        policy = _of_function(self.frames[device]) or _policy.POLICY[device].get(op.name)
+        policy = _of_function(self.frames[device]) or _policy.of_op(op, device, attrs)
         if policy == REFUSED:
             raise RuntimeError(_REFUSED)
         bits = state.bits
         state.bits = bits & ~AUTOCAST  # not set_bits: the thread still counts as one with flags
         try:
-            if policy and not (op.name == "einsum" and device == "cpu" and not _contracts(*attrs)):
+            if policy:
                 target = _target(policy, low, given)
                 cast = [_cast(a, target, device) if isinstance(a, Tensor) else a for a in given]
                 args = (cast,) if op.variadic else tuple(cast)
@@ -103,11 +103,6 @@ def _target(policy: int, low: dtypes.dtype, given: Any) -> dtypes.dtype:
         return low
     wide = policy != WIDEST or any(getattr(a, "dtype", None) is dtypes.float32 for a in given)
     return dtypes.float32 if wide else low
-
-
-def _contracts(a: tuple, b: tuple, out: tuple) -> bool:
-    """Whether an einsum of two operands sums over something, so that it is a product of matrices."""
-    return any(label in b and label not in out for label in a)
 
 
 def _kind(tensor: Tensor) -> str:
@@ -196,6 +191,13 @@ def lowered(tensor: Tensor) -> Tensor:
     return tensor if low is None else _cast(tensor, low, kind)
 
 
+def widened(tensor: Any) -> Any:
+    """A float tensor of the CPU in float32, where autocast is on for it; for functions that compute so there."""
+    if not isinstance(tensor, Tensor) or _kind(tensor) != "cpu" or "cpu" not in _current():
+        return tensor
+    return _cast(tensor, dtypes.float32, "cpu")
+
+
 # -- state -----------------------------------------------------------------------------------------------------------
 
 
@@ -220,7 +222,7 @@ def _type_of(device_type: Any) -> str:
     if not isinstance(device_type, str):
         raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
     kind = device(device_type).type
-    if kind not in _policy.POLICY:
+    if kind not in _policy.DEVICES:
         raise RuntimeError(f"User specified an unsupported autocast device_type '{kind}'")
     return kind
 
@@ -229,7 +231,7 @@ def is_autocast_available(device_type: str) -> bool:
     """Whether autocast exists for a device type; RuntimeError for what is no device type."""
     from ..core.device import device
 
-    return device(device_type).type in _policy.POLICY
+    return device(device_type).type in _policy.DEVICES
 
 
 def is_autocast_enabled(device_type: str = "cuda") -> bool:

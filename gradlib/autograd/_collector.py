@@ -13,7 +13,6 @@ from ..core.modes import state
 from ..core.node import LEAF_SEQ
 from ..core.recording import LABEL, OP
 from ..core.tensor import Tensor
-from . import _flops
 from ._blocks import Memory, user_stack
 from ._function_event import MEMORY_EVENT_NAME, DeviceSlice, FunctionEvent
 from ._profiler_exports import stack_entry
@@ -138,7 +137,7 @@ class DetailedCollector(Collector):
         if options.with_modules:
             details.modules = state.modules or ()
         if scope == OP and op is not None and options.with_flops:
-            details.flops = _flops.estimate(op, args, attrs)
+            details.flops = _flops(op, args, attrs)
         if self.memory is not None and scope != LABEL and op is not None:
             details.args = (args[0], grad_memory(args[0])) if seq == LEAF_SEQ else args
         if self.timing and ((scope == OP and op is not None) or seq == LEAF_SEQ):
@@ -194,6 +193,14 @@ class DetailedCollector(Collector):
 def grad_memory(leaf: Tensor) -> tuple[int, ...]:
     """Identifies the memory of the gradient that a leaf has already."""
     return () if leaf._grad is None else (memory_key(leaf._grad._array),)
+
+
+def _flops(op: Any, args: Any, attrs: tuple) -> int:
+    """Floating point operations of a call, estimated; 0 for ops that are no products."""
+    if op.flops is None:
+        return 0
+    shapes = [getattr(a, "shape", ()) for a in args]
+    return op.flops(dict(zip(op.attrs, attrs, strict=False)), *shapes)
 
 
 def shapes_of(args: Any, attrs: tuple) -> list:

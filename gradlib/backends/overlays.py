@@ -26,7 +26,7 @@ from ..core.op import Op, parameters
 
 FORWARD: dict[str, Callable] = {}
 VJP: dict[str, Callable] = {}
-_found: dict[tuple[str, str], Callable | None] = {}
+_found: dict[tuple[str, Op], Callable | None] = {}
 
 
 def forward(*names: str) -> Callable[[Callable], Callable]:
@@ -59,9 +59,9 @@ def vjp_of(op: Op) -> Callable | None:
 
 def _lookup(kind: str, op: Op) -> Callable | None:
     try:
-        return _found[kind, op.name]
+        return _found[kind, op]
     except KeyError:
-        _found[kind, op.name] = found = _find(kind, op)
+        _found[kind, op] = found = _find(kind, op)
         return found
 
 

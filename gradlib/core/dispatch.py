@@ -179,7 +179,7 @@ def prepare(op, args: tuple) -> tuple:
         for a in args
     ):
         kind = common_dtype(args).tensor_type.removesuffix("Tensor")
-        raise NotImplementedError(f"\"{op.name}_cpu\" not implemented for '{kind}'")
+        raise NotImplementedError(f"\"{op.public}_cpu\" not implemented for '{kind}'")
     if op.promote in ("same", "float", "number"):
         return _one_dtype(op, args)
     if op.promote == "none":
@@ -187,7 +187,8 @@ def prepare(op, args: tuple) -> tuple:
         for t in tensors[1:]:
             if t._array.dtype != first:
                 raise RuntimeError(
-                    f"{op.name}: expected all tensors to have the same dtype, but got: {tensors[0].dtype} and {t.dtype}"
+                    f"{op.public}: expected all tensors to have the same dtype, but got: {tensors[0].dtype} and "
+                    f"{t.dtype}"
                 )
     return args
 
@@ -205,7 +206,7 @@ def _refused(op, args: tuple, i: int) -> TypeError:
     if op.numbers == "one":
         forms.insert(1, f"(Number self, Tensor {rest}")
     return TypeError(
-        f"{op.name}() received an invalid combination of arguments - got ({given}), but expected one of:\n * "
+        f"{op.public}() received an invalid combination of arguments - got ({given}), but expected one of:\n * "
         + "\n * ".join(form + ", *, Tensor out = None)" for form in forms)
     )
 
@@ -234,7 +235,7 @@ def _one_device(op, args, tensors):
         cuda, *rest = sorted(devices, key=lambda d: d.type != "cuda")
         raise RuntimeError(
             f"Expected all tensors to be on the same device, but found at least two devices, {cuda} and {rest[0]}!"
-            f" (when calling {op.name})"
+            f" (when calling {op.public})"
         )
     if devices:
         target = devices.pop()
@@ -555,7 +556,7 @@ def kernel_error(exc: Exception, op, args: tuple, attrs: tuple) -> Exception:
     ):
         first = next((a for a in args if isinstance(a, Tensor)), None)
         kind = first.dtype.tensor_type.removesuffix("Tensor") if first is not None else "?"
-        return NotImplementedError(f"\"{op.name}\" not implemented for '{kind}'")
+        return NotImplementedError(f"\"{op.public}\" not implemented for '{kind}'")
     if errors.wrong_out(exc):
         have, want = (
             dtypes.BY_NP[d].tensor_type.removesuffix("Tensor")

@@ -219,7 +219,7 @@ def gradients(node, grads: tuple, traced: bool) -> tuple:
         needs = tuple(target in needed for target, _ in edges)
     values = Values(node, grads, needs, traced)
     if not op.differentiable:
-        raise RuntimeError(f"derivative for {op.name} is not implemented")
+        raise RuntimeError(f"derivative for {op.public} is not implemented")
     if traced and watched():
         outs = whole_gradients(node, grads, needs)
         if outs is not NotImplemented:

@@ -107,7 +107,7 @@ def check(tensor: Tensor, op: Any, records: bool) -> None:
         if not op.overlapping or records:
             raise RuntimeError(errors.OVERLAP)
         warnings.warn(
-            f"Use of {op.name}_ on expanded tensors is deprecated. Please clone() the tensor before performing this "
+            f"Use of {op.public}_ on expanded tensors is deprecated. Please clone() the tensor before performing this "
             "operation.",
             UserWarning,
             stacklevel=3,
@@ -139,7 +139,7 @@ def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor
     """``tensor = op(tensor, *others, *attrs)`` in the memory of `tensor`; returns `tensor`."""
     if not isinstance(tensor, Tensor):
         raise TypeError(
-            f"{op.name}_(): argument 'input' must be Tensor, not {type(tensor).__name__}"
+            f"{op.public}_(): argument 'input' must be Tensor, not {type(tensor).__name__}"
         )
     bits = state.bits if shared.active else 0
     records = (
@@ -149,7 +149,7 @@ def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor
     )
     if bits <= NO_GRAD and not records and op.ufunc is not None and _quick(op, tensor, others):
         frame = source.user_frame(sys._getframe(1))
-        bump(tensor, (frame.f_code, frame.f_lasti), op.name + "_")
+        bump(tensor, (frame.f_code, frame.f_lasti), op.public + "_")
         return tensor
     if bits & PROFILE:
         return recording.run_inplace(inplace, op, tensor, others, attrs)
@@ -200,7 +200,7 @@ def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor
     if target is not tensor:
         lazy.store(tensor, target._array)
     frame = source.user_frame(sys._getframe(1))
-    bump(tensor, (frame.f_code, frame.f_lasti), op.name + "_")
+    bump(tensor, (frame.f_code, frame.f_lasti), op.public + "_")
     if node is not None:
         finish(op, node, tensor, args, hidden)
     if dual:

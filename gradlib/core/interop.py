@@ -19,6 +19,12 @@ def to_host(array) -> np.ndarray:
     return array if array.__class__ is ndarray else array.get()
 
 
+def host_reads(name: str, tensor: Any) -> None:
+    """To be called before the function `name` reads values of `tensor` on the host: dry runs want to know."""
+    if state.bits & PROFILE:
+        _recording().host_reads(name, tensor)
+
+
 def values_of(tensor: Any) -> Any:
     """``tensor.tolist()`` for code of the library."""
     array = to_host(tensor._array)  # of a lazy tensor, too, the values

@@ -43,8 +43,18 @@
 - **flips**: "conj" or "neg": a view op whose result is the conjugate or the negative of its argument, without a
   copy; see core/lazy.py, whose `flipped` is its kernel. **carries**: which of the two a view op hands on from its
   argument; of what is lazy in another way it gets a resolved copy.
+- **implementations**: PyTorch's names of what it runs for the op, where that is not `public` (one for each library).
 - **row_major**: the result is made row-major; without it the kernel decides, and elementwise ops keep the order of
   strides of their arguments.
+- **autocast**: what its float arguments become there: "lower" (the dtype of products), "float32", "promote" (the widest
+  among them), or "refuse"; where device types differ ``"cpu:float32 cuda:refuse"``; or a function of the device type
+  and the attributes. Without it they stay as they are.
+- **expression**: ``expression(xp, *args)``, forward as one expression for generated kernels, where the kernel for
+  arrays works in pieces or by tables.
+- **captures**: whether a CUDA graph can record it: True, the reason why not, or
+  ``captures(tensors, attributes by name)`` that gives the reason or None. What is `dynamic` never can.
+- **flops**: an estimate of its floating point operations, of products: ``flops(attributes by name, *shapes)``;
+  **backward_flops**: the same of its gradient where one kernel computes that (see `recording.run_whole`).
 - **channels_last**: the results are channels last where one of the arguments named here is; **channels_last_3d**:
   whether those of five dimensions are, too.
 """
@@ -114,7 +124,6 @@ class Op:
         samples: Callable | None = None,
         domain: tuple[float, float] = (-2.0, 2.0),
         complex: bool | None = None,
-        capturable: bool = True,
         dependent: str = "",
         numbers: str = "",
         check: Callable | None = None,
@@ -131,6 +140,12 @@ class Op:
         known_as: Callable | None = None,
         flips: str = "",
         carries: str = "conj neg",
+        implementations: str = "",
+        expression: Callable | None = None,
+        captures: bool | str | Callable = True,
+        autocast: str | Callable = "",
+        flops: Callable | None = None,
+        backward_flops: Callable | None = None,
         **formulas: Callable,
     ):
         self.name, self.view, self.n_out = name, view, n_out
@@ -155,7 +170,7 @@ class Op:
         )  # each element of the result comes of one of the first argument
         # indices of outputs that never require grad, or a reason why the op has no derivative at all
         self.nondifferentiable = nondifferentiable
-        self.integer_results, self.samples, self.capturable = integer_results, samples, capturable
+        self.integer_results, self.samples = integer_results, samples
         self.domain, self.complex = domain, complex
         self.dependent = tuple(dependent.split())  # see core/dependence.py
         self.numbers = numbers or ("none" if elementwise and len(self.tensors) == 1 else "any")
@@ -167,8 +182,10 @@ class Op:
         self.bare = self.forward  # the kernel alone, whose results the generated code lays out
         self.forward = self.laid_out(self.forward)
         self.public = public or name
-        self.known_as = known_as
         self.flips, self.carries = flips, carries
+        self.known_as, self.implementations = known_as, tuple(implementations.split())
+        self.autocast, self.expression = autocast, expression
+        self.flops, self.backward_flops, self.captures = flops, backward_flops, captures
         self.node_name = node or _camel(name) + "Backward0"
         unknown = set(formulas) - set(self.tensors)
         if unknown:

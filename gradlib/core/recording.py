@@ -122,10 +122,13 @@ class WholeGradient(NamedTuple):
     """What recorders get as op for the gradient of an op that is computed in one piece, not by other ops."""
 
     name: str
-    capturable: bool
+    captures: Any
+    flops: Any
     attrs: tuple  # names
     view: Any = None
     variadic: bool = False
+    dynamic: bool = False
+    leaves_device: bool = False
 
 
 def run_whole(op: Any, args: tuple, attrs: dict[str, Any], action: Any) -> Any:
@@ -134,7 +137,7 @@ def run_whole(op: Any, args: tuple, attrs: dict[str, Any], action: Any) -> Any:
     args, attrs: what it computes them from, as of an op.
     """
     recorder, outs = state.recorder, None
-    stands = WholeGradient(op.name + "_backward", op.capturable, tuple(attrs))
+    stands = WholeGradient(op.name + "_backward", op.captures, op.backward_flops, tuple(attrs))
     name = op.public + "_backward"
     token = recorder.enter(name, stands, args, tuple(attrs.values()), -1, OP)
     try:
@@ -163,6 +166,14 @@ def run_read(name: str, tensor: Any, action: Any) -> Any:
         return action()
     finally:
         span.end()
+
+
+def host_reads(name: str, tensor: Any) -> None:
+    """Tell that the host waits for values of `tensor` in the function `name`, outside of ops."""
+    for recorder in recorders():
+        hear = getattr(recorder, "host_reads", None)
+        if hear is not None:
+            hear(name, tensor)
 
 
 def created(tensor: Any) -> None:

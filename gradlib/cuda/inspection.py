@@ -13,6 +13,7 @@ from ..core import recording
 from ..core.modes import shared
 from ..core.source import describe, user_frame
 from ..core.tensor import Tensor
+from ..ops._captures import SHAPE
 
 __all__ = ["Finding", "dry_run", "watch"]
 
@@ -28,58 +29,25 @@ class Finding(NamedTuple):
         return f"{self.what}: {self.why}\n  at {self.where}"
 
 
-_SOLVER = "it uses cuSOLVER, which cannot be captured"
-_SHAPE = "the shape of its result depends on values, so the host waits for them"
-_HOST = "it is computed on the host, or asks the device for values"
-_DRAW = "it draws on the host"
-REASONS: dict[str, str] = {
-    **dict.fromkeys(
-        "cholesky_inverse cholesky_solve cofactor geqrf linalg_cholesky linalg_det linalg_eig linalg_eigh linalg_inv "
-        "linalg_ldl_factor linalg_ldl_solve linalg_lu_factor linalg_matrix_exp linalg_pinv linalg_qr linalg_slogdet "
-        "linalg_solve linalg_solve_triangular linalg_svd triangular_solve".split(),
-        _SOLVER,
-    ),
-    **dict.fromkeys(
-        "masked_select masked_select_backward nonzero unique unique_consecutive".split(),
-        _SHAPE,
-    ),
-    **dict.fromkeys(
-        "ctc_loss_op igamma igammac polygamma_of special_airy_ai special_airy_ai_slope special_bessel_y0 "
-        "special_bessel_y1 special_zeta".split(),
-        _HOST,
-    ),
-    **dict.fromkeys("draw_binomial draw_poisson".split(), _DRAW),
-}
-"""Why the ops named here cannot be captured; tests compare this with what the simulated device refuses."""
-
 _READS = ("item", "tolist", "numpy", "__bool__", "__index__")
+
+
+def never(op: Any) -> str | None:
+    """Why `op` cannot be captured whatever it is called with, or None."""
+    why = SHAPE if op.dynamic else op.captures
+    return why if isinstance(why, str) else None
 
 
 def reason(op: Any, args: Any, attrs: tuple) -> str | None:
     """Why this call of `op` cannot be captured, or None."""
     given = args[0] if op.variadic else args
     tensors = [a for a in given if isinstance(a, Tensor)]
-    if op.name == "to_device":
-        crosses = attrs[0].type != tensors[0].device.type
-        return "it copies between the host and the device" if crosses else None
-    if op.name in REASONS:
-        return REASONS[op.name]
-    if not op.capturable:
-        return "it is declared as not capturable"
-    if op.name in ("index", "index_put", "index_backward"):
-        return _of_index(dict(zip(op.attrs, attrs, strict=False)).get("indices"))
-    if any(t.is_cuda for t in tensors) and not all(t.is_cuda for t in tensors):
-        return "a 0-dim tensor of the CPU is copied to the device; make it there, or use a number"
-    return None
-
-
-def _of_index(indices: Any) -> str | None:
-    for index in indices if isinstance(indices, (tuple, list)) else (indices,):
-        if getattr(getattr(index, "dtype", None), "kind", "") == "b":
-            return f"indexing with a mask: {_SHAPE}; use where or masked_fill"
-        if isinstance(index, list):
-            return "a list of indices is copied to the device; use a tensor that is there"
-    return None
+    why = never(op)
+    if why is None and op.captures is not True:
+        why = op.captures(tensors, dict(zip(op.attrs, attrs, strict=False)))
+    if why is None and any(t.is_cuda for t in tensors) and not all(t.is_cuda for t in tensors):
+        why = "a 0-dim tensor of the CPU is copied to the device; make it there, or use a number"
+    return why
 
 
 class Inspector:
@@ -133,6 +101,11 @@ class Inspector:
                 inspector.reading = False
 
         return reading
+
+    def host_reads(self, name: str, tensor: Any) -> None:
+        """Tensors that a function reads itself, by none of these methods."""
+        if tensor.is_cuda or shared.cuda is None:
+            self.add(name, "the host waits for values of the device")
 
     def before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         """Hook of all optimizers."""

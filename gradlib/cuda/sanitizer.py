@@ -210,11 +210,16 @@ class Sanitizer:
             self.use("read", a, name, target)
         for o in outs:
             self.use("write", o, name)
-        if op.name == "to_device" and target is None and not (attrs[2] and outs[0].is_pinned()):
-            self.waited_for(given)
+        if op.leaves_device and target is None:
+            lazy = dict(zip(op.attrs, attrs, strict=True)).get("non_blocking")
+            if not (lazy and outs[0].is_pinned()):
+                self.waited_for(given)
 
     def created(self, tensor: Any) -> None:
         self.use("write", tensor, "creation")
+
+    def host_reads(self, name: str, tensor: Any) -> None:
+        self.read_by_host(tensor, name)
 
     def read_by_host(self, tensor: Tensor, name: str) -> None:
         """A copy to the host that waits."""

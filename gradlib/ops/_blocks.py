@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.lazy import raw_values
+from ..core.modes import AUTOCAST, state
 
 F4, F8 = dtypes.float32.np, dtypes.float64.np
 PIECE = 1 << 15  # elements: some temporaries of this size stay in the second-level cache
@@ -42,24 +43,11 @@ def in_pieces(xp, kernel: Callable, *arrays) -> Any:
     return out
 
 
-# PyTorch's names of kernels, where they are not the function's own with "_cpu" behind
-_KERNELS = {
-    "gelu": "GeluKernelImpl",
-    "softshrink": "softshrink_check",
-    "celu": "elu_cpu",
-    "binary_cross_entropy": "binary_cross_entropy",
-    "binary_cross_entropy_with_logits": "log_sigmoid_cpu",
-    "nll_loss": "nll_loss_out_frame",
-    "cross_entropy": "log_softmax_lastdim_kernel_impl",
-    "ctc": "ctc_loss_cpu",
-    "take_pixels": "grid_sampler_2d_cpu_kernel_impl",
-}
-
-
-def floating(kernel: Callable, *, otherwise: Callable | None = None) -> Callable:
+def floating(kernel: Callable, *, otherwise: Callable | None = None, refused: str = "") -> Callable:
     """A kernel for float32 and float64 made to take half types too (through float32) and to refuse integers.
 
-    otherwise: called with the other arrays and the attributes, in place of the error.
+    otherwise: called with the other arrays and the attributes, in place of the error. refused: how PyTorch calls the
+    kernel in that error, where it is not the function's own name with "_cpu" behind.
     """
 
     @wraps(kernel)
@@ -76,8 +64,9 @@ def floating(kernel: Callable, *, otherwise: Callable | None = None) -> Callable
         name = kernel.__name__.strip("_")
         if name == "<lambda>":  # the caller knows the op and turns this into its error
             raise TypeError("not supported for the input types")
-        name = _KERNELS.get(name, name + "_cpu")
-        raise NotImplementedError(f"\"{name}\" not implemented for '{kind_name(self)}'")
+        raise NotImplementedError(
+            f"\"{refused or name + '_cpu'}\" not implemented for '{kind_name(self)}'"
+        )
 
     return forward
 
@@ -85,6 +74,15 @@ def floating(kernel: Callable, *, otherwise: Callable | None = None) -> Callable
 def narrow(out: Any, d) -> Any:
     """Results in the dtype `d` of the arguments; the first alone if there are hidden values after it."""
     return (out[0].astype(d), *out[1:]) if isinstance(out, tuple) else out.astype(d)
+
+
+def widened(*tensors: Any) -> tuple:
+    """Arguments of a function that is no op as autocast has them on the CPU: in float32; to be checked after that."""
+    if not state.bits & AUTOCAST:
+        return tensors
+    from ..amp.autocast_mode import widened
+
+    return tuple([widened(t) for t in tensors])
 
 
 def raw(value: Any) -> Any:

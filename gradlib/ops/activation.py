@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from ..core.inplace import inplace
 from ..core.op import Op, declare
@@ -18,9 +19,13 @@ SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.050700987355480493
 
 
 def activation(
-    name: str, forward, formula, attrs: tuple = (), *, node=None, domain=(-2.0, 2.0), dependent="", row_major=False
+    name: str, forward, formula, attrs: tuple = (), *, node=None, domain=(-2.0, 2.0), refused="",
+    **spec: Any,
 ) -> Op:  # fmt: skip
-    """Declare a pointwise op of one argument; `attrs` are tuples of attribute values to test it with."""
+    """Declare a pointwise op of one argument; `attrs` are tuples of attribute values to test it with.
+
+    refused: see `floating`.
+    """
 
     def samples(t):
         cases = attrs or ((),)
@@ -29,8 +34,8 @@ def activation(
 
     forward.__name__ = name  # which error texts show
     return declare(
-        name, floating(forward), node=node, self=formula, elementwise=True, samples=samples, domain=domain,
-        dependent=dependent, row_major=row_major,
+        name, floating(forward, refused=refused), node=node, self=formula, elementwise=True, samples=samples,
+        domain=domain, **spec,
     )  # fmt: skip
 
 
@@ -106,14 +111,28 @@ def _gelu_second(F, self, approximate):
     return (1.0 - t * t) * (slope + 0.5 * self * (bend - 2.0 * t * slope * slope))
 
 
+def _gelu_expression(xp, x, approximate):
+    if approximate != "none":
+        return _gelu_tanh(xp, x)
+    return x * (0.5 * xp.erfc(x * -ROOT_HALF))
+
+
+def _gelu_grad_expression(xp, g, x, approximate):
+    if approximate != "none":
+        return _gelu_grad_tanh(xp, g, x)
+    return g * (0.5 * xp.erfc(x * -ROOT_HALF) + x * (NORMAL * xp.exp(x * x * -0.5)))
+
+
 gelu_grad = declare(
     "gelu_grad", _gelu_grad, public="gelu_backward", elementwise=True, node="GeluBackwardBackward0",
+    expression=_gelu_grad_expression,
     grad=lambda F, g, self, approximate: F.gelu_grad(g, self, approximate),
     self=lambda F, g, grad, self, approximate: g * grad * _gelu_second(F, self, approximate),
     samples=lambda t: [(t(3, 4), t(3, 4), a) for a in ("none", "tanh")] + [(t(), t(), "none"), (t(0), t(0), "tanh")],
 )  # fmt: skip
 gelu_op = activation(
-    "gelu", _gelu, lambda F, g, self, approximate: F.gelu_grad(g, self, approximate), (("none",), ("tanh",))
+    "gelu", _gelu, lambda F, g, self, approximate: F.gelu_grad(g, self, approximate), (("none",), ("tanh",)),
+    expression=_gelu_expression, refused="GeluKernelImpl",
 )  # fmt: skip
 
 
@@ -197,7 +216,7 @@ def _softplus(xp, self, *, beta, threshold):
 softplus_op = activation(
     "softplus", _softplus,
     lambda F, g, self, beta, threshold: F.where(self * beta > threshold, g, g * F.sigmoid(self * beta)),
-    ((1.0, 20.0), (2.0, 1.5)),
+    ((1.0, 20.0), (2.0, 1.5)), autocast="cuda:float32",
 )  # fmt: skip
 
 
@@ -227,6 +246,7 @@ elu_op = activation("elu", _elu, _elu_grad, ((1.0, 1, 1), (0.5, 2.0, 0.7)))
 celu_op = activation(
     "celu", lambda xp, self, *, alpha: _elu(xp, self, alpha=alpha, scale=1, input_scale=1 / alpha),
     lambda F, g, self, alpha: _elu_grad(F, g, self, alpha, 1.0, 1 / alpha), ((1.0,), (0.5,)),
+    refused="elu_cpu",
 )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from ..core.inplace import inplace
 from ..core.modes import is_grad_enabled
 from ..core.op import Op, declare
 from ..core.tensor import Tensor, wrap_dim
+from . import _costs
 from .expose import function, legacy, method, write_out
 from .matmul import c_name, check_batches, product, same_types, write_product
 from .plain_numbers import SMALL, check_factor, plain_number
@@ -55,7 +56,7 @@ def _addr(xp, self, vec1, vec2, *, beta, alpha):
 
 addmm_op = declare(
     "addmm", lambda xp, self, mat1, mat2, *, beta, alpha: _plus(xp, self, product(xp, mat1, mat2), beta, alpha),
-    promote="none", complex=True, self=_self,
+    flops=_costs.added_product, autocast="lower", promote="none", complex=True, self=_self,
     mat1=lambda F, g, mat2, alpha: F.times(F.mm(g, F.mH(mat2)), alpha),
     mat2=lambda F, g, mat1, alpha: F.times(F.mm(F.mH(mat1), g), alpha),
     samples=lambda t: [(t(3, 2), t(3, 4), t(4, 2), 1, 1), (t(2), t(3, 4), t(4, 2), 0.5, 2.0), (t(), t(3, 0), t(0, 2),
@@ -64,14 +65,14 @@ addmm_op = declare(
 )  # fmt: skip
 addmv_op = declare(
     "addmv", lambda xp, self, mat, vec, *, beta, alpha: _plus(xp, self, product(xp, mat, vec), beta, alpha),
-    promote="none", complex=True, self=_self,
+    flops=_costs.added_product, autocast="cuda:lower", promote="none", complex=True, self=_self,
     mat=lambda F, g, vec, alpha: F.times(F.unsqueeze(g, 1) * vec.conjugate(), alpha),
     vec=lambda F, g, mat, alpha: F.times(F.mv(F.mH(mat), g), alpha),
     samples=lambda t: [(t(3), t(3, 4), t(4), 1, 1), (t(1), t(3, 4), t(4), 0.5, 2.0)],
     batch="addmm",
 )  # fmt: skip
 addr_op = declare(
-    "addr", _addr, complex=True, self=_self,
+    "addr", _addr, autocast="cuda:lower", complex=True, self=_self,
     vec1=lambda F, g, vec2, alpha: F.times(F.mv(g, vec2.conjugate()), alpha),
     vec2=lambda F, g, vec1, alpha: F.times(F.mv(g.T, vec1.conjugate()), alpha),
     samples=lambda t: [(t(3, 2), t(3), t(2), 1, 1), (t(2), t(3), t(2), 0.5, 2.0)],
@@ -80,7 +81,7 @@ addr_op = declare(
 addbmm_op = declare(
     "addbmm", lambda xp, self, batch1, batch2, *, beta, alpha: _plus(xp, self, _sum_of_products(xp, batch1, batch2),
     beta, alpha),
-    promote="none", complex=True, self=_self,
+    flops=_costs.added_product, autocast="lower", promote="none", complex=True, self=_self,
     batch1=lambda F, g, batch2, alpha: F.times(F.matmul(g, F.mH(batch2)), alpha),
     batch2=lambda F, g, batch1, alpha: F.times(F.matmul(F.mH(batch1), g), alpha),
     samples=lambda t: [(t(3, 2), t(2, 3, 4), t(2, 4, 2), 1, 1), (t(2), t(2, 3, 4), t(2, 4, 2), 0.5, 2.0)],
@@ -88,7 +89,7 @@ addbmm_op = declare(
 baddbmm_op = declare(
     "baddbmm", lambda xp, self, batch1, batch2, *, beta, alpha: _plus(xp, self, product(xp, batch1, batch2),
     beta, alpha),
-    promote="none", complex=True, self=_self,
+    flops=_costs.added_product, autocast="lower", promote="none", complex=True, self=_self,
     batch1=lambda F, g, batch2, alpha: F.times(F.bmm(g, F.mH(batch2)), alpha),
     batch2=lambda F, g, batch1, alpha: F.times(F.bmm(F.mH(batch1), g), alpha),
     samples=lambda t: [(t(2, 3, 2), t(2, 3, 4), t(2, 4, 2), 1, 1), (t(3, 1), t(2, 3, 4), t(2, 4, 2), 0.5, 2.0)],

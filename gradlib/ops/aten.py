@@ -11,18 +11,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from ..core.op import Op
-
-# PyTorch's names of what has another one here
-_SAME = {
-    "_to_copy": "to",
-    "cudnn_batch_norm": "native_batch_norm",
-    "cudnn_convolution": "convolution",
-    "max_pool2d": "max_pool2d_with_indices",
-    "mkldnn_convolution": "convolution",
-    "miopen_batch_norm": "native_batch_norm",
-    "nll_loss_forward": "nll_loss",
-}
+from ..core.op import REGISTRY, Op
 
 
 class Operator:
@@ -74,9 +63,13 @@ class Packet:
 @functools.cache
 def operator(name: str, also: tuple[str, ...] = ()) -> Operator:
     """The Operator of a name, PyTorch's or gradlib's."""
-    if "scaled_dot_product" in name:
-        name = "scaled_dot_product_attention"
-    return Operator(_SAME.get(name, name.removeprefix("_")), also)
+    return Operator(_implementations().get(name, name.removeprefix("_")), also)
+
+
+@functools.cache
+def _implementations() -> dict[str, str]:
+    """PyTorch's names of what it runs for an op -> the op's public name."""
+    return {name: op.public for op in REGISTRY.values() for name in op.implementations}
 
 
 @functools.cache

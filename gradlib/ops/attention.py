@@ -15,6 +15,7 @@ from ..backends.sums import ones
 from ..core import dtypes, errors
 from ..core.layout import empty_ordered, order_of
 from ..core.op import declare
+from . import _costs
 from ._blocks import kind_name, narrow
 from .dropout import dropout
 from .expose import function
@@ -269,8 +270,15 @@ def _samples(t):
     ]
 
 
+_IMPLEMENTATIONS = """
+    _scaled_dot_product_attention_math _scaled_dot_product_attention_math_for_mps _scaled_dot_product_cudnn_attention
+    _scaled_dot_product_efficient_attention _scaled_dot_product_flash_attention
+    _scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_fused_attention_overrideable
+"""
 attention_op = declare(
-    "scaled_dot_product_attention_op", _attention, public="scaled_dot_product_attention",
+    "scaled_dot_product_attention_op", _attention,
+    implementations=_IMPLEMENTATIONS, flops=_costs.attention, backward_flops=_costs.attention_back, autocast="lower",
+    public="scaled_dot_product_attention",
     promote="free", vjp=_attention_vjp,
     node="ScaledDotProductFlashAttentionForCpuBackward0", samples=_samples,
     # only kernels use it (and `result`); recorded formulas start from the scores again

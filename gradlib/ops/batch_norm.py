@@ -222,7 +222,8 @@ def _batch_norm_samples(t):
 
 
 batch_norm_op = declare(
-    "native_batch_norm", _batch_norm, promote="free", vjp=_batch_norm_vjp, dependent="input weight",
+    "native_batch_norm", _batch_norm,
+    implementations="cudnn_batch_norm miopen_batch_norm", promote="free", vjp=_batch_norm_vjp, dependent="input weight",
     channels_last="input",
     hidden={"result1": _channel_mean, "result2": _channel_rstd}, samples=_batch_norm_samples,
 )  # fmt: skip

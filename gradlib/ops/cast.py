@@ -20,6 +20,7 @@ from ..core.layout import (
 )
 from ..core.op import declare
 from ..core.tensor import Tensor
+from . import _captures
 from .expose import function, method
 
 
@@ -76,6 +77,7 @@ def _cast_back(F, g, self_dtype):
 cast_op = declare(
     "cast",
     lambda xp, self, *, dtype, self_dtype: _cast(xp, self, dtype=dtype),
+    implementations="_to_copy",
     public="to",
     node="ToCopyBackward0",
     integer_results=True,
@@ -91,7 +93,7 @@ cast_op = declare(
 )
 to_device_op = declare(
     "to_device", lambda xp, self, *, target, origin, non_blocking: _move(self, target, non_blocking), public="to",
-    node="ToCopyBackward0", jvp="linear", capturable=False, leaves_device=True,
+    node="ToCopyBackward0", jvp="linear", captures=_captures.across, leaves_device=True,
     self=lambda F, g, origin, target, non_blocking: F.to_device(g, origin, target, non_blocking),
     samples=lambda t: [(t(3, 4), CPU, CPU, False), (t(0), CPU, CPU, False)],
 )  # fmt: skip

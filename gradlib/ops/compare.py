@@ -28,34 +28,20 @@ def _integers(t):
     return [(t(3, 4, **kind), t(4, **kind)), (t(**kind), t(2, 0, **kind))]
 
 
-for _name, _ufunc, _what, _shown, *_aliases in (
-    ("eq", "equal", "are equal to those of `other`; nan equals nothing", "False,  True, False"),
-    (
-        "ne",
-        "not_equal",
-        "differ from those of `other`; nan differs from all",
-        " True, False,  True",
-        "not_equal",
-    ),
-    ("lt", "less", "are below those of `other`", " True, False, False", "less"),
-    ("le", "less_equal", "are not above those of `other`", " True,  True, False", "less_equal"),
-    ("gt", "greater", "are above those of `other`", "False, False,  True", "greater"),
-    (
-        "ge",
-        "greater_equal",
-        "are not below those of `other`",
-        "False,  True,  True",
-        "greater_equal",
-    ),
-):
-    refuses_complex: dict[str, Any] = (
-        {"complex": False} if _name in ("lt", "le", "gt", "ge") else {}
-    )
+for _name, _ufunc, _complex, _what, _shown, *_aliases in (
+    ("eq", "equal", None, "are equal to those of `other`; nan equals nothing", "False,  True, False"),
+    ("ne", "not_equal", None, "differ from those of `other`; nan differs from all", " True, False,  True", "not_equal"),
+    ("lt", "less", False, "are below those of `other`", " True, False, False", "less"),
+    ("le", "less_equal", False, "are not above those of `other`", " True,  True, False", "less_equal"),
+    ("gt", "greater", False, "are above those of `other`", "False, False,  True", "greater"),
+    ("ge", "greater_equal", False, "are not below those of `other`", "False,  True,  True", "greater_equal"),
+):  # fmt: skip
     pointwise(
         _name,
         _ufunc,
         *_aliases,
         args="self other",
+        complex=_complex,
         nondifferentiable="bool",
         numbers="second",
         doc=f"Whether elements of `input` {_what}.",
@@ -63,7 +49,6 @@ for _name, _ufunc, _what, _shown, *_aliases in (
             f"gradlib.{_name}(gradlib.tensor([1, 2, 3]), gradlib.tensor([2, 2, 2]))",
             f"tensor([{_shown}])",
         ),
-        **refuses_complex,
     )
 for _name, _what, _shown in (
     ("logical_and", "both elements are", "False, False,  True"),

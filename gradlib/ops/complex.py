@@ -11,9 +11,9 @@ import numpy as np
 from ..core import dtypes, lazy
 from ..core.formulas import formula_function
 from ..core.inplace import inplace
-from ..core.modes import AUTOCAST, state
 from ..core.op import declare
 from ..core.tensor import Tensor
+from ._blocks import widened
 from .cast import contiguous as make_contiguous
 from .expose import FOUND, function, method, need_tensor, write_out, write_same
 from .slicing import select_op
@@ -52,7 +52,8 @@ view_as_real_op = declare(
     batch="elementwise",
 )  # fmt: skip
 view_as_complex_op = declare(
-    "view_as_complex", _view_as_complex, view=True, jvp=lambda F, self_t: F.view_as_complex(F.contiguous(self_t)),
+    "view_as_complex", _view_as_complex,
+    autocast="cpu:float32", view=True, jvp=lambda F, self_t: F.view_as_complex(F.contiguous(self_t)),
     self=lambda F, g: F.view_as_real(g), samples=lambda t: [(t(3, 2),), (t(2),), (t(0, 2),)],
     batch="elementwise",
 )  # fmt: skip
@@ -79,6 +80,7 @@ def view_as_complex(input):
     """A complex view of a real tensor whose last dimension holds real and imaginary parts."""
     if not isinstance(input, Tensor):
         raise need_tensor("view_as_complex", input)
+    (input,) = widened(input)
     array = input._array
     if array.dtype not in COMPLEX:
         raise RuntimeError(
@@ -238,7 +240,8 @@ complex_op = declare(
 )  # fmt: skip
 complex_op.inplace = False
 polar_op = declare(
-    "polar", lambda xp, abs, angle: _join(xp, abs * xp.cos(angle), abs * xp.sin(angle)), promote="none",
+    "polar", lambda xp, abs, angle: _join(xp, abs * xp.cos(angle), abs * xp.sin(angle)),
+    autocast="cpu:float32", promote="none",
     abs=lambda F, g, result, abs_shape: F.sum_to_size(F.real(g.conjugate() * F.sgn(result)), abs_shape),
     angle=lambda F, g, result, angle_shape: F.sum_to_size(F.real(g.conjugate() * (result * 1j)), angle_shape),
     samples=lambda t: [
@@ -263,8 +266,7 @@ def _check_parts(name: str, **parts) -> None:
             raise need_tensor(name, value, part, i + 1)
     first, second = parts.values()
     names = [d.dtype.tensor_type.removesuffix("Tensor") for d in (first, second)]
-    half = {first._array.dtype, second._array.dtype} - set(COMPLEX) and state.bits & AUTOCAST
-    if not half and (first._array.dtype not in COMPLEX or second._array.dtype not in COMPLEX):
+    if first._array.dtype not in COMPLEX or second._array.dtype not in COMPLEX:
         raise RuntimeError(
             f"Expected both inputs to be Half, Float or Double tensors but got {names[0]} and {names[1]}"
         )
@@ -293,6 +295,7 @@ def complex_(real, imag, *, out=None):
 @function("polar")
 def polar(abs, angle, *, out=None):
     """The complex tensor with the given absolute values and angles, two float or two double tensors."""
+    abs, angle = widened(abs, angle)
     _check_parts("polar", abs=abs, angle=angle)
     return _write_complex(out, polar_op.call(abs, angle))
 

@@ -7,6 +7,7 @@ from typing import Any
 from ..core import dtypes
 from ..core.op import declare
 from . import _conv_kernels as kernels
+from . import _costs
 from ._blocks import is_half, kind_name
 from .expose import function
 
@@ -109,6 +110,10 @@ def _transpose_jvp(
 convolution_op = declare(
     "convolution",
     _convolution,
+    implementations="cudnn_convolution miopen_convolution mkldnn_convolution",
+    flops=_costs.convolution,
+    backward_flops=_costs.convolution_back,
+    autocast="lower",
     dependent="input weight",
     promote="none",
     complex=True,
@@ -134,6 +139,7 @@ convolution_op = declare(
 conv_grad_input_op = declare(
     "conv_grad_input",
     _conv_grad_input,
+    flops=_costs.convolution_input,
     promote="none",
     channels_last="grad weight",
     complex=True,
@@ -155,6 +161,7 @@ conv_grad_input_op = declare(
 conv_grad_weight_op = declare(
     "conv_grad_weight",
     _conv_grad_weight,
+    flops=_costs.convolution_weight,
     promote="none",
     channels_last="input grad",
     complex=True,
@@ -173,7 +180,9 @@ conv_grad_weight_op = declare(
     batch="conv_grad_weight",
 )
 conv_transpose_op = declare(
-    "conv_transpose", _conv_transpose, dependent="input weight", promote="none", complex=True, jvp=_transpose_jvp,
+    "conv_transpose", _conv_transpose,
+    flops=_costs.convolution_input, backward_flops=_costs.transposed_back,
+    autocast="lower", dependent="input weight", promote="none", complex=True, jvp=_transpose_jvp,
     channels_last="input weight",
     node="ConvolutionBackward0",
     input=lambda F, g, weight, input_shape, stride, padding, dilation, groups: _back(

@@ -12,10 +12,10 @@ from ..core.tensor import Tensor
 from . import complex, dims, expand, shape, slicing, split
 from .expose import function, write_same
 
-_OF: dict[str, Op] = {}  # view op -> the op that copies
+_OF: dict[Op, Op] = {}  # view op -> the op that copies
 
 
-def _declare_copy(op: Op) -> None:
+def _declare_copy(op: Op) -> Op:
     """Declare ``<op>_copy`` with the formulas of the view op `op`."""
 
     @functools.wraps(op.forward)
@@ -24,20 +24,16 @@ def _declare_copy(op: Op) -> None:
         return out.copy() if op.n_out == 1 else [part.copy() for part in out]
 
     spec: dict[str, Any] = {key: formula.fn for key, formula in op.formulas.items()}
-    _OF[op.name] = declare(
+    return declare(
         op.name + "_copy", forward, public=op.public + "_copy", node=op.node_name + "_copy", jvp=op.jvp,
         n_out=op.n_out, complex=op.complex, nondifferentiable=op.nondifferentiable, samples=op.samples,
         by_place=op.by_place, batch=op.batch, **spec,
     )  # fmt: skip
 
 
-_VIEWS = (
-    "alias as_strided expand permute select slice split split_with_sizes squeeze squeeze_dim squeeze_all t transpose "
-    "unbind unfold unsqueeze view view_as_complex view_as_real view_dtype"
-)
-for _name in _VIEWS.split():
-    _declare_copy(REGISTRY[_name])
-_OF["diagonal"] = REGISTRY["diagonal_copy"]  # also what `diag` of a matrix is
+for _view in [op for op in REGISTRY.values() if op.view]:
+    # there is one of the diagonal: it is also what `diag` of a matrix is
+    _OF[_view] = REGISTRY.get(_view.name + "_copy") or _declare_copy(_view)
 
 
 def _publish(name: str, view: Callable) -> None:
@@ -49,8 +45,8 @@ def _publish(name: str, view: Callable) -> None:
             return _several(input, made, out)
         step = made._view
         if step is None:  # the view is the input itself
-            return write_same(out, _OF["alias"].call(input))
-        return write_same(out, _OF[step.op.name].call(input, *step.attrs))
+            return write_same(out, _OF[shape.alias_op].call(input))
+        return write_same(out, _OF[step.op].call(input, *step.attrs))
 
     copied.__name__ = copied.__qualname__ = name + "_copy"
     copied.__doc__ = f"""A copy of what ``{name}`` gives as a view, with memory of its own.
@@ -62,7 +58,7 @@ Arguments, shapes and errors are those of ``{name}``; `out`: a tensor to write t
 
 def _several(input: Tensor, parts: tuple, out) -> tuple:
     """The copies of several views of `input`, each one step away from it."""
-    made = tuple([_OF[p._view.op.name].call(input, *p._view.attrs) for p in parts])
+    made = tuple([_OF[p._view.op].call(input, *p._view.attrs) for p in parts])
     if out is None:
         return made
     for o, part in zip(out, made, strict=True):
@@ -87,14 +83,14 @@ def _viewed(input, *size, dtype=None):
     return shape.view(input, *size) if dtype is None else shape.view(input, dtype=dtype)
 
 
-for _name, _view in {
+for _name, _function in {
     "alias": _detached, "as_strided": slicing.as_strided, "diagonal": slicing.diagonal, "expand": expand.expand,
     "permute": dims.permute, "select": slicing.select, "slice": _sliced, "split": split.split,
     "split_with_sizes": split.split_with_sizes, "squeeze": dims.squeeze, "t": dims.t, "transpose": dims.transpose,
     "unbind": split.unbind, "unfold": slicing.unfold, "unsqueeze": dims.unsqueeze, "view": _viewed,
     "view_as_complex": complex.view_as_complex, "view_as_real": complex.view_as_real,
 }.items():  # fmt: skip
-    _publish(_name, _view)
+    _publish(_name, _function)
 
 
 @function("detach_copy")

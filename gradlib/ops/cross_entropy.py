@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -113,7 +114,7 @@ def _shares(xp, g, weights, kept, reduction: int, count: int):
 # -- nll_loss ----------------------------------------------------------------------------------------------------------
 
 
-@floating
+@partial(floating, refused="nll_loss_out_frame")
 def _nll_loss(xp, self, target, weight=None, *, reduction, ignore_index):
     rows = _classes_last(self)
     classes, weights, kept = _rows(xp, target, weight, rows.shape[1], ignore_index, rows.dtype)
@@ -149,7 +150,9 @@ def _nll_grad_samples(t):
 
 
 nll_loss_op = declare(
-    "nll_loss_op", _nll_loss, public="nll_loss", promote="free", node="NllLossBackward0", dependent="self",
+    "nll_loss_op", _nll_loss,
+    implementations="nll_loss_forward nll_loss2d_forward",
+    autocast="float32", public="nll_loss", promote="free", node="NllLossBackward0", dependent="self",
     self=lambda F, g, target, weight, self_shape, reduction, ignore_index: F.nll_loss_grad(
         g, target, weight, tuple(self_shape), reduction, ignore_index
     ),
@@ -179,7 +182,7 @@ declare(
 # -- cross_entropy with class indices ----------------------------------------------------------------------------------
 
 
-@floating
+@partial(floating, refused="log_softmax_lastdim_kernel_impl")
 def _cross_entropy(xp, self, target, weight=None, *, reduction, ignore_index):
     rows = _classes_last(self)
     n, width = rows.shape
@@ -240,7 +243,8 @@ def _backend(x):
 
 
 cross_entropy_op = declare(
-    "cross_entropy_op", _cross_entropy, public="cross_entropy_loss", promote="free", node="NllLossBackward0",
+    "cross_entropy_op", _cross_entropy,
+    autocast="float32", public="cross_entropy_loss", promote="free", node="NllLossBackward0",
     hidden={"result1": None, "result2": None},  # only the kernels use them
     self=_cross_entropy_grad, samples=lambda t: _class_samples(t, (-100,)),
     apart="cross_entropy",

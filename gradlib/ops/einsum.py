@@ -8,6 +8,7 @@ from functools import lru_cache
 from ..core.dispatch import common_dtype
 from ..core.op import declare
 from ..core.tensor import Tensor
+from . import _costs
 from .expose import function
 from .matmul import bmm_op, product, same_types
 
@@ -59,8 +60,15 @@ def _pair(xp, self, other, *, a, b, out):
     return result if order_out is None else result.transpose(order_out)
 
 
+def _autocast(device: str, attrs: tuple) -> str:
+    """On the CPU, what sums over nothing is no product of matrices."""
+    a, b, out = attrs
+    contracts = any([label in b and label not in out for label in a])
+    return "lower" if contracts or device == "cuda" else ""
+
+
 pair_op = declare(
-    "einsum", _pair, promote="none", jvp="multilinear", complex=True,
+    "einsum", _pair, flops=_costs.pair, autocast=_autocast, promote="none", jvp="multilinear", complex=True,
     self=lambda F, g, other, a, b, out: F.einsum(g, other.conjugate(), out, b, a),
     other=lambda F, g, self, a, b, out: F.einsum(self.conjugate(), g, a, out, b),
     samples=lambda t: [

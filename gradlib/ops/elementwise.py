@@ -91,6 +91,7 @@ neg = unary(
 reciprocal = unary(
     "reciprocal",
     lambda g, result: -g * (result * result).conjugate(),
+    autocast="cuda:float32",
     domain=(0.3, 2.0),
     complex=True,
     doc="1 / x of each element; inf at 0.",
@@ -369,6 +370,7 @@ def _pow_number(xp, self, *, exponent):
 pow_number = declare(
     "pow_number",
     _pow_number,
+    autocast="cuda:float32",
     public="pow",
     node="PowBackward0",
     jvp="elementwise",
@@ -388,7 +390,8 @@ pow_number = declare(
     batch="elementwise",
 )
 pow_tensors = declare(
-    "pow_tensors", _pow, public="pow", elementwise=True, node="PowBackward1", domain=(0.5, 2.0), complex=True,
+    "pow_tensors", _pow,
+    autocast="cuda:float32", public="pow", elementwise=True, node="PowBackward1", domain=(0.5, 2.0), complex=True,
     self=lambda F, g, self, other: _grad_base(F, g, self, other),
     other=lambda F, g, self, other, result: _grad_exponent(F, g, self, result, other),
 )  # fmt: skip
@@ -510,6 +513,7 @@ sqrt = unary(
 rsqrt = unary(
     "rsqrt",
     lambda g, result: -0.5 * g * (result * result * result).conjugate(),
+    autocast="cuda:float32",
     forward=lambda xp, self: xp.reciprocal(xp.sqrt(self)),
     domain=(0.1, 3.0),
     complex=True,

@@ -13,6 +13,7 @@ from ..core import dtypes
 from ..core.batched import each_entry
 from ..core.device import beside_first
 from ..core.formulas import formula_function
+from ..core.interop import host_reads
 from ..core.lazy import raw_values
 from ..core.op import declare
 from ..core.storage import before_write, bump
@@ -262,6 +263,7 @@ def embedding_bag(
     elif input.dim() == 1:
         if offsets is None:
             raise ValueError("offsets has to be a 1D Tensor but got None")
+        host_reads("embedding_bag", offsets)
         bags, count = _bag_numbers(input, offsets, include_last_offset)
         if per_sample_weights is not None and per_sample_weights.size() != input.size():
             raise _other_shape(per_sample_weights, input)
@@ -296,6 +298,7 @@ def embedding_bag(
     if max_norm is not None:
         _renorm(weight, input, max_norm, norm_type)
     if padding_idx is not None:
+        host_reads("embedding_bag", input)
         keep = np.flatnonzero(to_host(raw(input)) != _padding(padding_idx, weight.shape[0]))
         bags, where = bags[keep], _constant(input, keep)
         input = input[where]

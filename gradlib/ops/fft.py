@@ -93,7 +93,7 @@ def _spectrum(t, *shape):
 
 
 c2c_op = declare(
-    "fft_c2c", _c2c, public="_fft_c2c", jvp="linear", node="FftC2CBackward0",
+    "fft_c2c", _c2c, autocast="cpu:float32", public="_fft_c2c", jvp="linear", node="FftC2CBackward0",
     self=lambda F, g, dim, normalization, inverse: F.fft_c2c(g, dim, normalization, not inverse),
     samples=lambda t: [
         (_spectrum(t, 5), (0,), 0, True), (_spectrum(t, 3, 4), (0, 1), 1, False), (_spectrum(t, 2, 3), (1,), 2, True),
@@ -102,14 +102,14 @@ c2c_op = declare(
     batch="same_rank",
 )  # fmt: skip
 r2c_op = declare(
-    "fft_r2c", _r2c, public="_fft_r2c", jvp="linear", node="FftR2CBackward0", self=_r2c_self,
+    "fft_r2c", _r2c, autocast="cpu:float32", public="_fft_r2c", jvp="linear", node="FftR2CBackward0", self=_r2c_self,
     samples=lambda t: [] if t.dtype.is_complex else [
         (t(5), (0,), 0, True), (t(3, 4), (0, 1), 1, True), (t(4, 3), (0,), 2, False), (t(0, 3), (1,), 0, True),
     ],
     batch="same_rank",
 )  # fmt: skip
 c2r_op = declare(
-    "fft_c2r", _c2r, public="_fft_c2r", jvp="linear", node="FftC2RBackward0", self=_c2r_self,
+    "fft_c2r", _c2r, autocast="cpu:float32", public="_fft_c2r", jvp="linear", node="FftC2RBackward0", self=_c2r_self,
     samples=lambda t: [
         (_spectrum(t, 3), (0,), 0, 5), (_spectrum(t, 3, 3), (0, 1), 1, 4), (_spectrum(t, 2, 3), (0,), 2, 3),
         (_spectrum(t, 0, 3), (1,), 0, 4),

@@ -13,6 +13,7 @@ from ..core.device import beside
 from ..core.inplace import check, in_the_way
 from ..core.op import declare
 from ..core.tensor import Tensor
+from . import _captures
 from .expose import function, method, refuse_overlap, write_out
 from .plain_numbers import check_fits, is_number, plain_number, single_number
 from .write import InPlace, quiet, wrote
@@ -282,7 +283,8 @@ masked_select_op = declare(
     batch="masked_select",
 )  # fmt: skip
 declare(
-    "masked_select_backward", _masked_select_backward, promote="free", jvp="linear", complex=True,
+    "masked_select_backward", _masked_select_backward,
+    captures=_captures.COUNT, promote="free", jvp="linear", complex=True,
     grad=lambda F, g, mask: F.masked_select(g, mask), each_entry=True,
     samples=lambda t: [(t(4), _bools(t, 3, 4), (3, 4))],
 )  # fmt: skip
@@ -335,7 +337,8 @@ def _masked_scatter_backward(xp, grad, mask, *, shape):
 
 
 declare(
-    "masked_scatter_backward", _masked_scatter_backward, promote="free", jvp="linear", complex=True,
+    "masked_scatter_backward", _masked_scatter_backward,
+    promote="free", jvp="linear", complex=True,
     grad=lambda F, g, mask, grad_shape: F.masked_scatter(F.new_zeros(g, grad_shape), mask, g),
     samples=lambda t: [(t(3, 4), _bools(t, 3, 4), (13,)), (t(3, 4), _bools(t, 4), (3, 4))],
 )  # fmt: skip

@@ -47,7 +47,8 @@ def _index_sample():
 
 
 take_pixels_op = declare(
-    "take_pixels", floating(_take_pixels), jvp="linear", node="GridSampler2DBackward0",
+    "take_pixels", floating(_take_pixels, refused="grid_sampler_2d_cpu_kernel_impl"),
+    jvp="linear", node="GridSampler2DBackward0",
     self=lambda F, g, self_shape, index: F.add_pixels(g, index, self_shape[2]),
     samples=lambda t: [(t(2, 3, 4), _index_sample())],
 )  # fmt: skip

@@ -24,6 +24,7 @@ from ..core.lazy import raw_values
 from ..core.modes import NO_GRAD, state
 from ..core.op import declare
 from ..core.tensor import Tensor
+from . import _captures
 from .dims import unsqueeze_op
 from .expand import expand_to
 from .expose import function, method
@@ -120,12 +121,14 @@ def _index_samples(t):
 
 
 index_op = declare(
-    "index", _index, jvp="linear", complex=True, arrays=("indices",), samples=_index_samples,
+    "index", _index,
+    captures=_captures.of_indices, jvp="linear", complex=True, arrays=("indices",), samples=_index_samples,
     self=lambda F, g, self_shape, indices: F.index_backward(g, self_shape, indices),
     batch="index",
 )  # fmt: skip
 index_backward_op = declare(
-    "index_backward", _index_backward, jvp="linear", complex=True, node="IndexPutBackward0", arrays=("indices",),
+    "index_backward", _index_backward,
+    captures=_captures.of_indices, jvp="linear", complex=True, node="IndexPutBackward0", arrays=("indices",),
     grad=lambda F, g, indices: F.index(g, indices),
     samples=lambda t: [(t(3, 4), (3, 4), (np.array([0, 2, 0]),)), (t(3), (3, 4),
         (np.array([0, 2, 0]), np.array([1, 1, 1])))],
@@ -155,7 +158,9 @@ def _put_samples(t):
 
 
 index_put_op = declare(
-    "index_put", _index_put, promote="none", jvp="linear", complex=True, arrays=("indices",), samples=_put_samples,
+    "index_put", _index_put,
+    captures=_captures.of_indices,
+    autocast="cuda:promote", promote="none", jvp="linear", complex=True, arrays=("indices",), samples=_put_samples,
     overlapping="warn", sharing="apart",
     self=lambda F, g, indices, accumulate: g if accumulate else F.index_put(g, F.new_zeros(g, ()), indices, False),
     values=lambda F, g, indices, values_shape: F.sum_to_size(F.index(g, indices), values_shape),

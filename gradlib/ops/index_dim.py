@@ -167,7 +167,8 @@ index_add_op = declare(
 )  # fmt: skip
 index_copy_op = declare(
     "index_copy", lambda xp, self, index, source, *, dim: _copied(xp, self, index, source, dim=dim),
-    promote="free", jvp="linear", complex=True, self=lambda F, g, index, dim: F.index_fill(g, index, dim, 0),
+    autocast="cpu:promote", promote="free", jvp="linear", complex=True,
+    self=lambda F, g, index, dim: F.index_fill(g, index, dim, 0),
     sharing="apart",
     source=lambda F, g, index, source_shape, dim: F.reshape(F.index_select(g, dim, index), source_shape),
     samples=lambda t: [

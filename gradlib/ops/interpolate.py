@@ -149,18 +149,21 @@ def declare_resize(
     node: str,
     public: str,
     dependent: str = "",
+    autocast: str = "",
     volumes: bool = True,
     row_major_back: bool = False,
 ):
     """A resizing and its transpose, each the gradient of the other.
 
+    autocast: that of the resizing; its gradient is left alone.
     volumes: whether channels stay last in five dimensions, too. row_major_back: gradients are row-major anyway.
     """
     back = name + "_back"
+    public_back = ("_" if dependent else "") + public + "_backward"
 
-    def half(name, other, node, dependent, kept):
+    def half(name, other, node, public, dependent, kept, autocast=""):
         return declare(
-            name, _resize, public=public, dependent=dependent, jvp="linear", node=node,
+            name, _resize, public=public, dependent=dependent, jvp="linear", node=node, autocast=autocast,
             channels_last=kept, channels_last_3d=volumes, batch="planes",
             self=lambda F, g, how: getattr(F, other)(g, how.transposed),
             samples=lambda t: [
@@ -172,14 +175,18 @@ def declare_resize(
         back,
         name,
         node.replace("Backward0", "BackwardBackward0"),
+        public_back,
         "",
         "" if row_major_back else "self",
     )
-    return half(name, back, node, dependent, "self")
+    return half(name, back, node, public, dependent, "self", autocast)
 
 
 _OPS = {
-    name: declare_resize("upsample_" + name, node, public, row_major_back="cubic" in name or "lanczos" in name)
+    name: declare_resize(
+        "upsample_" + name, node, public, autocast="" if "lanczos" in name else "cuda:float32",
+        row_major_back="cubic" in name or "lanczos" in name,
+    )
     for name, public, node in (
         ("linear", "upsample_linear1d", "UpsampleLinear1DBackward0"),
         ("bilinear", "upsample_bilinear2d", "UpsampleBilinear2DBackward0"),
@@ -196,6 +203,7 @@ ADAPTIVE = {
         f"AdaptiveAvgPool{n}DBackward0",
         f"adaptive_avg_pool{n}d",
         "self",
+        "cpu:float32" if n == 3 else "",
         volumes=n == 2,
     )
     for n in (2, 3)

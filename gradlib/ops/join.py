@@ -53,7 +53,7 @@ def _cat_parts(F, g, tensors_shape, dim, needs):
 
 
 cat_op = declare(
-    "cat", _cat, vjp=_cat_parts, jvp="linear", complex=True,
+    "cat", _cat, autocast="promote", vjp=_cat_parts, jvp="linear", complex=True,
     samples=lambda t: [([t(2, 3), t(4, 3)], 0), ([t(2), t(1), t(0)], 0), ([t(0, 2), t(0, 3)], 1)],
     batch="cat",
 )  # fmt: skip
@@ -70,7 +70,7 @@ def _stack(xp, tensors, *, dim):
 
 
 stack_op = declare(
-    "stack", _stack, jvp="linear", complex=True,
+    "stack", _stack, autocast="promote", jvp="linear", complex=True,
     vjp=lambda F, g, dim, needs: [F.select(g, dim, i) if need else None for i, need in enumerate(needs)],
     samples=lambda t: [([t(2, 3), t(2, 3)], 1), ([t(), t(), t()], 0), ([t(0), t(0)], 1)],
     batch="stack",

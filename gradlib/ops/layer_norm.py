@@ -180,7 +180,8 @@ def _inner(input, normalized_shape):
 
 
 layer_norm_op = declare(
-    "native_layer_norm", _layer_norm, promote="free", vjp=_layer_norm_vjp, dependent="input weight",
+    "native_layer_norm", _layer_norm,
+    autocast="cuda:float32", promote="free", vjp=_layer_norm_vjp, dependent="input weight",
     hidden={
         "result1": lambda F, input, normalized_shape: F.mean(input, _inner(input, normalized_shape), True),
         "result2": lambda F, input, result1, normalized_shape, eps: F.rsqrt(
@@ -278,6 +279,7 @@ def _rms_norm_vjp(F, g, input, weight, result1, normalized_shape, needs):
 rms_norm_op = declare(
     "fused_rms_norm",
     _rms_norm,
+    autocast="cuda:float32",
     public="_fused_rms_norm",
     dependent="input weight",
     channels_last="input",

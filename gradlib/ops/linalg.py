@@ -9,6 +9,7 @@ from ..core import dtypes
 from ..core.op import declare
 from ..core.tensor import Tensor, wrap_dim
 from . import (  # noqa: F401
+    _captures,
     linalg_cholesky,
     linalg_householder,
     linalg_ldl,
@@ -281,7 +282,8 @@ def _frechet(F, A, E):
 
 
 matrix_exp_op = declare(
-    "linalg_matrix_exp", full_precision("linalg_matrix_exp", _matrix_exp), complex=True,
+    "linalg_matrix_exp", full_precision("linalg_matrix_exp", _matrix_exp),
+    captures=_captures.SOLVER, autocast="cpu:float32", complex=True,
     node="LinalgMatrixExpBackward0",
     self=lambda F, g, self: _frechet(F, F.mH(self), g), jvp=lambda F, self, self_t: _frechet(F, self, self_t),
     samples=lambda t: [(t(3, 3),), (t(2, 2, 2),), (t(0, 0),)],

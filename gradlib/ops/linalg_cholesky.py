@@ -6,6 +6,8 @@ from numpy.linalg import LinAlgError as SingularError  # CuPy raises NumPy's too
 
 from .. import return_types
 from ..core.op import declare
+from . import _captures
+from ._blocks import widened
 from .expose import function, write_out, write_same
 from .linalg_base import (
     LinAlgError,
@@ -75,7 +77,8 @@ def _cholesky_jvp(F, self_t, result):
 
 
 cholesky_op = declare(
-    "linalg_cholesky", full_precision("cholesky_cpu", _cholesky), complex=True, self=_cholesky_self, jvp=_cholesky_jvp,
+    "linalg_cholesky", full_precision("cholesky_cpu", _cholesky),
+    captures=_captures.SOLVER, autocast="cpu:float32", complex=True, self=_cholesky_self, jvp=_cholesky_jvp,
     node="LinalgCholeskyExBackward0",
     # one triangle is read but both get a gradient, which a difference quotient of larger samples would not see
     samples=lambda t: [] if t.dtype.is_complex else [(t(1, 1, low=0.5),), (t(2, 1, 1, low=0.5),)],
@@ -152,7 +155,8 @@ def _cholesky_inverse(xp, self, *, upper):
 
 
 cholesky_solve_op = declare(
-    "cholesky_solve", full_precision("cholesky_solve_cpu", _cholesky_solve), promote="none", complex=True,
+    "cholesky_solve", full_precision("cholesky_solve_cpu", _cholesky_solve),
+    captures=_captures.SOLVER, autocast="cpu:float32", promote="none", complex=True,
     jvp=_cholesky_solve_jvp,
     self=lambda F, g, input2, upper: F.cholesky_solve(g, input2, upper),
     input2=lambda F, g, input2, result, upper: _factor_gradient(
@@ -161,7 +165,8 @@ cholesky_solve_op = declare(
     samples=lambda t: [(t(1, 2), t(1, 1, low=1.0), False), (t(2, 1, 2), t(2, 1, 1, low=1.0), True)],
 )  # fmt: skip
 cholesky_inverse_op = declare(
-    "cholesky_inverse", full_precision("cholesky_inverse_out_cpu", _cholesky_inverse), complex=True,
+    "cholesky_inverse", full_precision("cholesky_inverse_out_cpu", _cholesky_inverse),
+    captures=_captures.SOLVER, autocast="cpu:float32", complex=True,
     self=lambda F, g, self, result, upper: _factor_gradient(F, F.matmul(result, F.matmul(g, result)), self, upper),
     jvp=lambda F, self, self_t, result, upper: -F.matmul(
         result, F.matmul(_factor_tangent(F, self, self_t, upper), result)
@@ -179,6 +184,7 @@ def cholesky_solve(B, L, upper=False, *, out=None):
             raise RuntimeError(
                 f"{name} should have at least 2 dimensions, but has {t.ndim} dimensions instead"
             )
+    B, L = widened(B, L)
     check_system(L, B, "cholesky_solve")
     check_kernel("cholesky_solve_cpu", L)
     B, L = broadcast_batch(B, L)
@@ -188,6 +194,7 @@ def cholesky_solve(B, L, upper=False, *, out=None):
 @function("cholesky_inverse", method=True)
 def cholesky_inverse(L, upper=False, *, out=None):
     """The inverse of the matrix that a Cholesky factor was made from."""
+    (L,) = widened(L)
     if L.ndim > 1:
         check_kernel("cholesky_inverse_out_cpu", L)
     check_square("cholesky_inverse", L)

@@ -9,6 +9,7 @@ from .. import return_types
 from ..core import dtypes
 from ..core.formulas import formula_function
 from ..core.op import declare
+from . import _captures
 from .expose import function, write_out, write_same
 from .linalg_base import (
     LinAlgError,
@@ -76,7 +77,8 @@ def _qr_self(F, gs, self, result0, result1, mode):
 
 
 qr_op = declare(
-    "linalg_qr", full_precision("geqrf_cpu", _qr), n_out=2, complex=True, self=_qr_self,
+    "linalg_qr", full_precision("geqrf_cpu", _qr),
+    captures=_captures.SOLVER, autocast="cpu:float32", n_out=2, complex=True, self=_qr_self,
     samples=lambda t: [(t(4, 3), "reduced"), (t(3, 4), "reduced"), (t(2, 3, 3), "complete")],
     batch="qr",
 )  # fmt: skip
@@ -163,7 +165,8 @@ def _eigh_self(F, gs, result0, result1):
 # Samples: eigh reads one triangle but both get a gradient, and eigenvectors of eig (and of complex matrices) have a
 # free phase, so a difference quotient cannot check larger ones; the tests do, through functions without that freedom.
 eigh_op = declare(
-    "linalg_eigh", full_precision("linalg_eigh_cpu", _eigh), n_out=2, complex=True, self=_eigh_self, jvp=_eigh_jvp,
+    "linalg_eigh", full_precision("linalg_eigh_cpu", _eigh),
+    captures=_captures.SOLVER, autocast="cpu:float32", n_out=2, complex=True, self=_eigh_self, jvp=_eigh_jvp,
     samples=lambda t: [] if t.dtype.is_complex else [(t(1, 1), "L"), (t(2, 1, 1), "U")],
     batch="leading",
 )  # fmt: skip
@@ -222,7 +225,8 @@ def _eig_self(F, gs, self, result0, result1):
 
 
 eig_op = declare(
-    "linalg_eig", full_precision("linalg_eig_out_cpu", _eig), n_out=2, complex=True, self=_eig_self,
+    "linalg_eig", full_precision("linalg_eig_out_cpu", _eig),
+    captures=_captures.SOLVER, autocast="cpu:float32", n_out=2, complex=True, self=_eig_self,
     samples=lambda t: [] if t.dtype.is_complex else [(t(1, 1),), (t(2, 1, 1),)],
     batch="leading",
 )  # fmt: skip
@@ -298,7 +302,8 @@ def svd_gradient(F, gU, gS, gVh, U, S, Vh):
 
 
 svd_op = declare(
-    "linalg_svd", full_precision("linalg_svd_cpu", _svd), n_out=3, complex=True, self=_svd_self,
+    "linalg_svd", full_precision("linalg_svd_cpu", _svd),
+    captures=_captures.SOLVER, autocast="cpu:float32", n_out=3, complex=True, self=_svd_self,
     samples=lambda t: [] if t.dtype.is_complex else [(t(3, 2), False), (t(2, 2, 3), False), (t(2, 2), True)],
     batch="leading",
 )  # fmt: skip

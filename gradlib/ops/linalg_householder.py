@@ -5,6 +5,8 @@ from __future__ import annotations
 from .. import return_types
 from ..core.op import declare
 from ..core.tensor import Tensor
+from . import _captures
+from ._blocks import widened
 from .expose import function, write_out
 from .linalg_base import check_kernel, eye_like, full_precision, linalg, without_derivative
 
@@ -53,6 +55,7 @@ def householder_product(A, tau, *, out=None):
             "torch.linalg.householder_product: Expected batch dimensions of tau to be equal to input.shape[:-2], but "
             f"got {list(tau.shape[:-1])}"
         )
+    A, tau = widened(A, tau)
     check_kernel("orgqr_cpu", A)
     # no reflections: still a result that depends on A
     start = (
@@ -100,6 +103,7 @@ def _check_ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool) -> None:
 def ormqr(input, tau, other, left=True, transpose=False, *, out=None):
     """`other` multiplied by the full Q (or Q^H) that ``geqrf`` describes."""
     _check_ormqr(input, tau, other, left)
+    input, tau, other = widened(input, tau, other)
     check_kernel("ormqr_cpu", input)
     if out is not None and out.dtype is not input.dtype:
         kinds = [x.dtype.tensor_type.removesuffix("Tensor") for x in (input, out)]
@@ -118,7 +122,9 @@ def _geqrf(xp, self):
 
 
 geqrf_op = declare(
-    "geqrf", full_precision("geqrf_cpu", _geqrf), n_out=2, nondifferentiable="not in PyTorch either: use linalg.qr",
+    "geqrf", full_precision("geqrf_cpu", _geqrf),
+    captures=_captures.SOLVER,
+    autocast="cpu:float32", n_out=2, nondifferentiable="not in PyTorch either: use linalg.qr",
     samples=lambda t: [(t(4, 3),), (t(3, 3),)],
 )  # fmt: skip
 
@@ -128,6 +134,7 @@ def geqrf(input, *, out=None):
     """(a, tau): R above the diagonal and the Householder vectors below it, and their factors. No derivative."""
     if input.ndim < 2:
         raise RuntimeError("torch.geqrf: input must have at least 2 dimensions.")
+    (input,) = widened(input)
     check_kernel("geqrf_cpu", input)
     found = (without_derivative("geqrf", t, input) for t in geqrf_op.call(input.detach()))
     return write_out(out, return_types.geqrf(*found))

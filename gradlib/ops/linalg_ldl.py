@@ -14,6 +14,7 @@ from ..core.batched import all_entries
 from ..core.interop import values_of
 from ..core.op import declare
 from ..core.tensor import Tensor
+from . import _captures
 from .expose import write_same
 from .linalg_base import (
     LinAlgError,
@@ -113,7 +114,8 @@ def _ldl_factor(xp, self, *, hermitian):
 
 
 ldl_factor_op = declare(
-    "linalg_ldl_factor", full_precision("ldl_factor_kernel_cpu", _ldl_factor), n_out=3,
+    "linalg_ldl_factor", full_precision("ldl_factor_kernel_cpu", _ldl_factor),
+    captures=_captures.SOLVER, autocast="cpu:float32", n_out=3,
     nondifferentiable="not in PyTorch either",
     samples=lambda t: [(t(3, 3), False), (t(2, 4, 4), True), (t(0, 0), False)],
 )  # fmt: skip
@@ -198,7 +200,8 @@ def _ldl_solve(xp, LD, pivots, B, *, hermitian):
 
 
 ldl_solve_op = declare(
-    "linalg_ldl_solve", full_precision("ldl_solve_kernel_cpu", _ldl_solve), promote="free",
+    "linalg_ldl_solve", full_precision("ldl_solve_kernel_cpu", _ldl_solve),
+    captures=_captures.SOLVER, autocast="cpu:float32", promote="free",
     nondifferentiable="not in PyTorch either",
     samples=lambda t: [(t(2, 2, low=1.0), t(2, low=2, high=2, dtype=dtypes.int32), t(2, 3), False)],
 )  # fmt: skip

@@ -8,6 +8,7 @@ from ..core.errors import broadcast, size
 from ..core.lazy import raw_values
 from ..core.op import declare
 from ..core.tensor import Tensor
+from . import _captures
 from .expose import PUBLIC, write_out
 from .linalg_base import (
     check_matrix,
@@ -57,7 +58,8 @@ def _pinv_self(F, g, self, result):
 
 
 pinv_op = declare(
-    "linalg_pinv", full_precision("linalg_svd_cpu", _pinv), complex=True, self=_pinv_self, node="LinalgPinvBackward0",
+    "linalg_pinv", full_precision("linalg_svd_cpu", _pinv),
+    captures=_captures.SOLVER, autocast="cpu:float32", complex=True, self=_pinv_self, node="LinalgPinvBackward0",
     samples=lambda t: [(t(4, 3), 1e-10, 0.0, False), (t(2, 3, 4), 1e-10, 0.0, False)],
 )  # fmt: skip
 

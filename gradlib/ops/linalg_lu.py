@@ -13,6 +13,7 @@ from ..core.interop import values_of
 from ..core.lazy import raw_values
 from ..core.op import declare
 from ..core.tensor import Tensor
+from . import _captures
 from .expose import function, write_same
 from .linalg_base import (
     check_batches,
@@ -164,7 +165,8 @@ permutation_matrix = declare(
     samples=lambda t: [(t(3, low=3, high=4, dtype=dtypes.int32), t(3, 3))],
 )  # fmt: skip
 lu_factor_op = declare(
-    "linalg_lu_factor", full_precision("lu_cpu", _lu_factor), n_out=2, complex=True, self=_lu_self,
+    "linalg_lu_factor", full_precision("lu_cpu", _lu_factor),
+    captures=_captures.SOLVER, autocast="cpu:float32", n_out=2, complex=True, self=_lu_self,
     nondifferentiable=(1,), node="LinalgLuFactorExBackward0",
     samples=lambda t: [(t(3, 3), True), (t(2, 4, 3), True), (t(3, 4), True)],
 )  # fmt: skip

@@ -12,6 +12,8 @@ from ..core.formulas import formula_function
 from ..core.lazy import raw_values
 from ..core.op import declare
 from ..core.tensor import Tensor
+from . import _captures
+from ._blocks import widened
 from .expose import function, write_same
 from .linalg_base import (
     LinAlgError,
@@ -75,11 +77,12 @@ def _cofactor_self(F, g, self):
 
 
 cofactor_op = declare(
-    "cofactor", full_precision("lu_cpu", _cofactor), complex=True, self=_cofactor_self, node="LinalgDetBackward0",
+    "cofactor", full_precision("lu_cpu", _cofactor),
+    captures=_captures.SOLVER, complex=True, self=_cofactor_self, node="LinalgDetBackward0",
     samples=lambda t: [(t(3, 3),), (t(2, 2, 2),)],
 )  # fmt: skip
 det_op = declare(
-    "linalg_det", full_precision("lu_cpu", _det), complex=True, node="LinalgDetBackward0",
+    "linalg_det", full_precision("lu_cpu", _det), captures=_captures.SOLVER, complex=True, node="LinalgDetBackward0",
     self=lambda F, g, self: F.unsqueeze(F.unsqueeze(g, g.ndim), g.ndim + 1) * F.cofactor(self).conjugate(),
     samples=lambda t: [(t(3, 3),), (t(2, 3, 3),), (t(1, 1),), (t(0, 3, 3),)],
     batch="leading",
@@ -113,7 +116,8 @@ def inverse_or_nan(F, A):
 
 
 slogdet_op = declare(
-    "linalg_slogdet", full_precision("lu_cpu", _slogdet), n_out=2, complex=True, self=_slogdet_self,
+    "linalg_slogdet", full_precision("lu_cpu", _slogdet),
+    captures=_captures.SOLVER, n_out=2, complex=True, self=_slogdet_self,
     samples=lambda t: [(t(3, 3),), (t(2, 3, 3),)],
     batch="leading",
 )  # fmt: skip
@@ -188,7 +192,8 @@ def _inv(xp, self):
 
 
 inv_op = declare(
-    "linalg_inv", full_precision("lu_cpu", _inv), complex=True, node="LinalgInvExBackward0",
+    "linalg_inv", full_precision("lu_cpu", _inv),
+    captures=_captures.SOLVER, autocast="cpu:float32", complex=True, node="LinalgInvExBackward0",
     self=lambda F, g, result: -F.matmul(F.matmul(F.mH(result), g), F.mH(result)),
     jvp=lambda F, self_t, result: -F.matmul(F.matmul(result, self_t), result),
     samples=lambda t: [(t(3, 3),), (t(2, 3, 3),), (t(0, 0),)],
@@ -277,7 +282,8 @@ def _solve_jvp(F, A, B, A_t, B_t, result):
 
 
 solve_op = declare(
-    "linalg_solve", full_precision("lu_cpu", _solve), promote="none", complex=True, jvp=_solve_jvp,
+    "linalg_solve", full_precision("lu_cpu", _solve),
+    captures=_captures.SOLVER, autocast="cpu:float32", promote="none", complex=True, jvp=_solve_jvp,
     node="LinalgSolveExBackward0",
     A=lambda F, g, A, result, A_shape: F.times_h(-F.linalg_solve(F.mH(A), g), result, A_shape),
     B=lambda F, g, A, B_shape: F.sum_to_size(F.linalg_solve(F.mH(A), g), B_shape),
@@ -381,7 +387,8 @@ def _triangular_self(F, g, self, result, self_shape, upper, unitriangular):
 
 
 solve_triangular_op = declare(
-    "linalg_solve_triangular", full_precision("triangular_solve_cpu", _solve_triangular), promote="none", complex=True,
+    "linalg_solve_triangular", full_precision("triangular_solve_cpu", _solve_triangular),
+    captures=_captures.SOLVER, autocast="cpu:float32", promote="none", complex=True,
     self=_triangular_self,
     B=lambda F, g, self, B_shape, upper, unitriangular: F.sum_to_size(
         F.linalg_solve_triangular(F.mH(self), g, not upper, unitriangular), B_shape
@@ -444,7 +451,8 @@ def _triangular_solve_jvp(F, A, self_t, A_t, result0, upper, transpose, unitrian
 
 # a difference quotient of larger samples would see that one triangle of A is not read
 triangular_solve_op = declare(
-    "triangular_solve", full_precision("triangular_solve_cpu", _triangular_solve), n_out=2, promote="none",
+    "triangular_solve", full_precision("triangular_solve_cpu", _triangular_solve),
+    captures=_captures.SOLVER, autocast="cpu:float32", n_out=2, promote="none",
     complex=True, vjp=_triangular_solve_vjp, jvp=_triangular_solve_jvp,
     samples=lambda t: [(t(1, 2), t(1, 1, low=1.0), True, False, False), (t(2, 1, 2), t(2, 1, 1, low=1.0), False, True,
     False)],
@@ -460,6 +468,7 @@ def triangular_solve(b, A, upper=True, transpose=False, unitriangular=False, *, 
                 f"torch.triangular_solve: Expected {name} to have at least 2 dimensions, but it has {t.ndim} "
                 "dimensions instead"
             )
+    b, A = widened(b, A)
     check_system(A, b, "triangular_solve")
     check_kernel("triangular_solve_cpu", A)
     b, A = broadcast_batch(b, A)

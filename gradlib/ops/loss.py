@@ -82,11 +82,22 @@ def _in_wide(F, slope, g, self, target):
 
 
 def pointwise_loss(
-    name: str, value, slope, attrs: tuple = (), *, node: str, other, low=-2.0, high=2.0, check=None
+    name: str,
+    value,
+    slope,
+    attrs: tuple = (),
+    *,
+    node: str,
+    other,
+    low=-2.0,
+    high=2.0,
+    refused="",
+    **spec,
 ) -> Op:
     """Declare a loss: `value(xp, self, target, **attrs)` of each element, then the reduction.
 
     slope, other: derivatives of a value with respect to self and target: (F, self, target, then attributes in order).
+    refused: see `floating`.
     """
     extra = [p for p in inspect.signature(value).parameters if p not in ("xp", "self", "target")]
 
@@ -119,14 +130,14 @@ def pointwise_loss(
 
     return declare(
         name + "_op",
-        floating(forward),
+        floating(forward, refused=refused),
         public=name,
-        check=check,
         node=node,
         batch="losses",
         samples=samples,
         self=formula(slope),
         target=formula(other),
+        **spec,
     )
 
 
@@ -183,7 +194,7 @@ def _mse(xp, self, target, *, reduction):
 
 
 mse_op = declare(
-    "mse_loss_op", _mse, node="MseLossBackward0",
+    "mse_loss_op", _mse, autocast="float32", node="MseLossBackward0",
     self=lambda F, g, self, target, reduction: _in_wide(
         F, lambda g, x, y: (x - y) * _share(g * 2.0, x, reduction), g, self, target
     ),
@@ -237,12 +248,13 @@ smooth_l1_op = pointwise_loss(
     _smooth_l1,
     lambda F, x, y, beta: F.clamp_number((x - y) * (1 / beta), -1.0, 1.0),
     ((1.0,), (0.5,)),
+    autocast="float32",
     node="SmoothL1LossBackward0",
     other=lambda F, x, y, beta: F.clamp_number((y - x) * (1 / beta), -1.0, 1.0),
 )
 huber_op = pointwise_loss(
     "huber_loss", _huber, lambda F, x, y, delta: F.clamp_number(x - y, -delta, delta), ((1.0,), (0.5,)),
-    node="HuberLossBackward0", other=lambda F, x, y, delta: F.clamp_number(y - x, -delta, delta),
+    autocast="float32", node="HuberLossBackward0", other=lambda F, x, y, delta: F.clamp_number(y - x, -delta, delta),
 )  # fmt: skip
 
 
@@ -309,18 +321,20 @@ def _bce_logits_piece(xp, self, target):
 
 
 bce_op = pointwise_loss(
-    "binary_cross_entropy", _bce, _bce_slope, node="BinaryCrossEntropyBackward0", low=0.1, high=0.9,
+    "binary_cross_entropy", _bce, _bce_slope, refused="binary_cross_entropy",
+    autocast="cpu:float32 cuda:refuse", node="BinaryCrossEntropyBackward0", low=0.1, high=0.9,
     check=mixed_kinds,
     other=lambda F, x, y: F.log1p(-x) - F.log(x),
 )  # fmt: skip
 bce_logits_op = pointwise_loss(
-    "binary_cross_entropy_with_logits", _bce_logits, lambda F, x, y: F.sigmoid(x) - y,
-    node="BinaryCrossEntropyWithLogitsBackward0", other=lambda F, x, y: -x,
+    "binary_cross_entropy_with_logits", _bce_logits, lambda F, x, y: F.sigmoid(x) - y, refused="log_sigmoid_cpu",
+    autocast="float32", node="BinaryCrossEntropyWithLogitsBackward0", other=lambda F, x, y: -x,
 )  # fmt: skip
 soft_margin_op = pointwise_loss(
     "soft_margin_loss",
     lambda xp, self, target: xp.logaddexp(self.dtype.type(0), -target * self),
     lambda F, x, y: -y * F.sigmoid(-y * x),
+    autocast="float32",
     node="SoftMarginLossBackward0",
     other=lambda F, x, y: -x * F.sigmoid(-y * x),
 )

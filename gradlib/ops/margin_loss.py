@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from ..backends import backend_of
@@ -13,6 +15,7 @@ from ..core.lazy import raw_values
 from ..core.modes import AUTOCAST, state
 from ..core.op import declare
 from ..core.tensor import Tensor
+from . import _captures
 from ._blocks import floating, raw
 from .activation import logsigmoid_op
 from .expose import PUBLIC, function
@@ -315,7 +318,7 @@ def _ctc_one(log_probs, target, blank: int):
     return -total, counts
 
 
-@floating
+@partial(floating, refused="ctc_loss_cpu")
 def _ctc(xp, log_probs, *, targets, lengths, blank, zero_infinity):
     """log_probs (T, N, C) to (N,) losses; the posterior counts (T, N, C) are the hidden value."""
     host = log_probs if xp.name == "numpy" else log_probs.get()
@@ -373,6 +376,8 @@ def _ctc_counts(log_probs: Tensor, targets, lengths, blank) -> Tensor:
 ctc_op = declare(
     "ctc_loss_op",
     _ctc,
+    captures=_captures.HOST,
+    autocast="float32",
     public="ctc_loss",
     node="CtcLossBackward0",
     each_entry=True,

@@ -12,6 +12,7 @@ from ..core.formulas import formula_function
 from ..core.modes import AUTOCAST, shared, state
 from ..core.op import declare
 from ..core.tensor import Tensor
+from . import _costs
 from .expose import function, method, write_out, write_same
 
 F4, F8 = dtypes.float32.np, dtypes.float64.np
@@ -124,7 +125,8 @@ def _product_name(self, other) -> str:
 
 
 matmul_op = declare(
-    "matmul", lambda xp, self, other: product(xp, self, other), promote="none", jvp="multilinear", complex=True,
+    "matmul", lambda xp, self, other: product(xp, self, other),
+    flops=_costs.product, autocast="lower", promote="none", jvp="multilinear", complex=True,
     self=_matmul_self, other=_matmul_other, node="UnsafeViewBackward0", known_as=_product_name,
     samples=lambda t: [
         (t(3, 4), t(4, 2)), (t(2, 3, 4), t(4, 2)), (t(2, 3, 4), t(2, 4, 2)), (t(3, 4), t(2, 4, 2)), (t(4), t(4)),
@@ -133,7 +135,7 @@ matmul_op = declare(
     batch="matmul",
 )  # fmt: skip
 rows_product_op = declare(
-    "rows_product", lambda xp, self, other: rows_product(xp, self, other), public="mm",
+    "rows_product", lambda xp, self, other: rows_product(xp, self, other), flops=_costs.product, public="mm",
     promote="none", jvp="multilinear",
     complex=True, node="MmBackward0",
     self=lambda F, g, other: F.matmul(other.conjugate(), g.T),
@@ -142,28 +144,32 @@ rows_product_op = declare(
     batch="rows_product",
 )  # fmt: skip
 mm_op = declare(
-    "mm", lambda xp, self, mat2: product(xp, self, mat2), promote="none", jvp="multilinear", complex=True,
+    "mm", lambda xp, self, mat2: product(xp, self, mat2),
+    flops=_costs.product, autocast="lower", promote="none", jvp="multilinear", complex=True,
     self=lambda F, g, mat2: F.mm(g, mat2.T.conjugate()),
     mat2=lambda F, g, self: F.mm(self.T.conjugate(), g),
     samples=lambda t: [(t(3, 4), t(4, 2)), (t(3, 0), t(0, 2)), (t(0, 3), t(3, 2))],
     batch="matmul",
 )  # fmt: skip
 bmm_op = declare(
-    "bmm", lambda xp, self, mat2: product(xp, self, mat2), promote="none", jvp="multilinear", complex=True,
+    "bmm", lambda xp, self, mat2: product(xp, self, mat2),
+    flops=_costs.product, autocast="lower", promote="none", jvp="multilinear", complex=True,
     self=lambda F, g, mat2: F.bmm(g, F.mH(mat2)),
     mat2=lambda F, g, self: F.bmm(F.mH(self), g),
     samples=lambda t: [(t(2, 3, 4), t(2, 4, 2)), (t(0, 3, 4), t(0, 4, 2)), (t(2, 3, 0), t(2, 0, 2))],
     batch="matmul",
 )  # fmt: skip
 mv_op = declare(
-    "mv", lambda xp, self, vec: product(xp, self, vec), promote="none", jvp="multilinear", complex=True,
+    "mv", lambda xp, self, vec: product(xp, self, vec),
+    flops=_costs.product, autocast="cuda:lower", promote="none", jvp="multilinear", complex=True,
     self=lambda F, g, vec: F.column(g) * vec.conjugate(),
     vec=lambda F, g, self: F.mv(self.T.conjugate(), g),
     samples=lambda t: [(t(3, 4), t(4)), (t(3, 0), t(0))],
     batch="matmul",
 )  # fmt: skip
 dot_op = declare(
-    "dot", lambda xp, self, tensor: product(xp, self, tensor), promote="none", jvp="multilinear", complex=True,
+    "dot", lambda xp, self, tensor: product(xp, self, tensor),
+    flops=_costs.product, autocast="cuda:promote", promote="none", jvp="multilinear", complex=True,
     self=lambda g, tensor: g * tensor.conjugate(),
     tensor=lambda g, self: g * self.conjugate(),
     samples=lambda t: [(t(4), t(4)), (t(0), t(0))],
@@ -172,7 +178,8 @@ dot_op = declare(
 
 
 vdot_op = declare(
-    "vdot", lambda xp, self, other: product(xp, self.conj(), other), promote="none", jvp="multilinear", complex=True,
+    "vdot", lambda xp, self, other: product(xp, self.conj(), other),
+    flops=_costs.product, autocast="cuda:promote", promote="none", jvp="multilinear", complex=True,
     self=lambda g, other: g.conjugate() * other,
     other=lambda g, self: g * self,
     samples=lambda t: [(t(4), t(4)), (t(0), t(0))],
@@ -216,7 +223,8 @@ def _linear_jvp(F, input, weight, input_t, weight_t, bias_t, result):
 
 
 linear_op = declare(
-    "linear", _linear, promote="none", jvp=_linear_jvp, complex=True, node="AddmmBackward0",
+    "linear", _linear,
+    flops=_costs.linear, autocast="lower", promote="none", jvp=_linear_jvp, complex=True, node="AddmmBackward0",
     known_as=lambda input, weight, bias: "mm" if bias is None else "addmm",
     input=lambda F, g, weight: F.matmul(g, weight.conjugate()),
     weight=lambda F, g, input: F.linear_weight(g, input.conjugate()),

@@ -296,7 +296,7 @@ def _publish_moment(op, text: str):
         "    correction: the divisor is the number of elements minus this (default 1); ``unbiased=False`` means 0.\n"
         "    The gradient of the standard deviation of equal values is 0."
     )
-    return function(op.name, method=not op.name.endswith("_mean"))(moment)
+    return function(op.name, method=op.n_out == 1)(moment)
 
 
 var = _publish_moment(var_op, "variance")

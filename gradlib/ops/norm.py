@@ -75,7 +75,7 @@ def norm_gradient(F, g, self, result, ord, dim, keepdim):
 
 
 vector_norm_op = declare(
-    "vector_norm", _vector_norm, public="linalg_vector_norm",
+    "vector_norm", _vector_norm, autocast="cuda:float32", public="linalg_vector_norm",
     row_major=True, node="LinalgVectorNormBackward0", complex=True,
     # as `vjp`, since that may be None
     vjp=lambda F, g, self, result, ord, dim, keepdim: (F.norm_gradient(g, self, result, ord, dim, keepdim),),
@@ -265,7 +265,7 @@ def cdist_gradient(F, g, x1, x2, result, p):
 
 
 cdist_op = declare(
-    "cdist", _cdist, node="CdistBackward0", promote="none",
+    "cdist", _cdist, autocast="float32", node="CdistBackward0", promote="none",
     x1=lambda F, g, x1, x2, result, p: F.cdist_gradient(g, x1, x2, result, p),
     x2=lambda F, g, x1, x2, result, p: F.cdist_gradient(F.mT(g), x2, x1, F.mT(result), p),
     samples=lambda t: [

@@ -74,7 +74,8 @@ def _grouped(F, input, groups):
 
 
 group_norm_op = declare(
-    "native_group_norm", _group_norm, promote="free", vjp=_group_norm_vjp, channels_last="input",
+    "native_group_norm", _group_norm,
+    autocast="cuda:float32", promote="free", vjp=_group_norm_vjp, channels_last="input",
     hidden={
         "result1": lambda F, input, groups: F.mean(_grouped(F, input, groups), (2,), False),
         "result2": lambda F, input, result1, groups, eps: F.rsqrt(

@@ -12,7 +12,7 @@ from ..core import dtypes
 from ..core.lazy import raw_values
 from ..core.op import declare
 from ..core.tensor import Tensor, wrap_dim
-from ._blocks import kind_name
+from ._blocks import kind_name, widened
 from .expose import function, need_tensor, write_out, write_same
 from .extrema import _share_jvp, grid, taken
 
@@ -196,6 +196,7 @@ def _quantile(name: str, input, q, dim, keepdim, interpolation, out):
 
     if not isinstance(input, Tensor):
         raise need_tensor(name, input)
+    input, q = widened(input, q)
     if out is not None and out.dtype is not input.dtype:
         raise RuntimeError("quantile() out tensor must be same dtype as the input tensor")
     if not isinstance(q, Tensor):

@@ -73,6 +73,7 @@ hardshrink_op = activation(
 softshrink_op = activation(
     "softshrink", lambda xp, self, *, lambd: self - xp.clip(self, -lambd, lambd),
     lambda F, g, self, lambd: F.where((self >= -lambd) & (self <= lambd), 0.0, g), ((0.5,), (1.0,)), dependent="self",
+    refused="softshrink_check",
 )  # fmt: skip
 
 
@@ -197,7 +198,7 @@ def _refuse_mixed(args: tuple) -> RuntimeError | None:
 
 
 prelu_op = declare(
-    "prelu_kernel", _prelu, public="_prelu_kernel", elementwise=True, check=_refuse_mixed,
+    "prelu_kernel", _prelu, autocast="lower", public="_prelu_kernel", elementwise=True, check=_refuse_mixed,
     dependent="self weight",
     self=lambda F, g, self, weight: F.where(self > 0, g, g * weight),
     weight=lambda F, g, self: F.where(self > 0, 0.0, g * self),

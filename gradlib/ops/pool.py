@@ -158,7 +158,7 @@ def _declare_max_pool(n: int):
     return declare(
         f"max_pool{n}d_op", _max_pool, node=f"MaxPool{n}DWithIndicesBackward0", hidden={"taps": None}, samples=samples,
         self=_max_pool_grad, dependent="self", channels_last="self", apart="max_pool",
-        public=f"max_pool{n}d",
+        public=f"max_pool{n}d", autocast="cpu:float32" if n == 3 else "",
     )  # fmt: skip
 
 
@@ -186,7 +186,8 @@ def _by_index(F, gs, result1, self_shape):
 
 
 max_pool_indices_op = declare(
-    "max_pool_with_indices", _max_pool_indices, n_out=2, nondifferentiable=(1,), node="MaxPool2DWithIndicesBackward0",
+    "max_pool_with_indices", _max_pool_indices,
+    implementations="max_pool2d", n_out=2, nondifferentiable=(1,), node="MaxPool2DWithIndicesBackward0",
     self=_by_index, samples=MAX_POOL[2].samples, dependent="self", channels_last="self",
     public="max_pool2d_with_indices",
     batch="planes",

@@ -11,6 +11,7 @@ from ..backends import backend_of
 from ..core import dtypes
 from ..core.batched import all_entries, each_entry
 from ..core.device import beside
+from ..core.interop import host_reads
 from ..core.layout import empty_in, suggested
 from ..core.lazy import raw_values
 from ..core.modes import shared
@@ -174,6 +175,7 @@ def _fractional_of(
     elif random_samples.dtype is not input.dtype:
         raise RuntimeError("Expect _random_samples to have the same dtype as input")
     check_kind(x._array, f"fractional_max_pool{n}d_out_frame")
+    host_reads(name, x)
     samples = to_host(random_samples._array)
     where = np.empty((*x.shape[:2], *news), np.int64)
     for b, c in np.ndindex(*x.shape[:2]):
@@ -241,7 +243,7 @@ def _unpool_samples(t):
 
 
 max_unpool_op = declare(
-    "max_unpool", _unpool, promote="free", node="MaxUnpool2DBackward0", samples=_unpool_samples,
+    "max_unpool", _unpool, autocast="cpu:float32", promote="free", node="MaxUnpool2DBackward0", samples=_unpool_samples,
     channels_last="self", channels_last_3d=False,
     self=lambda F, g, indices, shape: F.gather_plane(g, indices, len(shape)),
     jvp=lambda F, self_t, indices, shape: F.max_unpool(self_t, indices, shape),

@@ -92,7 +92,8 @@ def _declare_avg_pool(n: int):
         return op(g, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
     declare(
-        f"avg_pool{n}d_grad", _avg_pool_grad, self=forth, jvp="linear", samples=grad_samples,
+        f"avg_pool{n}d_grad", _avg_pool_grad, public=f"avg_pool{n}d_backward",
+        self=forth, jvp="linear", samples=grad_samples,
         channels_last="self", channels_last_3d=False, batch="planes",
         node=f"AvgPool{n}DBackwardBackward0",
     )  # fmt: skip
@@ -100,6 +101,7 @@ def _declare_avg_pool(n: int):
         f"avg_pool{n}d_op",
         _avg_pool,
         public=f"avg_pool{n}d",
+        autocast="cpu:float32" if n == 3 else "",
         dependent="self",
         channels_last="self",
         channels_last_3d=False,

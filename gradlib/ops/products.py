@@ -9,7 +9,7 @@ from ..core.errors import broadcast
 from ..core.op import declare
 from ..core.tensor import Tensor, wrap_dim
 from .expose import function, need_tensor, write_out, write_same
-from .matmul import TENSORDOT_OUT, mm, write_product
+from .matmul import TENSORDOT_OUT, dot, mm, write_product
 from .shape import dims_once
 
 # -- outer and Kronecker products --------------------------------------------------------------------------------
@@ -145,7 +145,8 @@ def tensordot(a, b, dims=2, out=None):
     shape = [a.shape[i] for i in free_a] + [b.shape[j] for j in free_b]
     left = a.permute((*free_a, *of_a)).reshape((math.prod(a.shape[i] for i in free_a), inner))
     right = b.permute((*of_b, *free_b)).reshape((inner, math.prod(b.shape[j] for j in free_b)))
-    return write_same(out, mm(left, right).reshape(shape), TENSORDOT_OUT)
+    product = mm(left, right) if shape else dot(left.reshape(-1), right.reshape(-1))
+    return write_same(out, product.reshape(shape), TENSORDOT_OUT)
 
 
 # -- trace and cross product -------------------------------------------------------------------------------------
@@ -170,7 +171,7 @@ def _trace(xp, self):
 
 
 trace_op = declare(
-    "trace", _trace, jvp="linear", complex=True,
+    "trace", _trace, autocast="cpu:float32", jvp="linear", complex=True,
     self=lambda F, g, self_shape: F.scaled_eye(g, tuple(self_shape)),
     samples=lambda t: [(t(3, 3),), (t(2, 4),), (t(0, 0),)],
 )  # fmt: skip
@@ -189,7 +190,8 @@ def _cross(xp, self, other, *, dim):
 
 
 cross_op = declare(
-    "linalg_cross", _cross, row_major=True, jvp="multilinear", complex=True, node="LinalgCrossBackward0",
+    "linalg_cross", _cross,
+    autocast="cuda:promote", row_major=True, jvp="multilinear", complex=True, node="LinalgCrossBackward0",
     self=lambda F, g, other, self_shape, dim: F.sum_to_size(F.linalg_cross(other.conjugate(), g, dim), self_shape),
     other=lambda F, g, self, other_shape, dim: F.sum_to_size(F.linalg_cross(g, self.conjugate(), dim), other_shape),
     samples=lambda t: [(t(2, 3), t(2, 3), 1), (t(3, 2), t(3, 1), 0), (t(0, 3), t(0, 3), 1)],

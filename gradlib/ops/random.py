@@ -16,6 +16,7 @@ from ..core import dtypes, errors
 from ..core.batched import all_entries, before_draw, draws
 from ..core.device import CPU, beside
 from ..core.generator import default_generator
+from ..core.interop import host_reads
 from ..core.layout import contiguous_format, copy_in, in_order, preserve_format
 from ..core.lazy import raw_values
 from ..core.modes import shared, state
@@ -385,6 +386,7 @@ def _check_std(std) -> None:
     if isinstance(std, Tensor):
         if std.is_complex():
             raise RuntimeError("normal expects standard deviation to be non-complex")
+        host_reads("normal", std)
         array = raw_values(all_entries(std))
         with beside(array):
             positive = bool((array >= 0).all())
@@ -397,6 +399,7 @@ def _check_std(std) -> None:
 def _check_chances(chance) -> None:
     """RuntimeError unless all probabilities are in [0, 1]."""
     if isinstance(chance, Tensor):
+        host_reads("bernoulli", chance)
         array = raw_values(all_entries(chance))
         with beside(array):
             within = bool(((array >= 0) & (array <= 1)).all())
@@ -444,6 +447,7 @@ def poisson(input, generator=None):
     if not isinstance(input, Tensor):
         raise need_tensor("poisson", input)
     _floats_only(input, "poisson_cpu")
+    host_reads("poisson", input)
     rates = to_host(input._array)
     if not (rates >= 0).all():
         raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
@@ -460,6 +464,7 @@ def binomial(count, prob, generator=None):
         if not isinstance(t, Tensor):
             raise need_tensor("binomial", t, name, i + 1)
         _floats_only(t, "binomial_cpu")
+        host_reads("binomial", t)
     trials, chances = np.broadcast_arrays(*(to_host(t._array) for t in (count, prob)))
     rng = draw_for(generator, count.device, _on_host)
     values = rng.binomial(trials.astype(np.int64), chances.astype(np.float64))
@@ -485,6 +490,7 @@ def multinomial(input, num_samples, replacement=False, *, generator=None, out=No
     if out is not None and out.dtype is not dtypes.int64:
         kind = out.dtype.tensor_type.removesuffix("Tensor")
         raise RuntimeError(f"multinomial expects Long tensor out, got: {kind}")
+    host_reads("multinomial", input)
     weights = to_host(input._array).astype(np.float64)
     if weights.ndim not in (1, 2):
         raise RuntimeError("prob_dist must be 1 or 2 dim")

@@ -147,13 +147,13 @@ def _mean_all(xp, self):
 
 
 sum_all = declare(
-    "sum_all", _sum_all, public="sum", node="SumBackward0", jvp="linear", complex=True,
+    "sum_all", _sum_all, autocast="cuda:float32", public="sum", node="SumBackward0", jvp="linear", complex=True,
     self=lambda F, g, self_shape: F.expand(g, self_shape),
     samples=lambda t: [(t(3, 4),), (t(),), (t(0, 3),)],
     batch="sum_all",
 )  # fmt: skip
 sum_dim = declare(
-    "sum", _sum, row_major=True, node="SumBackward1", jvp="linear", complex=True,
+    "sum", _sum, autocast="cuda:float32", row_major=True, node="SumBackward1", jvp="linear", complex=True,
     self=lambda F, g, self_shape, dim, keepdim: F.spread(g, self_shape, dim, keepdim),
     samples=lambda t: [
         (t(3, 4), (1,), False), (t(3, 4), (0,), True), (t(2, 3, 4), (0, 2), False), (t(), (), True), (t(0, 3), (0,),
@@ -342,13 +342,13 @@ def _prod_self(F, g, self, self_shape, dim, keepdim):
 
 
 prod_all = declare(
-    "prod_all", lambda xp, self: _prod(xp, self, dim=(), keepdim=False), public="prod",
+    "prod_all", lambda xp, self: _prod(xp, self, dim=(), keepdim=False), autocast="float32", public="prod",
     node="ProdBackward0", complex=True,
     self=_prod_all_self, samples=lambda t: [(t(5),), (t(2, 3),), (t(),), (t(0),)],
     batch="prod_all",
 )  # fmt: skip
 prod_dim = declare(
-    "prod", _prod, node="ProdBackward1", row_major=True, complex=True, self=_prod_self,
+    "prod", _prod, autocast="float32", node="ProdBackward1", row_major=True, complex=True, self=_prod_self,
     samples=lambda t: [(t(3, 4), (1,), False), (t(2, 3, 2), (1,), True), (t(), (), False), (t(2, 0), (1,), False),
     (t(3, 1), (1,), False)],
     batch="same_rank",
@@ -495,7 +495,7 @@ def _logsumexp(xp, self, *, dim, keepdim):
 
 
 logsumexp_op = declare(
-    "logsumexp", _logsumexp, row_major=True, promote="float", complex=True,
+    "logsumexp", _logsumexp, autocast="cuda:float32", row_major=True, promote="float", complex=True,
     self=lambda F, g, self, result, dim, keepdim: F.keep_dims(g, self.shape, dim, keepdim)
     * F.exp(self - F.keep_dims(result, self.shape, dim, keepdim)).conjugate(),
     samples=lambda t: [(t(3, 4), (1,), False), (t(2, 3, 4), (0, 2), True), (t(), (), False), (t(0, 3), (1,), False)],

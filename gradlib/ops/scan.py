@@ -171,7 +171,8 @@ _SAMPLES = lambda t: [
     (t(2, 3, 1), 2),
 ]
 cumsum_op = declare(
-    "cumsum", lambda xp, self, *, dim: accumulate(xp, "add", self, dim), jvp="linear", complex=True, samples=_SAMPLES,
+    "cumsum", lambda xp, self, *, dim: accumulate(xp, "add", self, dim),
+    autocast="cuda:float32", jvp="linear", complex=True, samples=_SAMPLES,
     row_major=True, self=lambda F, g, dim: F.cumsum_back(g, dim),
     batch="same_rank",
 )  # fmt: skip
@@ -248,7 +249,8 @@ def cumprod_gradient(F, g, x, dim):
 
 
 cumprod_op = declare(
-    "cumprod", lambda xp, self, *, dim: accumulate(xp, "multiply", self, dim), row_major=True, complex=True,
+    "cumprod", lambda xp, self, *, dim: accumulate(xp, "multiply", self, dim),
+    autocast="cuda:float32", row_major=True, complex=True,
     samples=_SAMPLES, self=lambda F, g, self, dim: F.cumprod_gradient(g, self.conjugate(), dim),
     batch="same_rank",
 )  # fmt: skip

@@ -187,7 +187,8 @@ scatter_value_op = declare(
     batch="same_rank",
 )  # fmt: skip
 scatter_add_op = declare(
-    "scatter_add", on_copy(_scatter_add_into), promote="free", jvp="linear", complex=True, samples=_scatter_samples,
+    "scatter_add", on_copy(_scatter_add_into),
+    autocast="cuda:promote", promote="free", jvp="linear", complex=True, samples=_scatter_samples,
     sharing="apart", self=lambda g: g,
     src=lambda F, g, index, dim, src_shape: F.padded(F.gather(g, dim, index), src_shape),
     batch="same_rank",

@@ -165,7 +165,7 @@ softmax_grad = declare(
     batch="same_rank",
 )  # fmt: skip
 softmax_op = declare(
-    "softmax", _softmax, samples=_samples,
+    "softmax", _softmax, autocast="cuda:float32", samples=_samples,
     self=lambda F, g, result, dim: F.softmax_grad(g, result, dim),
     jvp=lambda F, self_t, result, dim: F.softmax_grad(self_t, result, dim),
     batch="same_rank",
@@ -178,7 +178,7 @@ log_softmax_grad = declare(
     batch="same_rank",
 )  # fmt: skip
 log_softmax_op = declare(
-    "log_softmax", _log_softmax, samples=_samples,
+    "log_softmax", _log_softmax, autocast="cuda:float32", samples=_samples,
     self=lambda F, g, result, dim: F.log_softmax_grad(g, result, dim),
     jvp=lambda F, self_t, result, dim: self_t
     - F.sum(self_t * F.exp(result), (dim,) if self_t.ndim else (), True),

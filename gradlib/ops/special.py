@@ -160,11 +160,13 @@ def erfc_kernel(xp, self):
 
 erf = unary(
     "erf", lambda F, g, self: g * (2.0 / ROOT_PI) * F.exp(-self * self), forward=erf_kernel,
+    expression=lambda xp, x: xp.erf(x),
     doc="The error function: 2/sqrt(pi) times the integral of exp(-t^2) from 0 to each element.",
     example=("gradlib.erf(gradlib.tensor([0.0, 1.0]))", "tensor([0.0000, 0.8427])"),
 )  # fmt: skip
 erfc = unary(
     "erfc", lambda F, g, self: g * (-2.0 / ROOT_PI) * F.exp(-self * self), forward=erfc_kernel,
+    expression=lambda xp, x: xp.erfc(x),
     doc="The complementary error function ``1 - erf(input)``.",
     example=("gradlib.erfc(gradlib.tensor([0.0, 1.0]))", "tensor([1.0000, 0.1573])"),
 )  # fmt: skip
@@ -240,6 +242,7 @@ erfinv = unary(
     "erfinv",
     # of the argument, not the result: that may be written to, also by erfinv_ itself
     lambda F, g, self: g * (0.5 * ROOT_PI) * F.exp(F.square(F.erfinv(self))),
+    autocast="cuda:float32",
     forward=floating(lambda xp, self: _erfinv(xp, self)),
     domain=(-0.9, 0.9),
     doc="The inverse of ``erf``.",

@@ -14,6 +14,7 @@ from ..core.dispatch import common_dtype
 from ..core.interop import values_of
 from ..core.op import declare
 from ..core.tensor import Tensor
+from . import _captures
 from ._blocks import floating
 from .expose import need_tensor, write_out
 from .pointwise import unary
@@ -146,7 +147,7 @@ i0 = unary(
 )
 
 
-def _declare(name: str, forward, formula, node: str, domain=(0.3, 3.0)):
+def _declare(name: str, forward, formula, node: str, domain=(0.3, 3.0), **spec):
     return declare(
         name,
         floating(forward),
@@ -155,6 +156,7 @@ def _declare(name: str, forward, formula, node: str, domain=(0.3, 3.0)):
         self=formula,
         node=node,
         domain=domain,
+        **spec,
     )
 
 
@@ -218,18 +220,20 @@ y0_op = _declare(
     lambda xp, self: _scipy(xp, "y0")(self),
     lambda F, g, self: -g * F.special_bessel_y1(self),
     "SpecialBesselY0Backward0",
+    captures=_captures.HOST,
 )
 y1_op = _declare(
     "special_bessel_y1", lambda xp, self: _scipy(xp, "y1")(self),
-    lambda F, g, self, result: g * (F.special_bessel_y0(self) - result / self), "SpecialBesselY1Backward0",
+    lambda F, g, self, result: g * (F.special_bessel_y0(self) - result / self), "SpecialBesselY1Backward0"
+    , captures=_captures.HOST,
 )  # fmt: skip
 airy_slope_op = _declare(
     "special_airy_ai_slope", lambda xp, self: _scipy(xp, "airy")(self)[1].astype(self.dtype),
-    lambda F, g, self: g * self * F.special_airy_ai(self), "SpecialAiryAiBackwardBackward0",
+    lambda F, g, self: g * self * F.special_airy_ai(self), "SpecialAiryAiBackwardBackward0", captures=_captures.HOST,
 )  # fmt: skip
 airy_op = _declare(
     "special_airy_ai", lambda xp, self: _scipy(xp, "airy")(self)[0].astype(self.dtype),
-    lambda F, g, self: g * F.special_airy_ai_slope(self), "SpecialAiryAiBackward0",
+    lambda F, g, self: g * F.special_airy_ai_slope(self), "SpecialAiryAiBackward0", captures=_captures.HOST,
 )  # fmt: skip
 spherical_op = _declare(
     "special_spherical_bessel_j0",

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from ..core.op import declare
+from . import _captures
 from ._blocks import floating, missing
 from .expose import function, method, write_out
 from .pointwise import pointwise, unary
@@ -156,6 +157,7 @@ def zeta_kernel(xp, s, q):
 
 lgamma = unary(
     "lgamma", lambda F, g, self: g * F.digamma(self), forward=floating(lambda xp, self: lgamma_kernel(xp, self)),
+    expression=lambda xp, x: xp.lgamma(x),
     domain=(0.2, 4.0), doc="``log(|gamma(input)|)``.",
     example=("gradlib.lgamma(gradlib.tensor([1.0, 4.0]))", "tensor([0.0000, 1.7918])"),
 )  # fmt: skip
@@ -180,7 +182,7 @@ def _polygamma(xp, self, *, n):
 
 
 polygamma_op = declare(
-    "polygamma_of", floating(_polygamma), public="polygamma",
+    "polygamma_of", floating(_polygamma), captures=_captures.HOST, public="polygamma",
     elementwise=True, promote="float", node="PolygammaBackward0",
     self=lambda F, g, self, n: g * F.polygamma_of(self, n + 1),
     samples=lambda t: [(t(3, 4), 1), (t(), 2), (t(0, 2), 0)], domain=(0.4, 3.0),
@@ -219,6 +221,7 @@ def _polygamma_in_place(self, n):
 zeta_op = declare(
     "special_zeta",
     floating(lambda xp, self, other: zeta_kernel(xp, self, other)),
+    captures=_captures.HOST,
     elementwise=True,
     promote="float",
     self=missing("zeta"),
@@ -459,6 +462,7 @@ def _incomplete(name: str, upper: bool):
         floating(lambda xp, self, other: kernel(xp, self, other)),
         complex=False,
         domain=(0.3, 3.0),
+        captures=_captures.HOST,
         self=missing(f"{name}: input"),
         other=lambda F, g, self, other: g * (sign * _density(F, self, other)),
         numbers="none",

@@ -43,13 +43,13 @@ def _samples(t):
 
 
 addcmul_op = declare(
-    "addcmul", _addcmul, elementwise=True, complex=True, numbers="none", samples=_samples,
+    "addcmul", _addcmul, autocast="cuda:promote", elementwise=True, complex=True, numbers="none", samples=_samples,
     self=lambda g: g,
     tensor1=lambda g, tensor2, value: g * (tensor2 * value).conjugate(),
     tensor2=lambda g, tensor1, value: g * (tensor1 * value).conjugate(),
 )  # fmt: skip
 addcdiv_op = declare(
-    "addcdiv", _addcdiv, elementwise=True, complex=True, numbers="none", samples=_samples,
+    "addcdiv", _addcdiv, autocast="cuda:promote", elementwise=True, complex=True, numbers="none", samples=_samples,
     self=lambda g: g,
     tensor1=lambda g, tensor2, value: g * (value / tensor2).conjugate(),
     tensor2=lambda g, tensor1, tensor2, value: -g * (value * tensor1 / (tensor2 * tensor2)).conjugate(),

@@ -21,6 +21,7 @@ def refuse_integers(array, name: str) -> None:
 exp = unary(
     "exp",
     lambda g, result: g * result.conjugate(),
+    autocast="cuda:float32",
     complex=True,
     doc="e to the power of each element.",
     example=("gradlib.exp(gradlib.tensor([0.0, 1.0]))", "tensor([1.0000, 2.7183])"),
@@ -35,6 +36,7 @@ exp2 = unary(
 expm1 = unary(
     "expm1",
     lambda g, result: g * (result + 1).conjugate(),
+    autocast="cuda:float32",
     complex=True,
     doc="e^x - 1 of each element, exact near 0.",
     example=("gradlib.expm1(gradlib.tensor([0.0, 1.0]))", "tensor([0.0000, 1.7183])"),
@@ -42,6 +44,7 @@ expm1 = unary(
 log = unary(
     "log",
     lambda g, self: g / self.conjugate(),
+    autocast="cuda:float32",
     domain=(0.1, 3.0),
     complex=True,
     doc="The natural logarithm of each element; -inf at 0, nan below it.",
@@ -50,6 +53,7 @@ log = unary(
 log2 = unary(
     "log2",
     lambda g, self: g / (self * math.log(2.0)).conjugate(),
+    autocast="cuda:float32",
     domain=(0.1, 3.0),
     complex=True,
     doc="The logarithm of each element to the base 2; -inf at 0, nan below it.",
@@ -58,6 +62,7 @@ log2 = unary(
 log10 = unary(
     "log10",
     lambda g, self: g / (self * math.log(10.0)).conjugate(),
+    autocast="cuda:float32",
     domain=(0.1, 3.0),
     complex=True,
     doc="The logarithm of each element to the base 10; -inf at 0, nan below it.",
@@ -79,6 +84,7 @@ def _log1p(xp, self):
 log1p = unary(
     "log1p",
     lambda g, self: g / (self + 1).conjugate(),
+    autocast="cuda:float32",
     forward=_log1p,
     domain=(-0.5, 3.0),
     complex=True,
@@ -172,6 +178,7 @@ cos = unary(
 tan = unary(
     "tan",
     lambda g, result: g * (1 + result * result).conjugate(),
+    autocast="cuda:float32",
     domain=(-1.2, 1.2),
     complex=True,
     doc="The tangent of each element, in radians.",
@@ -180,6 +187,7 @@ tan = unary(
 sinh = unary(
     "sinh",
     lambda F, g, self: g * F.cosh(self).conjugate(),
+    autocast="cuda:float32",
     complex=True,
     doc="The hyperbolic sine of each element: (e^x - e^-x) / 2.",
     example=("gradlib.sinh(gradlib.tensor([0.0, 1.0]))", "tensor([0.0000, 1.1752])"),
@@ -187,6 +195,7 @@ sinh = unary(
 cosh = unary(
     "cosh",
     lambda F, g, self: g * F.sinh(self).conjugate(),
+    autocast="cuda:float32",
     complex=True,
     doc="The hyperbolic cosine of each element: (e^x + e^-x) / 2.",
     example=("gradlib.cosh(gradlib.tensor([0.0, 1.0]))", "tensor([1.0000, 1.5431])"),
@@ -202,6 +211,7 @@ asin = unary(
     "asin",
     lambda F, g, self: g * F.rsqrt(1 - self * self).conjugate(),
     "arcsin",
+    autocast="cuda:float32",
     forward="arcsin",
     domain=(-0.9, 0.9),
     complex=True,
@@ -212,6 +222,7 @@ acos = unary(
     "acos",
     lambda F, g, self: -g * F.rsqrt(1 - self * self).conjugate(),
     "arccos",
+    autocast="cuda:float32",
     forward="arccos",
     domain=(-0.9, 0.9),
     complex=True,
@@ -275,6 +286,7 @@ atan2 = pointwise(
     "atan2",
     "arctan2",
     "arctan2",
+    autocast="cuda:promote",
     args="self other",
     promote="float",
     self=lambda F, g, self, other: g * _turn(F, other, self * self + other * other),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from samples import samples_of
 
 import gradlib
 from gradlib.autograd import profiler
+from gradlib.core.op import REGISTRY
 
 
 # rows: PROF-09
@@ -75,3 +77,25 @@ def test_flops_of_attention():
     with profiler.profile(with_flops=True) as prof:
         gradlib.nn.functional.scaled_dot_product_attention(q, k, v)
     assert prof.total_average().flops == 2 * (2 * 3) * (4 * 8 * 5 + 4 * 5 * 6)
+
+
+def test_flops_of_the_gradient_of_attention():
+    """One kernel that makes five products where forward makes two."""
+    q, k, v = (gradlib.ones(2, 3, *n, requires_grad=True) for n in ((4, 8), (5, 8), (5, 6)))
+    with profiler.profile(with_flops=True) as prof:
+        gradlib.nn.functional.scaled_dot_product_attention(q, k, v).sum().backward()
+    flops = {e.name: e.flops for e in prof.function_events if e.flops}
+    once = 2 * (2 * 3) * (4 * 8 * 5 + 4 * 5 * 6)
+    name = "scaled_dot_product_attention"
+    assert flops == {name: once, name + "_backward": 5 * once // 2}
+
+
+@pytest.mark.parametrize("name", sorted(n for n, op in REGISTRY.items() if op.flops))
+def test_flops_are_estimated_for_each_sample(name):
+    op = REGISTRY[name]
+    for args in samples_of(op):
+        with profiler.profile(with_flops=True) as prof:
+            op.call(*args)
+        flops = sum(e.flops for e in prof.function_events)
+        work = all(a.numel() for a in args if isinstance(a, gradlib.Tensor))
+        assert flops > 0 if work else flops >= 0

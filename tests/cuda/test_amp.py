@@ -27,11 +27,23 @@ def rand(*shape, dtype=F32, device="cpu"):
 # -- autocast ----------------------------------------------------------------------------------------------------------
 
 
-def test_the_lists_name_ops_that_exist():
-    for lists in _policy.POLICY.values():
-        assert set(lists) <= set(REGISTRY)
+def test_what_ops_declare_is_a_policy():
+    declared = [op.autocast for op in REGISTRY.values() if isinstance(op.autocast, str)]
+    assert sum(bool(_policy.by_device(text)) for text in declared) > 90
     for device in _policy.FUNCTIONS:
         assert autocast_mode._listed(device)
+
+
+def test_policies_of_device_types():
+    assert _policy.by_device("lower") == {"cpu": _policy.LOWER, "cuda": _policy.LOWER}
+    assert _policy.by_device("cuda:promote") == {"cuda": _policy.WIDEST}
+    assert _policy.by_device("cpu:float32 cuda:refuse") == {
+        "cpu": _policy.FLOAT32,
+        "cuda": _policy.REFUSED,
+    }
+    for wrong in ("higher", "tpu:lower", "cpu:"):
+        with pytest.raises(ValueError, match="unknown autocast policy"):
+            _policy.by_device(wrong)
 
 
 def test_products_and_losses_on_the_cpu():

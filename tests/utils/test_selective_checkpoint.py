@@ -184,3 +184,28 @@ def test_no_grad_runs_without_contexts():
         assert checkpoint(
             gl.exp, gl.zeros(2), use_reentrant=False, context_fn=context_fn
         ).tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("names", "public"),
+    [
+        ("mkldnn_convolution cudnn_convolution convolution", "convolution"),
+        ("cudnn_batch_norm miopen_batch_norm", "native_batch_norm"),
+        ("_to_copy", "to"),
+        ("max_pool2d", "max_pool2d_with_indices"),
+        ("nll_loss_forward nll_loss2d_forward", "nll_loss"),
+        ("_scaled_dot_product_flash_attention _scaled_dot_product_flash_attention_for_cpu "
+         "_scaled_dot_product_efficient_attention _scaled_dot_product_cudnn_attention",
+         "scaled_dot_product_attention"),
+        ("_softmax", "softmax"),
+    ],
+)  # fmt: skip
+def test_names_of_what_pytorch_runs(names, public):
+    assert {str(getattr(aten, name).default) for name in names.split()} == {
+        f"aten.{public}.default"
+    }
+
+
+def test_the_gradient_of_attention_is_another_operation():
+    back = aten._scaled_dot_product_flash_attention_backward.default
+    assert back != aten._scaled_dot_product_flash_attention.default

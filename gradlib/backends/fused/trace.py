@@ -312,8 +312,6 @@ class Ops:
     def __getattr__(self, name: str) -> Any:
         from ...core import formulas
 
-        if name in EXPRESSIONS:
-            return lambda *args: EXPRESSIONS[name](self, *args)
         if name in formulas._functions:
             return lambda *args: formulas._functions[name](self, *args)
         op = formulas._ops.get(name)
@@ -342,40 +340,9 @@ def traceable(op: Any) -> bool:
 def run_forward(F: Ops, op: Any, args: tuple) -> Any:
     """The forward of `op` on symbols; `args` are its tensors and then its attributes."""
     xp, n = F.backend, len(op.tensors)
-    if op.name in EXPRESSIONS:
-        return EXPRESSIONS[op.name](F, *args)
+    if op.expression is not None:
+        return op.expression(xp, *args)
     given = [
         xp.trace.symbol(FLOAT, PASS, a) if isinstance(a, (int, float)) else a for a in args[:n]
     ]
     return op.forward(xp, *given, **dict(zip(op.attrs, args[n:])))
-
-
-# -- formulas that kernels write in another way ------------------------------------------------------------------------
-
-ROOT_HALF, NORMAL = math.sqrt(0.5), 1 / math.sqrt(2 * math.pi)
-
-
-def _gelu(F: Ops, x: Any, approximate: str) -> Any:
-    from ...ops.activation import _gelu_tanh
-
-    if approximate != "none":
-        return _gelu_tanh(F.backend, x)
-    return x * (0.5 * F.backend.erfc(x * -ROOT_HALF))
-
-
-def _gelu_grad(F: Ops, g: Any, x: Any, approximate: str) -> Any:
-    from ...ops.activation import _gelu_grad_tanh
-
-    if approximate != "none":
-        return _gelu_grad_tanh(F.backend, g, x)
-    return g * (0.5 * F.backend.erfc(x * -ROOT_HALF) + x * (NORMAL * F.backend.exp(x * x * -0.5)))
-
-
-EXPRESSIONS: dict[str, Callable] = {
-    "gelu": _gelu,
-    "gelu_grad": _gelu_grad,
-    "erf": lambda F, x: F.backend.erf(x),
-    "erfc": lambda F, x: F.backend.erfc(x),
-    "lgamma": lambda F, x: F.backend.lgamma(x),
-}
-"""Ops whose NumPy kernel works in pieces or by tables, which CUDA has as a function."""
