@@ -31,7 +31,7 @@ def _declare_copy(op: Op) -> Op:
     )  # fmt: skip
 
 
-for _view in [op for op in REGISTRY.values() if op.view]:
+for _view in [op for op in REGISTRY.values() if op.view and not op.flips]:
     # there is one of the diagonal: it is also what `diag` of a matrix is
     _OF[_view] = REGISTRY.get(_view.name + "_copy") or _declare_copy(_view)
 
