@@ -12,7 +12,7 @@ from ..core.inplace import inplace
 from ..core.layout import in_order
 from ..core.op import declare
 from ..core.tensor import Tensor
-from .expose import FOUND, function, method, write_out
+from .expose import FOUND, apart, function, method, write_out
 from .plain_numbers import is_number, plain_number
 from .pointwise import pointwise, unary
 
@@ -334,7 +334,8 @@ def clamp(input, min=None, max=None, *, out=None):
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
     _check_bounds("clamp", input, min, max)
     return write_out(
-        out, (clamp_number if _plain(input, min, max) else clamp_op).call(input, min, max)
+        apart(out, input, min, max),
+        (clamp_number if _plain(input, min, max) else clamp_op).call(input, min, max),
     )
 
 
