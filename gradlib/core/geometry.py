@@ -42,6 +42,7 @@ class Geometry:
     if TYPE_CHECKING:
         _array: Any
         _rg: bool
+        is_leaf: bool
         is_cuda: bool
 
     @overload

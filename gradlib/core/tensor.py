@@ -443,7 +443,8 @@ class Tensor(Interop, Geometry, Hooks, Declared):
 
     @property
     def _base(self) -> Tensor | None:
-        return self._view.base if self._is_view() else None
+        view = self._view
+        return None if view is None or self._ver is INFERENCE else view.base
 
     def _is_view(self) -> bool:
         return self._view is not None and self._ver is not INFERENCE

@@ -354,6 +354,9 @@ def _check_bounds(name: str, input: Tensor, min, max) -> None:
         return
     if len(numbers) < len(given) or not all([is_number(b) for b in numbers]):
         raise _invalid(name, input, min, max)
+    if input._array.dtype.kind == "b" and all([b is True or b is False for b in numbers]):
+        which = "" if len(given) == 2 else "_min" if max is None else "_max"
+        raise NotImplementedError(f"\"clamp{which}_scalar_cpu\" not implemented for 'Bool'")
     if kind.category < dtypes.FLOATING:
         kind = common_dtype((input, *numbers))
     if kind.category < dtypes.COMPLEX:
