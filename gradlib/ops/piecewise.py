@@ -237,6 +237,8 @@ def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
     """Leaky relu whose slope is drawn from [lower, upper) for each element in training, else is their mean."""
     if lower > upper:
         raise RuntimeError("Lower bound should be less than or equal to the upper bound")
+    if not inplace:
+        input = input.contiguous()  # the result is row-major whatever the input
     if not training:
         return run(leaky_relu_op, input, inplace, (lower + upper) / 2)
     # a product, so that the factors are saved as all tensors are: hooks see them, and backward frees them
