@@ -28,7 +28,7 @@ def _current_graph_task_execution_order() -> list[Node]:
     """The nodes of the running pass in the order in which they run; RuntimeError if none does."""
     if state.current_task is None:
         raise RuntimeError(
-            "Current graph task's execution order is only known during a backward pass."
+            "_current_graph_task_execution_order should only be called during the backward pass"
         )
     return engine.execution_order(state.current_task)
 
