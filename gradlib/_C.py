@@ -28,7 +28,7 @@ def _current_graph_task_execution_order() -> list[Node]:
     """The nodes of the running pass in the order in which they run; RuntimeError if none does."""
     if state.current_task is None:
         raise RuntimeError(
-            "Current graph task's execution order is only known during a backward pass."
+            "_current_graph_task_execution_order should only be called during the backward pass"
         )
     return engine.execution_order(state.current_task)
 
@@ -59,9 +59,15 @@ class _autograd:
     def _unsafe_set_version_counter(tensors: Any, versions: Sequence[int]) -> None:
         """Set the version counters of `tensors`, whatever was changed or saved in between."""
         given = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
-        for tensor, version in zip(given, versions, strict=True):
+        wanted = tuple(versions)
+        if len(given) != len(wanted):
+            raise RuntimeError(f"tensors_len={len(given)}, versions_len={len(wanted)}")
+        for tensor, version in zip(given, wanted, strict=True):
             if tensor._ver is INFERENCE:
-                continue
+                raise RuntimeError(
+                    "Tried to call torch.autograd._unsafe_set_version() on a tensor that does not have a version "
+                    "counter. Was it created in inference mode?"
+                )
             if version < 0:
                 raise RuntimeError(f"Cannot set a version_counter to a value below 0: {version}")
             if type(tensor._ver) is int:

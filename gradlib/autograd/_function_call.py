@@ -160,11 +160,13 @@ def _site():
 def _one_history(out: Tensor, node, nr: int, is_input: bool, is_dirty: bool, args: tuple) -> Tensor:
     """`out` as output `nr` of `node`, or as a constant if that is None."""
     if node is None:
-        if is_dirty or not (is_input or out._rg):
-            return out
         if is_input:
-            return out.detach() if out._rg else _alias_unrecorded(out)
-        if out._view is None:
+            if out._rg:
+                return out.detach()
+            return out if is_dirty else _as_itself(out)
+        if out._view is not None:
+            out._view.made_in = views.CUSTOM_FUNCTION
+        elif out._rg:
             out._rg, out._fn, out._nr = False, None, 0
         return out
     if is_dirty and is_input:
@@ -173,7 +175,7 @@ def _one_history(out: Tensor, node, nr: int, is_input: bool, is_dirty: bool, arg
         _rewrite(out, node, nr, args)
         return out
     if is_input:
-        out = _alias_unrecorded(out)
+        out = _as_itself(out)
     view = out._view
     out._rg = True
     if view is None:
@@ -185,9 +187,16 @@ def _one_history(out: Tensor, node, nr: int, is_input: bool, is_dirty: bool, arg
     return out
 
 
-def _alias_unrecorded(tensor: Tensor) -> Tensor:
+def _as_itself(tensor: Tensor) -> Tensor:
+    """What a Function gives back for an input that it returns: another tensor of the same class on the same memory."""
     with modes.Flag(NO_GRAD, True):
-        return alias.call(tensor)
+        out = alias.call(tensor)
+    if tensor.__class__ is not Tensor:
+        from ..nn.parameter import Parameter
+
+        if not isinstance(tensor, Parameter):  # another one would be registered as well
+            out.__class__ = tensor.__class__
+    return out
 
 
 def _rewrite(tensor: Tensor, node, nr: int, args: tuple) -> None:

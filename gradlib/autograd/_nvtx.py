@@ -105,7 +105,7 @@ class _Emitting:
 
     def __enter__(self):
         if not self.enabled:
-            return self
+            return None
         if self.entered:
             raise RuntimeError(f"{self.kind} annotation context manager is not reentrant")
         self._recorder = self._make_recorder()

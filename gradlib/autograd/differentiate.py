@@ -212,6 +212,11 @@ def _batched(outs, ins, grads, keep_graph, create_graph, allow_unused, materiali
     """The gradients for each entry of a batch of `grads` (first dimension), in one pass."""
     sizes = {g.shape[0] if g is not None and g.dim() else None for g in grads}
     for out, g in zip(outs, grads, strict=True):
+        if g is None and not out.dim():
+            raise ValueError(
+                "is_grads_batched=True needs `grad_outputs` whose first dimension is the batch, but got none for a "
+                "scalar output"
+            )
         if g is None or not g.dim() or g.shape[1:] != out.shape or len(sizes) != 1:
             raise RuntimeError(
                 "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch "
@@ -308,6 +313,8 @@ def _roots(outputs: tuple, grads: Sequence, create_graph: bool) -> tuple[list, l
             if not hasattr(out, "output_nr"):
                 raise AssertionError("Expected output to be a torch.Tensor")
             edges.append(_input_edge(out))
+            if g is None and getattr(out, "one", None) is not None:
+                g = out.one.clone()  # a leaf may keep it
             if g is None:
                 raise RuntimeError("grad can be implicitly created only for scalar outputs")
             checked.append(g)

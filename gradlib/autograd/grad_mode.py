@@ -263,7 +263,9 @@ class _unsafe_preserve_version_counter(_ModeDecorator):
     """
 
     def __init__(self, tensors: Any):
-        self.tensors = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
+        if not isinstance(tensors, (Tensor, tuple)):
+            raise AssertionError("Expected tensors to be a tuple")
+        self.tensors = (tensors,) if isinstance(tensors, Tensor) else tensors
         self.versions = [None if t.is_inference() else t._version for t in self.tensors]
 
     def __enter__(self) -> None:
@@ -289,8 +291,12 @@ class _force_original_view_tracking(_ModeDecorator):
         self.mode, self.prev = mode, state.view_replay
         state.view_replay = mode
 
+    def __call__(self, func: Callable) -> Callable:
+        state.view_replay = self.prev  # a decorator changes nothing until the function is called
+        return super().__call__(func)
+
     def __enter__(self) -> None:
-        pass
+        state.view_replay = self.mode
 
     def __exit__(self, *exc: Any) -> None:
         state.view_replay = self.prev

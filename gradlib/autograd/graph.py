@@ -12,6 +12,7 @@ from ..core.batched import is_logical
 from ..core.device import copied
 from ..core.hooks import RemovableHandle
 from ..core.lazy import raw_values
+from ..core.memory import address_of_memory
 from ..core.modes import OBSERVE, SAVED_HOOKS, set_flag, state
 from ..core.node import Node, edge
 from ..core.storage import bump, share, version_of
@@ -30,11 +31,22 @@ __all__ = [
 ]
 
 
-class GradientEdge(NamedTuple):
-    """Where in the graph a gradient is computed: an output of a node. ``grad`` and ``backward`` take it as input."""
-
+class _Edge(NamedTuple):
     node: Node
     output_nr: int
+    ownership_token: Node | None = None
+
+
+class GradientEdge(_Edge):
+    """Where in the graph a gradient is computed: an output of a node. ``grad`` and ``backward`` take it as input.
+
+    Example:
+        >>> loss = gradlib.ones(2, requires_grad=True).sum()
+        >>> gradlib.autograd.graph.get_gradient_edge(loss).output_nr
+        0
+    """
+
+    one: Tensor | None = None  # of a real scalar: the gradient that stands for none
 
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
@@ -48,7 +60,12 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
         )
     node, nr = edge(tensor)
     assert node is not None
-    return GradientEdge(node, max(nr - 1, 0))
+    found = GradientEdge(node, max(nr - 1, 0))
+    if tensor._array.size == 1 and not tensor.is_complex():
+        from ..ops.create import ones_like
+
+        found.one = ones_like(tensor)
+    return found
 
 
 def increment_version(tensor) -> None:
@@ -173,11 +190,14 @@ def register_multi_grad_hook(
     """Call `fn` when gradients of `tensors` have been computed; it must not change them.
 
     mode "all": with the list of gradients, when the last of those that this backward computes is there (None for
-    the others). mode "any": with the first gradient, once for each backward. Returns a handle with ``remove()``.
+    the others). mode "any": with the first gradient, once for each backward; tensors that require none are left out.
+    Returns a handle with ``remove()``.
     """
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
-    if not all([t.requires_grad for t in tensors]):
+    if mode == "any":
+        tensors = [t for t in tensors if t.requires_grad]
+    elif not all([t.requires_grad for t in tensors]):
         raise AssertionError("Expected gradient function to be set")
     hook = _gather(tuple(tensors), fn) if mode == "all" else _first(fn)
     return _MultiHandle(tuple(t.register_hook(hook(i)) for i, t in enumerate(tensors)))
@@ -262,11 +282,18 @@ class _Saved:
         self.context, self.tensor, self.version = weakref.ref(context), tensor, version_of(tensor)
 
 
+def _memory(tensor: Tensor) -> int:
+    return address_of_memory(tensor._array)
+
+
 class _AllowMutationOnSavedContext:
-    """What is saved inside the block, by storage, and which of it was cloned because it was about to change."""
+    """What is saved inside the block, by memory, and which of it was cloned because it was about to change.
+
+    By memory, not by version counter: a write through ``.data`` counts as well.
+    """
 
     def __init__(self) -> None:
-        self.saved: Any = weakref.WeakKeyDictionary()  # Storage -> weak set of _Saved
+        self.saved: dict[int, Any] = {}  # address of the memory -> weak set of _Saved
         self.cloned: Any = weakref.WeakSet()
         self.active = True
 
@@ -276,7 +303,8 @@ class _AllowMutationOnSavedContext:
 
     def pack(self, tensor: Tensor) -> _Saved:
         kept = _Saved(self, tensor)
-        self.saved.setdefault(share(tensor), weakref.WeakSet()).add(kept)
+        share(tensor)  # so that writes through other tensors count
+        self.saved.setdefault(_memory(tensor), weakref.WeakSet()).add(kept)
         return kept
 
     @staticmethod
@@ -296,9 +324,7 @@ class _AllowMutationOnSavedContext:
 
     def before_write(self, tensor: Tensor) -> None:
         """Clone what is saved of the memory that is about to be written."""
-        if type(tensor._ver) is int:
-            return  # nobody else has it
-        for kept in list(self.saved.pop(tensor._ver, ())):
+        for kept in list(self.saved.pop(_memory(tensor), ())):
             if version_of(kept.tensor) == kept.version:
                 if is_logical(kept.tensor):
                     kept.tensor = kept.tensor.detach().clone()

@@ -405,7 +405,7 @@ def attach_outputs(op, attrs: tuple, source: Tensor, outs: list, node) -> None:
     for i, out in enumerate(outs):
         step, step_attrs = op.view(i, attrs, source, outs)
         views.attach(out, source, step, step_attrs, node, out._nr)
-        if not state.bits & (NO_GRAD | INFERENCE):
+        if not state.bits & (NO_GRAD | INFERENCE) and out._view.made_in != views.INFERENCE_MODE:
             out._view.made_in = views.MULTI_OUTPUT
 
 

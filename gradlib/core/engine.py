@@ -122,8 +122,12 @@ def run_backward(
         modes.set_bits(bits)
         state.current_task, state.needed = outer
     if task.callbacks is not None:
-        for callback in task.callbacks:  # one may queue more
-            callback()
+        state.current_task = task
+        try:
+            for callback in task.callbacks:  # one may queue more
+                callback()
+        finally:
+            state.current_task = outer[0]
     return task.captured
 
 

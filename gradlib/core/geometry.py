@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from . import dtypes
-from .errors import check_room
+from .errors import LEAF_INPLACE, check_room
 from .layout import empty_in, has_layout, preserve_format, settled
 from .memory import (
     address,
@@ -22,7 +22,7 @@ from .memory import (
     view_of,
     whole,
 )
-from .modes import shared
+from .modes import is_grad_enabled, shared
 from .sizes import Size, wrap_dim
 from .storage import before_write, bump
 from .untyped import UntypedStorage, storage_in, storage_of
@@ -61,6 +61,7 @@ class Geometry:
     if TYPE_CHECKING:
         _array: Any
         _rg: bool
+        is_leaf: bool
         is_cuda: bool
 
     @overload
@@ -116,6 +117,9 @@ class Geometry:
         return flips and (pointer(a), a.shape, a.strides) == (pointer(b), b.shape, b.strides)
 
     def _refuse_metadata(self, what: str) -> None:
+        from .inplace import refuse_inference
+
+        refuse_inference(self)  # type: ignore[arg-type]
         if self.__dict__.get("_detached"):
             raise RuntimeError(
                 f"{what} is not allowed on a Tensor created from .data or .detach().\n"
@@ -149,9 +153,15 @@ class Geometry:
 
         Raises:
             RuntimeError: the dtype of `source` is another one, the offset or a stride is negative, or the memory is
-                too small and not ours to exchange.
+                too small and not ours to exchange; this tensor or `source` requires grad where that is recorded.
         """
         self._refuse_metadata("set_storage")
+        if is_grad_enabled() and (self._rg or getattr(source, "_rg", False)):
+            raise RuntimeError(
+                LEAF_INPLACE
+                if self._rg and self.is_leaf
+                else "derivative for set_ is not implemented"
+            )
         before_write(self)
         made = _array_of(in_memory(self._array), source, storage_offset, size, stride)
         self._array = on_memory(self, made)

@@ -99,10 +99,15 @@ def repeats_itself(array: Any) -> bool:
     )
 
 
-def check(tensor: Tensor, op: Any, records: bool) -> None:
-    """RuntimeError if `tensor` must not be changed in place now."""
+def refuse_inference(tensor: Tensor) -> None:
+    """RuntimeError if `tensor` is an inference tensor and the mode is off: it must not be changed there."""
     if tensor._ver is INFERENCE_STORAGE and not state.bits & INFERENCE:
         raise RuntimeError(errors.INFERENCE_INPLACE)
+
+
+def check(tensor: Tensor, op: Any, records: bool) -> None:
+    """RuntimeError if `tensor` must not be changed in place now."""
+    refuse_inference(tensor)
     if op.overlapping != "fill" and repeats_itself(tensor._array):
         if not op.overlapping or records:
             raise RuntimeError(errors.OVERLAP)
@@ -385,20 +390,12 @@ def set_history(tensor: Tensor, node: Node, nr: int = 0) -> Node | None:
     copy.edge_list = (edge(base) if base._rg else (None, 0), *node.edges()[1:])
     copy.fn, copy.replay = node, view.replay
     copy.base_layout = Layout.of(base._array)
-    kept = _retained(base, base._fn, base._nr), _retained(tensor, view.fn, view.nr)
+    kept = views.take_retained(base, base._fn, base._nr)
     base._rg, base._fn, base._nr = True, copy, 0
     tensor._rg = True
     if type(base._ver) is Storage:
         base._ver.require_grad(base)
-    view.regenerate(tensor._ver.version)
-    for ref, node, nr in zip(kept, (copy, view.fn), (0, view.nr), strict=True):
-        if ref is not None:  # the .grad kept is that of the newest value
-            node.make_extra().retained[nr] = ref
+    view.regenerate(tensor, tensor._ver.version)
+    if kept is not None:  # the .grad kept is that of the newest value
+        copy.make_extra().retained[0] = kept
     return copy
-
-
-def _retained(tensor: Tensor, node: Node | None, nr: int) -> Any:
-    """Take from `node` that it fills the .grad of `tensor`; a weak reference, or None if it does not."""
-    if not tensor._retain or node is None or node.extra is None:
-        return None
-    return node.extra.retained.pop(nr, None)

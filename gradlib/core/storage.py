@@ -25,7 +25,7 @@ class Storage:
         self.version = version
         self.changed: Any = None  # ((code, instruction), op name) of the last in-place operation
         self.views: list | None = (
-            None  # weak references to views made while the base required no gradient
+            None  # weak references to views that require grad if their base, a leaf, does
         )
 
     def add_view(self, view) -> None:
@@ -43,11 +43,19 @@ class Storage:
             view = ref()
             if view is None:
                 continue
+            others.append(ref)
             if view._view is None or view._view.base is not base:
-                others.append(ref)  # of a detached alias, for example
-            elif not view._rg and view._array.dtype in DIFFERENTIABLE:
+                continue  # of a detached alias, for example
+            if not view._rg and view._array.dtype in DIFFERENTIABLE:
                 view._rg = view._inherits = True
         self.views = others or None
+
+    def release_grad(self, base) -> None:
+        """The tensor `base` on this buffer requires grad no longer: nor do the views that inherited it."""
+        for ref in self.views or ():
+            view = ref()
+            if view is not None and view._inherits and view._view.base is base:
+                view._rg = view._inherits = False
 
 
 class _Untracked(Storage):

@@ -52,6 +52,11 @@ class Constant:
         self.__set__(instance, None)
 
 
+INFERENCE_REQUIRES_GRAD = (
+    "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
+)
+
+
 class Tensor(Interop, Geometry, Hooks, Declared):
     """A multi-dimensional array that records operations for differentiation. Made by ``gradlib.tensor`` and others."""
 
@@ -128,7 +133,9 @@ class Tensor(Interop, Geometry, Hooks, Declared):
             None,
             None,
         )
-        out._ver = INFERENCE if state.bits & INFERENCE_MODE else 0
+        out._ver = INFERENCE if state.bits & INFERENCE_MODE or data._ver is INFERENCE else 0
+        if requires_grad and out._ver is INFERENCE and not state.bits & INFERENCE_MODE:
+            raise RuntimeError(INFERENCE_REQUIRES_GRAD)
         return out
 
     # -- facts ---------------------------------------------------------------------------------------------------
@@ -319,11 +326,9 @@ class Tensor(Interop, Geometry, Hooks, Declared):
                 "only Tensors of floating point and complex dtype can require gradients"
             )
         if value and not self._rg and self._ver is INFERENCE and not state.bits & INFERENCE_MODE:
-            raise RuntimeError(
-                "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
-            )
-        if value and type(self._ver) is not int:
-            self._ver.require_grad(self)  # so do the views of it
+            raise RuntimeError(INFERENCE_REQUIRES_GRAD)
+        if type(self._ver) is not int:  # so do the views of it
+            (self._ver.require_grad if value else self._ver.release_grad)(self)
         if self._inherits:
             self._inherits = not value
         self._rg = value
@@ -405,7 +410,10 @@ class Tensor(Interop, Geometry, Hooks, Declared):
     @property
     def data(self) -> Tensor:
         """The same memory outside the graph, with a version counter of its own."""
-        return Tensor._make(self._array)
+        out = Tensor._make(self._array)
+        if self._ver is INFERENCE:
+            out._ver = INFERENCE
+        return out
 
     @data.deleter
     def data(self) -> None:
@@ -427,10 +435,11 @@ class Tensor(Interop, Geometry, Hooks, Declared):
 
     @property
     def _base(self) -> Tensor | None:
-        return None if self._view is None else self._view.base
+        view = self._view
+        return None if view is None or self._ver is INFERENCE else view.base
 
     def _is_view(self) -> bool:
-        return self._view is not None
+        return self._view is not None and self._ver is not INFERENCE
 
     def _accumulator_of(self, leaf: Tensor) -> None:
         """Let gradients of this alias go to `leaf`."""

@@ -60,14 +60,16 @@ class View:
             return None  # a leaf of its own
         version = version_of(tensor)
         if self.version != version:
-            self.regenerate(version)
+            self.regenerate(tensor, version)
         return self.fn
 
-    def regenerate(self, version: int) -> None:
+    def regenerate(self, tensor: Tensor, version: int) -> None:
+        """Make the history of the view `tensor` anew, from that which its base has now."""
         from .node import edge
 
         if self.made_in != DEFAULT:
             raise refusal(self, BASE_MODIFIED)
+        kept = take_retained(tensor, self.fn, self.nr)
         bits = modes.state.bits
         modes.set_bits(0)
         try:
@@ -75,6 +77,17 @@ class View:
         finally:
             modes.set_bits(bits)
         self.version = version
+        if kept is not None and self.fn is not None:
+            self.fn.make_extra().retained[self.nr] = (
+                kept  # the .grad kept is that of the newest value
+            )
+
+
+def take_retained(tensor: Tensor, node: Node | None, nr: int) -> Any:
+    """Take from `node` that it fills the .grad of `tensor`; a weak reference, or None if it does not."""
+    if not tensor._retain or node is None or node.extra is None:
+        return None
+    return node.extra.retained.pop(nr, None)
 
 
 def replay(base: Tensor, steps: tuple) -> Tensor:
@@ -99,18 +112,24 @@ def replay_raw(array: Any, steps: tuple) -> tuple[Any, int]:
 
 
 WITHOUT_GRAD = "A view was created in no_grad mode {} with grad mode enabled."
-IN_INFERENCE = "A view was created in inference mode {} in normal mode."
+WHERE = {
+    NO_GRAD_MODE: ("no_grad", "was created in no_grad mode {} with grad mode enabled."),
+    INFERENCE_MODE: ("inference_mode", "was created in inference mode {} in normal mode."),
+}
 MODIFIED = "and is being modified inplace"
 BASE_MODIFIED = "and its base or another view of its base has been modified inplace"
 
 
 def refusal(view: View, what: str = MODIFIED) -> RuntimeError:
     """The error for an in-place operation that concerns a view whose history cannot be rewritten."""
-    if view.made_in in (NO_GRAD_MODE, INFERENCE_MODE):
-        mode = "no_grad" if view.made_in == NO_GRAD_MODE else "inference_mode"
-        start = WITHOUT_GRAD if view.made_in == NO_GRAD_MODE else IN_INFERENCE
+    if view.made_in in WHERE:
+        mode, created = WHERE[view.made_in]
+        start = "A view "
+        if view.fn is not None:  # it was made where grad mode was on, of one that was not
+            start = f"Output {max(view.nr - 1, 0)} of {errors.maker(view.fn)} is a view of a view which "
         return RuntimeError(
-            start.format(what)
+            start
+            + created.format(what)
             + " Given that this use case is ambiguous and error-prone, it is forbidden. You "
             "can clarify your code by moving both the view and the inplace either both inside the "
             f"{mode} block (if you don't want the inplace to be tracked) or both outside (if you "
@@ -163,8 +182,8 @@ def attach(
     else:
         view.fn, view.nr, view.version = None, 0, storage.version
         if storage is not INFERENCE:
-            if not view.base._rg:
+            if not view.base._rg or view.base._fn is None:
                 storage.add_view(out)
-            elif out._array.dtype in DIFFERENTIABLE and op.differentiable:
+            if view.base._rg and out._array.dtype in DIFFERENTIABLE and op.differentiable:
                 out._rg = out._inherits = True
     return out

@@ -12,7 +12,7 @@ from ..core.inplace import inplace
 from ..core.layout import in_order
 from ..core.op import declare
 from ..core.tensor import Tensor
-from .expose import FOUND, function, method, write_out
+from .expose import FOUND, apart, function, method, write_out
 from .plain_numbers import is_number, plain_number
 from .pointwise import pointwise, unary
 
@@ -336,7 +336,8 @@ def clamp(input, min=None, max=None, *, out=None):
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
     _check_bounds("clamp", input, min, max)
     return write_out(
-        out, (clamp_number if _plain(input, min, max) else clamp_op).call(input, min, max)
+        apart(out, input, min, max),
+        (clamp_number if _plain(input, min, max) else clamp_op).call(input, min, max),
     )
 
 
@@ -355,6 +356,9 @@ def _check_bounds(name: str, input: Tensor, min, max) -> None:
         return
     if len(numbers) < len(given) or not all([is_number(b) for b in numbers]):
         raise _invalid(name, input, min, max)
+    if input._array.dtype.kind == "b" and all([b is True or b is False for b in numbers]):
+        which = "" if len(given) == 2 else "_min" if max is None else "_max"
+        raise NotImplementedError(f"\"clamp{which}_scalar_cpu\" not implemented for 'Bool'")
     if kind.category < dtypes.FLOATING:
         kind = common_dtype((input, *numbers))
     if kind.category < dtypes.COMPLEX:

@@ -17,7 +17,16 @@ from ..core.lazy import raw_values
 from ..core.op import REGISTRY, declare
 from ..core.tensor import Tensor
 from ._blocks import kind_name, missing
-from .expose import FOUND, PUBLIC, function, in_place_operator, method, need_tensor, write_same
+from .expose import (
+    FOUND,
+    PUBLIC,
+    apart,
+    function,
+    in_place_operator,
+    method,
+    need_tensor,
+    write_same,
+)
 from .plain_numbers import is_number, single_number
 from .pointwise import pointwise, unary
 
@@ -360,7 +369,9 @@ def where(condition, input=None, other=None, *, out=None):
         condition = condition.bool()
     input, other = _beside(input, other), _beside(other, input)
     return write_same(
-        out, select.call(input, other, condition), "Expected out type to be {Want} but got {Got}"
+        apart(out, condition, input, other),
+        select.call(input, other, condition),
+        "Expected out type to be {Want} but got {Got}",
     )
 
 

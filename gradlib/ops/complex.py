@@ -15,7 +15,7 @@ from ..core.op import declare
 from ..core.tensor import Tensor
 from ._blocks import widened
 from .cast import contiguous as make_contiguous
-from .expose import FOUND, function, method, need_tensor, write_out, write_same
+from .expose import FOUND, apart, function, method, need_tensor, write_out, write_same
 from .slicing import select_op
 
 REAL = {np.dtype("c8"): np.dtype("f4"), np.dtype("c16"): np.dtype("f8")}
@@ -329,7 +329,7 @@ angle_op = declare(
 @function("angle", method=True)
 def angle(input, *, out=None):
     """The angle of each complex number in radians; for real numbers 0, or pi if negative."""
-    return write_out(out, angle_op.call(input))
+    return write_out(apart(out, input), angle_op.call(input))
 
 
 # -- questions ---------------------------------------------------------------------------------------------------

@@ -129,6 +129,8 @@ def _converted(array: np.ndarray, kind: dtypes.dtype) -> np.ndarray:
         wraps = not kind.is_signed and array.dtype.kind != "f"  # negative integers, not fractions
         if not (-info.max if wraps else info.min) <= low <= high <= info.max:
             raise RuntimeError(f"value cannot be converted to type {kind.name} without overflow")
+    if array.dtype.kind == "O" and kind is dtypes.bfloat16:
+        array = array.astype(np.float64)  # bfloat16 takes no integers of more than 64 bits
     return array.astype(kind.np)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from ..core.inplace import check
+from ..core.inplace import check, refuse_inference
 from ..core.modes import FORWARD_AD, NO_GRAD, Flag, state
 from ..core.node import edge
 from ..core.op import Op, declare
@@ -246,6 +246,7 @@ def unsqueeze(input, dim):
 def relabel(op: Op, tensor: Tensor, attrs: tuple, undo: tuple[Op, tuple]) -> Tensor:
     """Make `tensor` itself the view that `op` gives of it; `undo` is the (op, attributes) that leads back."""
     records = tensor._rg and not state.bits & NO_GRAD
+    refuse_inference(tensor)
     if records:
         check(tensor, op, True)
     share(tensor)

@@ -13,7 +13,7 @@ from ..core.inplace import inplace
 from ..core.op import declare
 from ..core.tensor import Tensor
 from ._blocks import missing
-from .expose import FOUND, function, in_place_text, legacy, method, need_tensor, write_out
+from .expose import FOUND, apart, function, in_place_text, legacy, method, need_tensor, write_out
 from .plain_numbers import SMALL, plain_number
 from .pointwise import pointwise, unary
 
@@ -206,7 +206,7 @@ def div(input, other, *, rounding_mode=None, out=None):
     """
     if rounding_mode is None:
         return div_op.call(input, other, out=out)
-    return write_out(out, _rounded(rounding_mode).call(input, other))
+    return write_out(apart(out, input, other), _rounded(rounding_mode).call(input, other))
 
 
 def _rounded(rounding_mode):
@@ -268,7 +268,7 @@ quotient_op = declare(
 @function("floor_divide", method=True)
 def floor_divide(input, other, *, out=None):
     """``floor(input / other)``; unlike ``div`` with rounding it has no derivative."""
-    return write_out(out, quotient_op.call(input, other))
+    return write_out(apart(out, input, other), quotient_op.call(input, other))
 
 
 def _whole(F, self, other):
@@ -445,8 +445,10 @@ def pow(input, exponent, *, out=None):
             raise _invalid_pow(input, exponent)
         exponent = _python_number(exponent)
         op = pow_number if _keeps_dtype(input, exponent) else pow_tensors
-        return op.call(input, exponent) if out is None else write_out(out, op.call(input, exponent))
-    return write_out(out, pow_tensors.call(input, exponent))
+        if out is None:
+            return op.call(input, exponent)
+        return write_out(apart(out, input), op.call(input, exponent))
+    return write_out(apart(out, input, exponent), pow_tensors.call(input, exponent))
 
 
 @method("pow_")

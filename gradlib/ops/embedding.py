@@ -12,6 +12,7 @@ from ..backends.sums import add_up
 from ..core import dtypes
 from ..core.batched import each_entry
 from ..core.device import beside_first
+from ..core.errors import check_room
 from ..core.formulas import formula_function
 from ..core.interop import host_reads
 from ..core.lazy import raw_values
@@ -366,4 +367,5 @@ def one_hot(tensor, num_classes=-1):
     from ..backends import backend_of
 
     xp = backend_of(array)
+    check_room(xp, (*array.shape, num_classes), 8)
     return wrap_like((array[..., None] == xp.arange(num_classes)).astype(np.int64))

@@ -45,7 +45,8 @@ def expand_to(input: Tensor, size: tuple) -> Tensor:
             f"({len(size)}) must be greater or equal to the number of dimensions in the tensor ({len(shape)})"
         )
     full = list(size)
-    for i, n in enumerate(size):
+    for i in reversed(range(len(size))):
+        n = size[i]
         have = shape[i - new] if i >= new else None
         if n == -1:
             if have is None:

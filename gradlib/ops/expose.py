@@ -13,9 +13,10 @@ import numpy as np
 from ..backends import backend_of
 from ..core import errors
 from ..core.device import stored
-from ..core.inplace import inplace, repeats_itself
+from ..core.inplace import inplace, refuse_inference, repeats_itself
 from ..core.lazy import raw_values, store
 from ..core.modes import FORWARD_AD, OBSERVE, is_grad_enabled, state
+from ..core.strided import overlap
 from ..core.tensor import Tensor
 
 PUBLIC: dict[str, Callable] = {}  # gradlib.<name>
@@ -119,6 +120,7 @@ def write_out(out: Any, result: Any) -> Any:
             raise NotImplementedError(
                 "Trying to use forward AD with a function that does not support it because it is an out= function"
             )
+    refuse_inference(out)
     refuse_cast(result, out)
     if repeats_itself(out._array) and out.shape == result.shape:
         raise RuntimeError(errors.OVERLAP)
@@ -198,6 +200,15 @@ def refuse_overlap(out: Tensor | tuple | None, *inputs: Tensor) -> None:
             a, b = stored(o._array), stored(x._array)
             if a is b or may_share(a, b):
                 raise RuntimeError(errors.PARTIAL_OVERLAP)
+
+
+def apart(out: Tensor | None, *operands: Any) -> Tensor | None:
+    """`out` of an elementwise op; RuntimeError if it shares memory with an operand otherwise than each at its place."""
+    if isinstance(out, Tensor):
+        for x in operands:
+            if x is not out and isinstance(x, Tensor) and overlap(x._array, out._array) == "partly":
+                raise RuntimeError(errors.PARTIAL_OVERLAP)
+    return out
 
 
 EXPECTED = "Expected out tensor to have dtype {want}, but got {got} instead"

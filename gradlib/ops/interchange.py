@@ -98,6 +98,15 @@ class _Exporter:
         return self.device
 
 
+class _Writable:
+    """The memory of an array that NumPy holds for read-only, to be written to."""
+
+    def __init__(self, array: np.ndarray):
+        place = array.__array_interface__
+        self.__array_interface__ = {**place, "data": (place["data"][0], False)}
+        self.array = array  # which keeps the memory
+
+
 def _element_code(capsule: Any) -> ctypes.c_uint8:
     """The byte that says of what kind the elements in a capsule are; RuntimeError if it is none, or was used."""
     try:
@@ -146,11 +155,14 @@ def from_dlpack(ext_tensor, *, device=None, copy=None) -> Tensor:
         except TypeError:
             capsule = ext_tensor.__dlpack__()
         code = _element_code(capsule)
+        old_form = _capsule_name(capsule) == b"dltensor"  # which cannot say that nobody may write
         half = code.value == _BFLOAT
         code.value = _UINT if half else code.value
         array = np.from_dlpack(_Exporter(capsule, (_CPU, 0)))
         if min(array.strides, default=0) < 0:
             raise ValueError(NEGATIVE_STRIDE)
+        if old_form:
+            array = np.asarray(_Writable(array))
         made = Tensor._make(adopt(array.view(dtypes.bfloat16.np) if half else array))
     target = made.device if device is None else devices.device(device)
     moved = made.to(target, copy=copy is True)

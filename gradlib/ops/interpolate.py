@@ -402,7 +402,8 @@ def interpolate(
             for values in (shape[2:], sizes)
         )
         raise RuntimeError(
-            f"Input and output sizes should be greater than 0, but got input ({given}) and output ({made})"
+            f"Input and output sizes should be greater than 0, but got input ({given}){' and' if n == 1 else ''} "
+            f"output ({made})"
         )
     if mode in ("nearest", "nearest-exact") and n in (1, 2, 3):
         if array.dtype.kind in "iub" and array.dtype != np.uint8:

@@ -9,8 +9,7 @@ from ..backends import backend_of
 from ..core import dtypes
 from ..core.batched import draws
 from ..core.inplace import inplace
-from ..core.lazy import raw_values
-from ..core.modes import AUTOCAST, shared, state
+from ..core.modes import AUTOCAST, state
 from ..core.op import declare
 from ..core.tensor import Tensor
 from ._blocks import check_kind, floating, kind_name
@@ -234,28 +233,18 @@ def prelu(input, weight):
     return prelu_op.call(input, weight)
 
 
-rrelu_op = activation(
-    "rrelu_with_noise", lambda xp, self, *, noise, lower, upper, training: self * noise,
-    lambda g, noise: g * noise, ((1.5, 0.1, 0.3, True),), dependent="self", row_major=True,
-)  # fmt: skip
-
-
 @function("rrelu")
 def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
     """Leaky relu whose slope is drawn from [lower, upper) for each element in training, else is their mean."""
     if lower > upper:
         raise RuntimeError("Lower bound should be less than or equal to the upper bound")
+    if not inplace:
+        input = input.contiguous()  # the result is row-major whatever the input
     if not training:
         return run(leaky_relu_op, input, inplace, (lower + upper) / 2)
-    slope = _slope(input.detach(), lower, upper)
-    if (
-        shared.batches and state.batch is not None
-    ):  # the op takes its factors as numbers, which differ by entry
-        factor = slope.where(input.detach() <= 0, 1)
-        return input.mul_(factor) if inplace else input * factor
-    x = raw_values(input)
-    noise = backend_of(x).where(x > 0, x.dtype.type(1), slope._array)
-    return run(rrelu_op, input, inplace, noise, lower, upper, True)
+    # a product, so that the factors are saved as all tensors are: hooks see them, and backward frees them
+    factor = _slope(input.detach(), lower, upper).where(input.detach() <= 0, 1)
+    return input.mul_(factor) if inplace else input * factor
 
 
 @draws

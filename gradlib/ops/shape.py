@@ -210,11 +210,11 @@ def _view_dtype(x: Tensor, dtype: dtypes.dtype) -> Tensor:
                     have.tensor_type.removesuffix("Tensor"), want.tensor_type.removesuffix("Tensor")
                 )
             )
-        if array.strides[-1] != have.itemsize and array.shape[-1] != 1:
+        strides = x.stride()
+        if strides[-1] != 1:
             raise RuntimeError(
                 "self.stride(-1) must be 1 to view {} as {} (different element sizes), but got {}".format(
-                    have.tensor_type.removesuffix("Tensor"), want.tensor_type.removesuffix("Tensor"),
-                    array.strides[-1] // have.itemsize,
+                    have.tensor_type.removesuffix("Tensor"), want.tensor_type.removesuffix("Tensor"), strides[-1]
                 )
             )  # fmt: skip
         if array.shape[-1] * have.itemsize % want.itemsize:
@@ -223,6 +223,15 @@ def _view_dtype(x: Tensor, dtype: dtypes.dtype) -> Tensor:
                 f"{have.tensor_type.removesuffix('Tensor')} as {want.tensor_type.removesuffix('Tensor')} "
                 f"(different element sizes), but got {array.shape[-1]}"
             )
+        ratio = want.itemsize // have.itemsize
+        places = [("storage_offset()", x.storage_offset())]
+        places += [(f"stride({d})", stride) for d, stride in enumerate(strides[:-1])]
+        for what, number in places if ratio > 1 else ():
+            if number % ratio:
+                raise RuntimeError(
+                    f"self.{what} must be divisible by {ratio} to view {have.tensor_type.removesuffix('Tensor')} as "
+                    f"{want.tensor_type.removesuffix('Tensor')} (different element sizes), but got {number}"
+                )
     return view_dtype_op.call(x, want.np)
 
 

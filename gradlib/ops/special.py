@@ -11,7 +11,7 @@ import math
 from ..core.inplace import inplace
 from ..core.op import declare
 from ._blocks import F4, check_kind, floating, in_pieces, raw
-from .expose import function, method, write_out
+from .expose import apart, function, method, write_out
 from .pointwise import unary
 from .special_gamma import in_float64
 
@@ -344,7 +344,7 @@ logit_op = declare(
 @function("logit", method=True)
 def logit(input, eps=None, *, out=None):
     """``log(x / (1 - x))``; with `eps` the input is first limited to [eps, 1 - eps]."""
-    return write_out(out, logit_op.call(input, eps))
+    return write_out(apart(out, input), logit_op.call(input, eps))
 
 
 @method("logit_")

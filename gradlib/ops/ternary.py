@@ -10,7 +10,7 @@ from ..core.inplace import inplace
 from ..core.op import declare
 from ..core.tensor import Tensor
 from ._blocks import kind_name
-from .expose import FOUND, function, legacy, method, need_tensor, write_out, write_same
+from .expose import FOUND, apart, function, legacy, method, need_tensor, write_out, write_same
 from .plain_numbers import check_factor
 
 # -- input + value * (tensor1 times or over tensor2) --------------------------------------------------------------
@@ -93,7 +93,9 @@ def addcmul(input, tensor1, tensor2, *more, value=1, out=None):
         (input, tensor1, tensor2), (value,) = _legacy("addcmul", input, tensor1, tensor2, *more)
     _three("addcmul", input, tensor1, tensor2)
     value = _factor(value, input, tensor1, tensor2)
-    return write_out(out, addcmul_op.call(input, tensor1, tensor2, value))
+    return write_out(
+        apart(out, input, tensor1, tensor2), addcmul_op.call(input, tensor1, tensor2, value)
+    )
 
 
 @function("addcdiv", method=True)
@@ -104,7 +106,9 @@ def addcdiv(input, tensor1, tensor2, *more, value=1, out=None):
     _three("addcdiv", input, tensor1, tensor2)
     _check_division(tensor1, tensor2)
     value = _factor(value, input, tensor1, tensor2)
-    return write_out(out, addcdiv_op.call(input, tensor1, tensor2, value))
+    return write_out(
+        apart(out, input, tensor1, tensor2), addcdiv_op.call(input, tensor1, tensor2, value)
+    )
 
 
 @method("addcmul_")
@@ -219,7 +223,7 @@ def lerp(input, end, weight, *, out=None):
     weight = _check_lerp(input, end, weight)
     if isinstance(weight, Tensor):
         return write_same(out, lerp_tensor.call(input, end, weight), FOUND)
-    return write_out(out, lerp_number.call(input, end, weight))
+    return write_out(apart(out, input, end), lerp_number.call(input, end, weight))
 
 
 @method("lerp_")

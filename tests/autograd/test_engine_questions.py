@@ -30,7 +30,7 @@ def test_passes_have_numbers():
         (x * 2).sum().backward()
     assert 0 <= seen[0] < seen[1]
     assert gl._C._current_graph_task_id() == -1
-    with pytest.raises(RuntimeError, match="only known during a backward pass"):
+    with pytest.raises(RuntimeError, match="only be called during the backward pass"):
         gl._C._current_graph_task_execution_order()
 
 

@@ -78,10 +78,14 @@ def test_what_ops_declare_is_what_the_device_refuses(first, cuda):
 
 
 def test_reasons_are_what_holds_an_op_up():
-    """A mask decides how many elements of the source are read; the shape of the result is known."""
+    """A mask decides how many elements are picked, but not which size masked_scatter gives."""
     x, mask = torch.zeros(3), torch.tensor([True, False, True])
-    (found,) = torch.cuda.dry_run(lambda: x.masked_scatter(mask, torch.ones(3)))
+    assert torch.cuda.dry_run(lambda: x.masked_scatter(mask, torch.ones(3))) == []
+    g = torch.autograd.grad
+    y = x.requires_grad_().masked_select(mask)
+    (found,) = torch.cuda.dry_run(lambda: g(y.sum(), x))
     assert "how many elements the mask takes" in found.why
+    x = x.detach()
     (found,) = torch.cuda.dry_run(lambda: x.masked_select(mask))
     assert "the shape of its result" in found.why
     assert {op.name for op in REGISTRY.values() if op.dynamic} == {
