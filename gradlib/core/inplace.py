@@ -358,6 +358,8 @@ def set_history(tensor: Tensor, node: Node, nr: int = 0) -> Node | None:
 
     Returns the node that the base got, if there is a base.
     """
+    if state.writes is not None:
+        state.writes.note(tensor)
     view = tensor._view
     if view is None or tensor._fn is not None:
         old, old_nr = tensor._fn, tensor._nr
