@@ -140,7 +140,7 @@ _NEW = "out_ = new(Tensor); out_._array = r_; out_._nr = 0; out_._grad = None; o
 
 def names_for(op, made_class: type) -> dict:
     """The globals of generated code."""
-    from ..ops.expose import out_writer
+    from ..ops.expose import out_writer, refuse_part
     from . import dispatch, views
     from .tensor import Tensor
 
@@ -152,7 +152,7 @@ def names_for(op, made_class: type) -> dict:
         "unrecorded_edge": unrecorded_edge,
         "share": share, "version_of": version_of, "next_seq": next_seq, "getframe": sys._getframe,
         "LIBRARY": LIBRARY, "user_frame": user_frame, "learn": learn, "xp": xp, "attach": views.attach,
-        "write_out": out_writer(op), "in_order": in_order,
+        "write_out": out_writer(op), "refuse_part": refuse_part, "in_order": in_order,
         "failed": dispatch.failed, "floating": dtypes.NP_FLOATING | {dtypes.bfloat16.np},
         "differentiable": dtypes.DIFFERENTIABLE,
         "numbers4": _NUMBERS[dtypes.float32.np], "numbers8": _NUMBERS[dtypes.float64.np], "as_number": as_number,
@@ -454,7 +454,10 @@ def write_call(op, names: dict, device: bool = False):
         # public as it is: PyTorch calls the first argument `input`, and takes out=
         rest = ", ".join(op.tensors[1:])
         parameters = ", ".join(("input", *op.tensors[1:], "*", "out=None"))
-        start = f"    self = input\n    if out is not None: return write_out(out, op.call(input, {rest}))\n"
+        start = (
+            "    self = input\n    if out is not None:\n"
+            f"        refuse_part(op, out, input, {rest})\n        return write_out(out, op.call(input, {rest}))\n"
+        )
     text += f"def {op.name}({parameters}):\n{start}{_Writer(op, (), device).body()}\n"
     return compile_code(op, "device forward" if device else "forward", text, names)[op.name]
 

@@ -13,7 +13,7 @@ import numpy as np
 from ..backends import backend_of
 from ..core import errors
 from ..core.device import beside
-from ..core.inplace import inplace, repeats_itself
+from ..core.inplace import in_the_way, inplace, repeats_itself
 from ..core.modes import FORWARD_AD, OBSERVE, is_grad_enabled, state
 from ..core.tensor import Tensor
 
@@ -197,6 +197,13 @@ def refuse_overlap(out: Tensor | tuple | None, *inputs: Tensor) -> None:
         for x in inputs:
             if x._array is o._array or may_share(o._array, x._array):
                 raise RuntimeError(errors.PARTIAL_OVERLAP)
+
+
+def refuse_part(op: Any, out: Any, *inputs: Any) -> None:
+    """RuntimeError if a tensor of ``out=`` lies partly in the memory of an input of an elementwise op."""
+    for x in inputs:
+        if isinstance(out, Tensor) and isinstance(x, Tensor) and in_the_way(op, out, x):
+            raise RuntimeError(errors.PARTIAL_OVERLAP)
 
 
 EXPECTED = "Expected out tensor to have dtype {want}, but got {got} instead"
