@@ -99,7 +99,12 @@ def repeats_itself(array: Any) -> bool:
 
 def check(tensor: Tensor, op: Any, records: bool) -> None:
     """RuntimeError if `tensor` must not be changed in place now."""
-    if tensor._ver is INFERENCE_STORAGE and not state.bits & INFERENCE:
+    if (
+        tensor._ver is INFERENCE_STORAGE
+        and not state.bits & INFERENCE
+        # an entry may have been made there, but it is the batch that is written to
+        and batched.all_entries(tensor)._ver is INFERENCE_STORAGE
+    ):
         raise RuntimeError(errors.INFERENCE_INPLACE)
     if op.overlapping != "fill" and repeats_itself(tensor._array):
         if not op.overlapping or records:

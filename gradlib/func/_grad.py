@@ -387,7 +387,7 @@ def _written_back(values: list, given: list, recording: Recording) -> None:
     """Write to the arguments `values` what a function wrote to the copies that it was given, with its history."""
     with modes.Flag(NO_GRAD, not recording.outer_grad):
         for value, copy in zip(values, given, strict=True):
-            if copy._version and copy.shape == value.shape:
+            if batched.all_entries(copy)._version and copy.shape == value.shape:
                 copy = recording.release(copy)
                 if batched.is_logical(value) or not batched.is_logical(copy):
                     value.copy_(copy)
