@@ -17,7 +17,6 @@ from ..core.modes import (
     NO_GRAD,
     is_grad_enabled,
     set_bits,
-    set_flag,
     state,
 )
 from ..core.tensor import Tensor
@@ -107,6 +106,16 @@ def _decorated_generator(func: Callable, clone: Callable) -> Callable:
     return generator
 
 
+def _switch(no_grad: int) -> int:
+    """Set the flag NO_GRAD, or clear it for 0; returns what it was. A jvp inside a jvp only notes it."""
+    if state.keeps_recording is not None:
+        return state.keeps_recording.switch(no_grad)
+    bits = state.bits
+    if bits & NO_GRAD != no_grad:
+        set_bits(bits ^ NO_GRAD)
+    return bits & NO_GRAD
+
+
 class no_grad(_BareDecorator):
     """Record nothing: results do not require grad, whatever the inputs do.
 
@@ -121,12 +130,18 @@ class no_grad(_BareDecorator):
     """
 
     def __enter__(self) -> None:
+        if state.keeps_recording is not None:
+            self.prev = _switch(NO_GRAD)
+            return
         bits = state.bits
         self.prev = bits & NO_GRAD
-        if not self.prev and not state.keeps_recording:
+        if not self.prev:
             set_bits(bits | NO_GRAD)
 
     def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
+        if state.keeps_recording is not None:
+            _switch(self.prev)
+            return
         bits = state.bits
         if bits & NO_GRAD != self.prev:
             set_bits(bits & ~NO_GRAD | self.prev)
@@ -136,10 +151,7 @@ class enable_grad(_BareDecorator):
     """Record again inside :class:`no_grad`. Inside :class:`inference_mode` still nothing is."""
 
     def __enter__(self) -> None:
-        bits = state.bits
-        self.prev = bits & NO_GRAD
-        if self.prev:
-            set_bits(bits & ~NO_GRAD)
+        self.prev = _switch(0)
 
     __exit__ = no_grad.__exit__
 
@@ -157,18 +169,17 @@ class set_grad_enabled(_ModeDecorator):
                 f"{type(mode).__name__}"
             )
         self.mode = mode
-        self.prev = is_grad_enabled()
-        set_flag(NO_GRAD, not mode and not state.keeps_recording)
+        self.prev = not _switch(0 if mode else NO_GRAD)
 
     def __call__(self, func: Callable) -> Callable:
-        set_flag(NO_GRAD, not self.prev)
+        self.__exit__(None, None, None)
         return super().__call__(func)
 
     def __enter__(self) -> None:
-        set_flag(NO_GRAD, not self.mode and not state.keeps_recording)
+        _switch(0 if self.mode else NO_GRAD)
 
     def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
-        set_flag(NO_GRAD, not self.prev)
+        _switch(0 if self.prev else NO_GRAD)
 
     def __str__(self) -> str:
         return f"torch.autograd.grad_mode.set_grad_enabled(mode={self.mode})"

@@ -215,7 +215,7 @@ def only_needed(nodes: list[Node], task: GraphTask) -> tuple[list[Node], set[Nod
     """Drop the nodes from which no wanted edge is reached; see :func:`schedule`."""
     partial = {node for node, _ in task.wanted}
     needed = task.needed = set(partial)
-    keep = []
+    keep, barred = [], state.barred
     for node in nodes:  # oldest first: targets come before their users
         some, every = node in needed, True
         for target in node.targets():
@@ -223,7 +223,7 @@ def only_needed(nodes: list[Node], task: GraphTask) -> tuple[list[Node], set[Nod
                 some = True
             elif target is not None:
                 every = False
-        if some:
+        if some and (barred is None or not barred(node.seq)):
             needed.add(node)
             keep.append(node)
             if not every:

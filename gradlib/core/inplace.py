@@ -101,7 +101,12 @@ def repeats_itself(array: Any) -> bool:
 
 def refuse_inference(tensor: Tensor) -> None:
     """RuntimeError if `tensor` is an inference tensor and the mode is off: it must not be changed there."""
-    if tensor._ver is INFERENCE_STORAGE and not state.bits & INFERENCE:
+    if (
+        tensor._ver is INFERENCE_STORAGE
+        and not state.bits & INFERENCE
+        # an entry may have been made there, but it is the batch that is written to
+        and batched.all_entries(tensor)._ver is INFERENCE_STORAGE
+    ):
         raise RuntimeError(errors.INFERENCE_INPLACE)
 
 
@@ -371,6 +376,8 @@ def set_history(tensor: Tensor, node: Node, nr: int = 0) -> Node | None:
 
     Returns the node that the base got, if there is a base.
     """
+    if state.writes is not None:
+        state.writes.note(tensor)
     view = tensor._view
     if view is None or tensor._fn is not None:
         old, old_nr = tensor._fn, tensor._nr

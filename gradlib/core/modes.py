@@ -57,8 +57,13 @@ class ThreadState(threading.local):
     saved_observer: Any = None  # told before a tensor is changed in place, while OBSERVE is set
     multithreading = True
     view_replay = False
-    keeps_recording = False  # no_grad does not end the recording that a jvp inside a jvp is made of
+    # no_grad does not end the recording that a jvp inside a jvp is made of, but is noted; see func._recording.Constants
+    keeps_recording: Any = None
+    barred: Any = None  # whether a node (by its number) passes no gradient on to what is asked for
     transforms = 0  # how many functions run that func.grad, vjp or jvp differentiates
+    writes: Any = (
+        None  # what the innermost of those that is recorded has written to; see func._recording
+    )
     warn_on_stream_mismatch = True
     current_task: Any = None  # the backward pass that this thread is in
     needed: Any = None  # the nodes whose gradients are wanted, None for all

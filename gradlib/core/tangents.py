@@ -180,7 +180,9 @@ def _push_outside(tensor: Tensor, tangent: Tensor) -> None:
 
 def _writable(have: Tensor, tangent: Tensor) -> bool:
     """Whether `tangent` can be written into `have`, outside of any graph."""
-    if have._rg or tangent._rg or (0 in have._array.strides and have._array.size > 1):
+    if _requires_grad(have) or _requires_grad(tangent):
+        return False
+    if 0 in have._array.strides and have._array.size > 1:
         return False
     return batched.holds(have, tangent)
 
@@ -219,7 +221,7 @@ def set_tangent(tensor: Tensor, tangent: Tensor | None) -> None:
                 return
             whole = batched.zeros_within(Tensor._make(base._array), tangent)
         else:
-            if base._tangent_copied is not whole or whole._rg:
+            if base._tangent_copied is not whole or _requires_grad(whole):
                 whole = whole.clone()
             if tangent is not None and not batched.holds(whole, tangent):
                 whole = whole + batched.zeros_within(whole, tangent)
@@ -364,10 +366,9 @@ def _fresh(tangent: Tensor, given: list) -> bool:
 
 def _recorded(value: Any) -> bool:
     """Whether a tensor or its tangent requires grad."""
-    if not isinstance(value, Tensor):
-        return False
-    tangent = tangent_of(value)
-    return value._rg or (tangent is not None and tangent._rg)
+    return isinstance(value, Tensor) and (
+        _requires_grad(value) or _requires_grad(tangent_of(value))
+    )
 
 
 def of_inplace(op, tensor: Tensor, others: tuple, attrs: tuple) -> Tensor | None:
@@ -472,7 +473,6 @@ def _derived(op, args, attrs, tangents, outs) -> list:
     """jvp from vjp: vjp is linear in g, so its derivative with respect to g, applied to the tangents, is the jvp."""
     from ..autograd import grad
 
-    apart = batched.apart
     recording = modes.is_grad_enabled() and any(isinstance(a, Tensor) and a._rg for a in args)
     live = [i for i, t in enumerate(tangents) if t is not None]
     with modes.Flag(modes.NO_GRAD, False), modes.Flag(modes.SAVED_HOOKS, False):
@@ -481,7 +481,7 @@ def _derived(op, args, attrs, tangents, outs) -> list:
         again = op.call(fresh, *attrs) if op.variadic else op.call(*fresh, *attrs)
         again = again if isinstance(again, tuple) else (again,)
         diff = [o for o in again if o._rg]
-        seeds = [apart(zeros_like(o)).requires_grad_() for o in diff]
+        seeds = [batched.apart(zeros_like(o)).requires_grad_() for o in diff]
         inputs = [fresh[i] for i in live]
         pulled = grad(diff, inputs, seeds, create_graph=True, allow_unused=True)
         pairs = [
@@ -493,7 +493,12 @@ def _derived(op, args, attrs, tangents, outs) -> list:
             pushed = grad(outputs, seeds, given, create_graph=True, allow_unused=True)
     found = {id(o): zeros_like(o) if p is None else p for o, p in zip(diff, pushed, strict=True)}
     result = [found.get(id(o)) for o in again]
-    return result if recording else [t if t is None else batched.apart(t) for t in result]
+    if recording:
+        return result
+    apart = (
+        batched.apart if modes.is_grad_enabled() else Tensor.detach
+    )  # from graphs outside of a vmap, too
+    return [t if t is None else apart(t) for t in result]
 
 
 def _fresh_argument(value: Any, live: bool, recording: bool) -> Any:

@@ -18,9 +18,13 @@ from ..core.pytree import flatten, tree_map, unflatten
 from ..core.tangents import set_tangent, tangent_of
 from ..core.tensor import Tensor
 from ..ops.create import zeros_like
-from ._recording import UNRECORDED, Recording
+from ._recording import UNRECORDED, Constants, Recording, barring
 
 JVP = "jvp(f, primals, tangents)"
+HALF_CONSTANT = (
+    "jvp inside jvp: the result depends on what was computed under no_grad, and is to be differentiated in reverse "
+    "mode, too. This is not supported."
+)
 
 
 def outside_inference(run: Callable) -> Callable:
@@ -117,7 +121,7 @@ def grad_and_value(
     @functools.wraps(func, updated=())
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         run = Recording()
-        with modes.Flag(UNRECORDED, False):
+        with modes.Flag(UNRECORDED, False), run:
             places = positions_of(argnums, len(args))
             watched = [run.watch(args[i]) for i in places]
             given = replaced(args, places, watched)
@@ -135,9 +139,9 @@ def grad_and_value(
             found = run.pull([out], [None], run.connected, run.connected)
             spec = flatten(watched)[1]
             grads = tuple(unflatten(found, spec))
-            value = run.release(out)
+            value, aux = run.release(out), run.release(aux)
         result = grads if isinstance(argnums, tuple) else grads[0]
-        return (result, (value, run.release(aux))) if has_aux else (result, value)
+        return (result, (value, aux)) if has_aux else (result, value)
 
     return wrapper
 
@@ -183,7 +187,7 @@ def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     """
     title = "vjp(f, *primals)"
     run = Recording()
-    with modes.Flag(UNRECORDED, False):
+    with modes.Flag(UNRECORDED, False), run:
         leaves, in_spec = flatten(primals)
         watched = unflatten([run.watch_one(leaf) for leaf in leaves], in_spec)
         out, aux = _result(_transformed(func, *watched), has_aux, title)
@@ -196,7 +200,8 @@ def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
                     f"{o.dtype}"
                 )
         run.connect([*outs, *flatten(aux)[0]])
-        released = run.release(out)
+        released, aux = run.release(out), run.release(aux)
+        outs = run.held(outs)
 
     def vjp_fn(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
         seeds, given = flatten(cotangents)
@@ -212,7 +217,7 @@ def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
         with modes.Flag(UNRECORDED, False):
             return unflatten(run.pull(outs, seeds, retain_graph, create_graph), in_spec)
 
-    return (released, vjp_fn, run.release(aux)) if has_aux else (released, vjp_fn)
+    return (released, vjp_fn, aux) if has_aux else (released, vjp_fn)
 
 
 def _only_tensors(outs: list, title: str, out: Any) -> None:
@@ -320,11 +325,12 @@ def _primal(value: Any) -> Any:
 
 def _by_two_pullbacks(run: Callable, values: list, vectors: list) -> tuple:
     """jvp inside another jvp: vjp is linear in its vector, and the derivative of that is the jvp."""
-    recording = Recording()
-    with modes.Flag(UNRECORDED, False):
+    recording = Recording(forward=True)
+    with modes.Flag(UNRECORDED, False), recording:
         watched = recording.watch(values)
         given = [w.clone() for w in watched]  # it may write to its arguments
-        before, state.keeps_recording = state.keeps_recording, True
+        before = state.keeps_recording
+        constants = state.keeps_recording = before or Constants()
         try:
             outs, spec, aux = run(given)
         finally:
@@ -335,7 +341,19 @@ def _by_two_pullbacks(run: Callable, values: list, vectors: list) -> tuple:
         seeds = [batched.apart(zeros_like(o)).requires_grad_() for o in live]
         found: dict[int, Tensor] = {}
         if live:
-            pulled = differentiate.grad(live, watched, seeds, True, True, allow_unused=True)
+            reverse = recording.connected if before is None else before.reverse
+            within = constants.within(recording.writes.start) if reverse else None
+            seen: list[int] = []  # nodes that were made under no_grad
+
+            def see(seq: int) -> bool:
+                if within is not None and within(seq):
+                    seen.append(seq)
+                return False
+
+            with barring(see):
+                pulled = differentiate.grad(live, watched, seeds, True, True, allow_unused=True)
+            if seen:
+                raise RuntimeError(HALF_CONSTANT)
             pairs = [
                 (p, t) for p, t in zip(pulled, vectors, strict=True) if p is not None and p._rg
             ]
@@ -369,7 +387,7 @@ def _written_back(values: list, given: list, recording: Recording) -> None:
     """Write to the arguments `values` what a function wrote to the copies that it was given, with its history."""
     with modes.Flag(NO_GRAD, not recording.outer_grad):
         for value, copy in zip(values, given, strict=True):
-            if copy._version and copy.shape == value.shape:
+            if batched.all_entries(copy)._version and copy.shape == value.shape:
                 copy = recording.release(copy)
                 if batched.is_logical(value) or not batched.is_logical(copy):
                     value.copy_(copy)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from ..autograd import differentiate
 from ..core import batched, modes, views
 from ..core.modes import FORWARD_AD, INFERENCE, NO_GRAD, shared, state
-from ..core.node import AccumulateGrad, edge
+from ..core.node import AccumulateGrad, edge, next_seq
 from ..core.pytree import tree_map
+from ..core.storage import Storage
 from ..core.tangents import own_tangent, tangent_of
 from ..core.tensor import Tensor
 from ..ops.create import zeros_like
@@ -17,14 +22,134 @@ from ..ops.shape import alias_op as alias
 UNRECORDED = NO_GRAD | INFERENCE  # modes around a transform, which has a graph of its own
 
 
-class Recording:
-    """One run of a function whose derivative is asked for, or asked for later (vjp)."""
+class Writes:
+    """What a function that is differentiated writes to, with the history that it had before.
+
+    A tensor from outside keeps the values that are written, but its history is no part of the private graph.
+    """
+
+    def __init__(self, around: Writes | None):
+        self.around, self.start = around, next_seq()
+        self.before: dict[int, tuple] = {}  # id -> the tensor, and its state
+
+    def note(self, tensor: Tensor) -> None:
+        """Called before `tensor` gets the history of a write."""
+        if self.around is not None:
+            self.around.note(tensor)
+        for one in (tensor, tensor._view.base) if tensor._view is not None else (tensor,):
+            if not self.has(one):
+                view, counter = one._view, one._ver
+                made = None if view is None else (view.fn, view.nr, view.version)
+                others = counter.views if isinstance(counter, Storage) and view is None else None
+                had = one._rg, one._inherits, one._fn, one._nr
+                self.before[id(one)] = weakref.ref(one), had, made, list(others or ())
+
+    def has(self, tensor: Tensor) -> bool:
+        known = self.before.get(id(tensor))
+        return known is not None and known[0]() is tensor
+
+    def undo(self, keeps: Callable[[Tensor, bool], bool]) -> None:
+        """Give the tensors from outside the history that they had; not those that `keeps` (whether it had any)."""
+        for ref, (rg, inherits, fn, nr), made, others in self.before.values():
+            tensor = ref()
+            last = fn if made is None or fn is not None else made[0]
+            private = last is not None and last.seq >= self.start
+            if tensor is None or private or keeps(tensor, rg):
+                continue
+            tensor._rg, tensor._fn, tensor._nr = rg, fn, nr
+            if tensor._inherits != inherits:
+                tensor._inherits = inherits
+            if made is not None:
+                tensor._view.fn, tensor._view.nr, tensor._view.version = made
+            for view in [found() for found in others if not rg]:
+                if view is not None:
+                    view._rg = view._inherits = False
+                    tensor._ver.add_view(view)
+
+
+class Constants:
+    """What is recorded under no_grad while a jvp inside a jvp runs, which needs it, for transforms inside of that.
+
+    To those it is constant: `within` tells the nodes that were made in such places since a given one.
+    """
 
     def __init__(self) -> None:
+        self.flag = 0  # NO_GRAD, as the function sees it
+        self.open: list[float] = []  # the last of the spans, if that is set
+        self.reverse = 0  # how many transforms in reverse mode run inside of the jvp
+        self.spans: list[
+            list[float]
+        ] = []  # the numbers of the first node and of the one after the last
+
+    def switch(self, no_grad: int) -> int:
+        before, self.flag = self.flag, no_grad
+        if no_grad and not before:
+            self.open = [next_seq(), math.inf]
+            self.spans.append(self.open)
+        elif before and not no_grad:
+            self.open[1] = next_seq()
+        return before
+
+    def within(self, start: int) -> Callable[[int], bool] | None:
+        spans = [span for span in self.spans if span[0] > start]
+        return (lambda seq: any([a < seq < b for a, b in spans])) if spans else None
+
+
+@contextmanager
+def barring(barred: Callable[[int], bool] | None) -> Iterator[None]:
+    """Gradients that are asked for do not come through nodes that are `barred`."""
+    before, state.barred = state.barred, barred
+    try:
+        yield
+    finally:
+        state.barred = before
+
+
+class Recording:
+    """One run of a function whose derivative is asked for, or asked for later (vjp).
+
+    As a context manager it is there while the function runs, and until its results are released. `forward`: of a jvp.
+    """
+
+    def __init__(self, forward: bool = False) -> None:
+        self.forward = forward
         self.outer_grad = modes.is_grad_enabled()
         self.leaves: list[Tensor] = []
         self.given: list[Tensor] = []  # what the leaves are aliases of
         self.connected = False  # whether results depend on something outside that requires grad
+        self.barred: Callable[[int], bool] | None = None  # nodes by number that are constants
+
+    def __enter__(self) -> Recording:
+        self.writes = state.writes = Writes(state.writes)
+        self.constants = kept = state.keeps_recording
+        if kept is not None:  # it records, also where no_grad surrounds it
+            self.place = kept.flag, kept.open
+            kept.flag = 0
+            kept.reverse += not self.forward
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        state.writes = self.writes.around
+        self.writes.undo(self._keeps)
+        if self.constants is not None:
+            self.constants.switch(0)
+            self.constants.reverse -= not self.forward
+            self.constants.flag, self.constants.open = self.place
+
+    def _keeps(self, tensor: Tensor, had: bool) -> bool:
+        """Whether what is written to `tensor` from outside is recorded outside, too."""
+        return self.outer_grad and (had or self._reaches_outside(tensor))
+
+    def held(self, outputs: list) -> list:
+        """`outputs`, to differentiate later: those that were written to with the history that they have now."""
+        found = []
+        for out in outputs:
+            if out._rg and self.writes.has(out):
+                fn, nr = edge(out)
+                out = _with_tangent(Tensor._make(out._array), out)
+                out._rg, out._fn, out._nr = True, fn, nr
+            found.append(out)
+        return found
 
     def watch(self, value: Any) -> Any:
         """`value` with each tensor in it replaced by an alias to differentiate with respect to."""
@@ -47,6 +172,8 @@ class Recording:
 
     def connect(self, outputs: list) -> None:
         """Find out whether `outputs` depend on leaves other than the private ones."""
+        if self.constants is not None:
+            self.barred = self.constants.within(self.writes.start)
         if self.outer_grad and not self.connected:
             own = {edge(leaf)[0] for leaf in self.leaves}
             self.connected = _reaches_others(outputs, own) or batched.connected(outputs)
@@ -102,7 +229,10 @@ class Recording:
         if not pairs or not wanted:
             return [zeros_like(leaf) for leaf in self.leaves]
         outs, given = zip(*pairs, strict=True)
-        gradients = iter(differentiate.grad(outs, wanted, given, retain, create, allow_unused=True))
+        with barring(self.barred):
+            gradients = iter(
+                differentiate.grad(outs, wanted, given, retain, create, allow_unused=True)
+            )
         found = [next(gradients) if leaf._rg else None for leaf in self.leaves]
         found = [
             zeros_like(leaf) if g is None else g for leaf, g in zip(self.leaves, found, strict=True)

@@ -239,7 +239,7 @@ clamp_number = declare(
     _clamp_number,
     public="clamp",
     node="ClampBackward0",
-    self=lambda F, g, self, min, max: g * F.clamp_mask(self, min, max),
+    self=lambda F, g, self, min, max: F.where(F.clamp_mask(self, min, max), g, 0.0),
     jvp="elementwise",
     inplace=True,
     pointwise=True,
@@ -269,7 +269,7 @@ clamp_op = declare(
     node="ClampBackward1",
     complex=False,
     self=lambda F, g, self, min, max, self_shape: F.sum_to_size(
-        g * F.clamp_mask(self, min, max), self_shape
+        F.where(F.clamp_mask(self, min, max), g, 0.0), self_shape
     ),
     min=lambda F, g, self, min, max: F.sum_to_size(
         F.where(_below(self, min, max), g, 0.0), F.shape_of(min)

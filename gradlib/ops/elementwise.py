@@ -226,21 +226,22 @@ def true_divide(input, other, *, out=None):
     return div_op.call(input, other, out=out)
 
 
-def _check_integers(xp, other, name: str):
+def _check_integers(xp, self, other, name: str):
     """Refuse bools, and integers that would be divided by zero."""
     if other.dtype.kind == "b":
         raise NotImplementedError(f"\"{name}_cpu\" not implemented for 'Bool'")
-    if other.dtype.kind in "iub" and not xp.all(other):
+    some = getattr(self, "size", 1)  # a number is one
+    if some and other.dtype.kind in "iub" and not xp.all(other):
         raise RuntimeError("ZeroDivisionError")
 
 
 def _floor_divide(xp, self, other):
-    _check_integers(xp, other, "div_floor")
+    _check_integers(xp, self, other, "div_floor")
     return xp.floor_divide(self, other)
 
 
 def _trunc_divide(xp, self, other):
-    _check_integers(xp, other, "div_trunc")
+    _check_integers(xp, self, other, "div_trunc")
     if self.dtype.kind in "iu":
         quotient = xp.floor_divide(self, other)
         return quotient + ((quotient < 0) & (quotient * other != self))
@@ -282,13 +283,13 @@ def _whole(F, self, other):
 
 
 remainder = pointwise(
-    "remainder", lambda xp, self, other: (_check_integers(xp, other, "remainder"), xp.remainder(self, other))[1],
+    "remainder", lambda xp, self, other: (_check_integers(xp, self, other, "remainder"), xp.remainder(self, other))[1],
     self=lambda g: g, other=lambda F, g, self, other: -g * F.floor_divide(self, other),
     doc="Remainder of the division, with the sign of `other`.",
     example=("gradlib.remainder(gradlib.tensor([-3.0, 3.0]), 2)", "tensor([1., 1.])"),
     complex=False, numbers="one")  # fmt: skip
 fmod = pointwise(
-    "fmod", lambda xp, self, other: (_check_integers(xp, other, "fmod"), xp.fmod(self, other))[1],
+    "fmod", lambda xp, self, other: (_check_integers(xp, self, other, "fmod"), xp.fmod(self, other))[1],
     self=lambda g: g, other=lambda F, g, self, other: -g * _whole(F, self, other),
     doc="Remainder of the division, with the sign of `input`.",
     example=("gradlib.fmod(gradlib.tensor([-3.0, 3.0]), 2)", "tensor([-1.,  1.])"),

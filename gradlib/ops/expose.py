@@ -14,7 +14,7 @@ from ..backends import backend_of
 from ..core import errors
 from ..core.device import stored
 from ..core.inplace import inplace, refuse_inference, repeats_itself
-from ..core.lazy import raw_values, store
+from ..core.lazy import is_lazy, raw_values, store
 from ..core.modes import FORWARD_AD, OBSERVE, is_grad_enabled, state
 from ..core.strided import overlap
 from ..core.tensor import Tensor
@@ -206,7 +206,9 @@ def apart(out: Tensor | None, *operands: Any) -> Tensor | None:
     """`out` of an elementwise op; RuntimeError if it shares memory with an operand otherwise than each at its place."""
     if isinstance(out, Tensor):
         for x in operands:
-            if x is not out and isinstance(x, Tensor) and overlap(x._array, out._array) == "partly":
+            if x is out or not isinstance(x, Tensor) or is_lazy(x):
+                continue  # of a lazy one the values are taken first
+            if overlap(x._array, out._array) == "partly":
                 raise RuntimeError(errors.PARTIAL_OVERLAP)
     return out
 

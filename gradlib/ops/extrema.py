@@ -193,10 +193,11 @@ def amin(input, dim=(), keepdim=False, *, out=None, axis=None, keepdims=False):
 
 
 def _aminmax(xp, self, *, dim, keepdim):
-    return tuple(
+    pair = [
         xp.asarray(_extremum(m, "aminmax")(xp, self, dim=dim, keepdim=keepdim))
         for m in ("min", "max")
-    )
+    ]
+    return tuple([a if a.flags.c_contiguous else xp.ascontiguousarray(a) for a in pair])
 
 
 def _aminmax_self(F, gs, self, result0, result1, dim, keepdim):

@@ -49,16 +49,16 @@ def _hardtanh(xp, self, *, min_val, max_val):
 
 hardtanh_op = declare(
     "hardtanh", _hardtanh, elementwise=True, dependent="self",
-    self=lambda g, self, min_val, max_val: g * ((self > min_val) & (self < max_val)),
+    self=lambda F, g, self, min_val, max_val: F.where((self <= min_val) | (self >= max_val), 0.0, g),
     samples=lambda t: [(t(3, 4), -1.0, 1.0), (t(3, 4), -0.5, 3.0), (t(), -1.0, 1.0), (t(0, 2), -1.0, 1.0)],
 )  # fmt: skip
 hardsigmoid_op = activation(
     "hardsigmoid", lambda xp, self: xp.clip(self * (1 / 6) + 0.5, 0, 1),
-    lambda g, self: g * ((self > -3) & (self < 3)) * (1 / 6), domain=(-4.0, 4.0), dependent="self",
+    lambda F, g, self: F.where((self > -3) & (self < 3), g * (1 / 6), 0.0), domain=(-4.0, 4.0), dependent="self",
 )  # fmt: skip
 hardswish_op = activation(
     "hardswish", lambda xp, self: self * xp.clip(self + 3, 0, 6) * (1 / 6),
-    lambda F, g, self: g * F.where(self <= -3, 0.0, F.where(self >= 3, 1.0, self * (1 / 3) + 0.5)), domain=(-4.0, 4.0),
+    lambda F, g, self: F.where(self <= -3, 0.0, g * F.where(self >= 3, 1.0, self * (1 / 3) + 0.5)), domain=(-4.0, 4.0),
 )  # fmt: skip
 hardshrink_op = activation(
     "hardshrink",

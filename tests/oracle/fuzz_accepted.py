@@ -74,7 +74,7 @@ RAISED: tuple[tuple[str, str, str], ...] = (
 OTHERWISE: tuple[tuple[str, str, str], ...] = (
     (FORWARD, rf"(?s)^[^:]*: .*'value': {ZEROS}[^{{]*? vs \('NoneType', None\)", "no tangent instead of zeros"),
     (FORWARD, rf"(?s)grad: [^a-z]*'dtype.*'value': {ZEROS}[^{{]*? vs None", "no gradient instead of one of zeros"),
-    ("mark_dirty", "requires_grad", "an argument that is returned stays what it was"),
+    ("mark_dirty", r"^variable \w+ (requires_grad|leaf|has)", "an argument that is returned stays what it was"),
     (TRANSFORM, r"value'?: '?raises RuntimeError vs", "a wrapper of a transform was left behind"),
     (TRANSFORM, r"(?s)^logged: .*raises RuntimeError", "values may be looked at, but the function runs again then"),
     ("hardsigmoid|hardswish", r"value: [^a-z]* vs [^a-z]*$", "the slope of hardsigmoid is exactly 1/6"),

@@ -176,7 +176,10 @@ GEOMETRY = {"t_", "transpose_", "squeeze_", "unsqueeze_", "swapaxes_"}
 
 def _own_results(tree: ast.Module) -> None:
     for node in _walk(tree):
-        if isinstance(node, ast.Assign) and _method(node.value) == "frac":
+        if isinstance(node, ast.Assign) and (
+            _method(node.value) == "frac"
+            or (isinstance(node.value, ast.BinOp) and isinstance(node.value.op, ast.Mod))
+        ):
             node.value = _call("__copied", node.value)
 
 
@@ -229,7 +232,8 @@ REWRITES: tuple[Rewrite, ...] = (
     Rewrite("addmm_ and its kin read the old value, PyTorch's what they have already written",
             r"add(mm|mv|r|bmm)_\(", "value", _copy_operands, COPIED),
     Rewrite("results of vmap have entries of their own, and a Jacobian is a tensor of its own",
-            TRANSFORMS, "value|logged|more than one element|is being modified inplace|single memory location|has:|leaf",
+            TRANSFORMS, "value|logged|more than one element|is being modified inplace|single memory location|has:|leaf|"
+            "requires? grad|requires_grad|view size is not",
             _nothing, DENSE),
     Rewrite("another number of tensors is saved for backward: not at all, or a copy of it",
             "backward|grad", "one of the variables needed for gr|Trying to backward through the graph", _keep_all,
@@ -243,7 +247,7 @@ REWRITES: tuple[Rewrite, ...] = (
     Rewrite("a change of geometry in place concerns this tensor alone, not what was saved or the batch",
             r"\b(t_|transpose_|squeeze_|unsqueeze_|swapaxes_)\(", "", _out_of_place),
     Rewrite("the tangent of a result is written to, not that of the argument",
-            rf"(?s)(?=.*({FORWARD})).*frac", "logged|value", _own_results, COPIED),
+            rf"(?s)(?=.*({FORWARD})).*(frac|%)", "logged|value|does not require", _own_results, COPIED),
     Rewrite("PyTorch refuses to write to a view until somebody has asked for its grad_fn",
             r"_\(|\] [-+*/]?=|[-+*/]=", "PyTorch: a leaf Variable that requires grad is being used", _look_at_written),
 )  # fmt: skip

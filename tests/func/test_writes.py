@@ -1,0 +1,76 @@
+"""What a transformed function writes to from outside keeps its history; no_grad where a jvp inside a jvp records."""
+
+from __future__ import annotations
+
+import pytest
+
+import gradlib as torch
+from gradlib.func import grad, jacfwd, jacrev, vjp
+
+
+def test_what_a_function_closes_over_gets_no_private_history():
+    c = torch.tensor([1.0, 2.0])
+    d, x = c[:1], torch.tensor([3.0, 4.0])
+    out, pull = vjp(lambda u: c.mul_(u), x)
+    assert not c.requires_grad and not d.requires_grad
+    assert out.tolist() == c.tolist() == [3.0, 8.0]
+    assert pull(torch.ones(2))[0].tolist() == [1.0, 2.0]
+    assert grad(lambda u: d.mul_(u[:1]).sum())(x).tolist() == [3.0, 0.0]
+    assert not c.requires_grad and not d.requires_grad
+
+
+def test_it_gets_that_of_what_is_outside():
+    c, x = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0], requires_grad=True)
+    d = c[:1]
+    grad(lambda u: d.mul_(u[:1]).sum())(x)
+    c.sum().backward()
+    assert x.grad is not None and x.grad.tolist() == [1.0, 0.0]
+
+
+def test_a_transform_around_sees_the_write():
+    w, x = torch.zeros(2), torch.tensor([3.0, 4.0])
+
+    def inner(u):
+        return grad(lambda z: (w.copy_(z * u) * z).sum())(u).sum() + w.sum()
+
+    assert grad(inner)(x).tolist() == [18.0, 24.0]  # of 2 u u + u u
+    assert not w.requires_grad
+
+
+def test_under_no_grad_a_write_to_what_has_a_history_is_not_recorded():
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    y = x * 3
+    with torch.no_grad():
+        grad(lambda u: (y.mul_(2) * u).sum())(torch.ones(2))
+    y.sum().backward()
+    assert y.tolist() == [6.0, 12.0]
+    assert x.grad is not None and x.grad.tolist() == [3.0, 3.0]
+
+
+def test_after_an_error_nothing_of_the_private_graph_is_left():
+    c = torch.tensor([1.0, 2.0])
+
+    def fails(u):
+        c.mul_(u)
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        grad(fails)(torch.ones(2))
+    assert not c.requires_grad
+
+
+def test_no_grad_within_reverse_around_a_jvp_inside_a_jvp_is_refused():
+    def f(y):
+        with torch.no_grad():
+            c = y.exp()
+        return (y * y * c).sum()
+
+    def unused(y):
+        with torch.no_grad():
+            y.exp()
+        return (y * y * y).sum()
+
+    x = torch.zeros(1)
+    with pytest.raises(RuntimeError, match="jvp inside jvp"):
+        jacfwd(jacrev(jacfwd(grad(f))))(x)
+    assert jacfwd(jacrev(jacfwd(unused)))(x).item() == 6.0
