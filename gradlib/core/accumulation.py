@@ -30,8 +30,12 @@ def accumulate(leaf: Tensor, grads: list, traced: bool, create_graph: bool) -> N
                 add_into(have, raw_values(grad))
         elif have is None:
             leaf._grad = first_gradient(leaf, grads)
-        else:  # also where the gradient that is there has a history: it keeps that
+        elif have._array.__class__ is Lazy:
             add_into(have, grads.pop())
+        else:  # also where the gradient that is there has a history: it keeps that
+            before_write(have)
+            have._array += grads.pop()
+            bump(have)
 
 
 def add_into(have: Tensor, array: Any) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from . import errors, modes, recording, streams
 from .accumulation import accumulate, keep_gradient
-from .lazy import raw_values
+from .lazy import Lazy, raw_values
 from .modes import ANOMALY, FORWARD_AD, INFERENCE, NO_GRAD, PROFILE, VMAP, shared, state
 from .node import AccumulateGrad, Node, deliver
 from .tensor import Tensor
@@ -91,7 +91,9 @@ def run_backward(
     task.captured = [None] * len(inputs or ())
     for (node, nr), grad in zip(roots, grads, strict=True):
         if grad is not None:
-            deliver(task.inbox, node, nr, grad if task.traced else raw_values(grad))
+            if not task.traced:
+                grad = grad._array if grad._array.__class__ is not Lazy else raw_values(grad)
+            deliver(task.inbox, node, nr, grad)
         elif node not in task.inbox:
             task.inbox[node] = None
     task.roots = [node for node, _ in roots]
