@@ -96,10 +96,9 @@ def resize(tensor: Any, shape: tuple, memory_format: Any) -> Any:
 
 def readable(tensor: Any, message: str) -> Any:
     """The tensor whose array holds the values of `tensor`; RuntimeError with `message` if they differ by entry."""
-    while is_logical(tensor):
-        if tensor._array.batched:
-            raise RuntimeError(message)
-        tensor = tensor._array.physical
+    tensor = shared_value(tensor)
+    if is_logical(tensor):
+        raise RuntimeError(message)
     return tensor
 
 

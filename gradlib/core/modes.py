@@ -61,9 +61,8 @@ class ThreadState(threading.local):
     keeps_recording: Any = None
     barred: Any = None  # whether a node (by its number) passes no gradient on to what is asked for
     transforms = 0  # how many functions run that func.grad, vjp or jvp differentiates
-    writes: Any = (
-        None  # what the innermost of those that is recorded has written to; see func._recording
-    )
+    # what the innermost of those that is recorded has written to; see func._recording
+    writes: Any = None
     warn_on_stream_mismatch = True
     current_task: Any = None  # the backward pass that this thread is in
     needed: Any = None  # the nodes whose gradients are wanted, None for all

@@ -165,9 +165,8 @@ class Op:
         # the rule of vmap (a function, or the name of one in ops/batching_*.py), and what it calls instead of the op
         self.batch, self.apart = batch or ("elementwise" if elementwise else ""), apart
         self.batched: Callable | None = None  # the function
-        self.pointwise = (
-            elementwise or pointwise
-        )  # each element of the result comes of one of the first argument
+        # each element of the result comes of one of the first argument
+        self.pointwise = elementwise or pointwise
         # indices of outputs that never require grad, or a reason why the op has no derivative at all
         self.nondifferentiable = nondifferentiable
         self.integer_results, self.samples = integer_results, samples

@@ -77,10 +77,8 @@ class View:
         finally:
             modes.set_bits(bits)
         self.version = version
-        if kept is not None and self.fn is not None:
-            self.fn.make_extra().retained[self.nr] = (
-                kept  # the .grad kept is that of the newest value
-            )
+        if kept is not None and self.fn is not None:  # the .grad kept is that of the newest value
+            self.fn.make_extra().retained[self.nr] = kept
 
 
 def take_retained(tensor: Tensor, node: Node | None, nr: int) -> Any:

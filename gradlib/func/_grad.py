@@ -307,9 +307,8 @@ def _by_duals(run: Callable, values: list, vectors: list) -> tuple:
         with modes.Flag(INFERENCE, False), forward_ad._set_fwd_grad_enabled(True):
             return _by_duals(run, values, vectors)
     with forward_ad.dual_level():
-        state.of_transform = (
-            state.dual_serial
-        )  # serials are never used twice: it ends with the level
+        # serials are never used twice: it ends with the level
+        state.of_transform = state.dual_serial
         duals = [forward_ad.make_dual(v, t) for v, t in zip(values, vectors, strict=True)]
         outs, spec, aux = run(duals)
         pairs = [forward_ad.unpack_dual(o) for o in outs]
