@@ -1,6 +1,6 @@
 """Write the type stubs of what declarations make at run time, so that editors complete it and type checkers know it.
 
-    python ci/stubs.py            # write gradlib/__init__.pyi and gradlib/core/declared.pyi
+    python ci/stubs.py            # write gradlib/__init__.pyi and gradlib/op/declared.pyi
     python ci/stubs.py --check    # exit 1 if they are not up to date
 
 Functions and methods are read from the running library: their parameters from the functions themselves, types from the
@@ -22,11 +22,11 @@ from typing import Any
 
 import gradlib
 from gradlib import return_types
-from gradlib.core.codegen import build
-from gradlib.core.dtypes import dtype
-from gradlib.core.op import REGISTRY
-from gradlib.core.tensor import Tensor
-from gradlib.ops.expose import PUBLIC
+from gradlib.op.declare import REGISTRY
+from gradlib.op.expose import PUBLIC
+from gradlib.op.write import build
+from gradlib.tape.dtypes import dtype
+from gradlib.tape.tensor import Tensor
 
 PACKAGE = Path(gradlib.__file__).parent
 
@@ -193,13 +193,13 @@ import builtins as _b
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, overload
 
-from {up}core.device import device as _device
-from {up}core.dtypes import dtype as _dtype
-from {up}core.generator import Generator as Generator
-from {up}core.layout import layout as _layout
-from {up}core.layout import memory_format as _memory_format
-from {up}core.sizes import Size as Size
-from {up}core.tensor import Tensor as Tensor
+from {up}tape.device import device as _device
+from {up}tape.dtypes import dtype as _dtype
+from {up}tape.generator import Generator as Generator
+from {up}tape.layout import layout as _layout
+from {up}tape.layout import memory_format as _memory_format
+from {up}tape.sizes import Size as Size
+from {up}tape.tensor import Tensor as Tensor
 '''
 
 
@@ -223,7 +223,7 @@ def _made_by_declarations() -> dict[str, Any]:
 
 
 def methods() -> str:
-    """The text of gradlib/core/declared.pyi."""
+    """The text of gradlib/op/declared.pyi."""
     members = _made_by_declarations()
     lines = [HEAD.format(doc="Methods of Tensor that declarations make.", up="..")]
     lines += [*_named(), "class Declared:"]
@@ -247,7 +247,7 @@ def package() -> str:
     """The text of gradlib/__init__.pyi."""
     lines = [HEAD.format(doc="What ``import gradlib`` gives.", up=".")]
     lines.append(
-        f"from .core.declared import {', '.join('_' + n for n in sorted({*NAMED, *EITHER}))}"
+        f"from .op.declared import {', '.join('_' + n for n in sorted({*NAMED, *EITHER}))}"
     )
     lines += _submodules(gradlib)
     functions, names = [], [n for n in dir(gradlib) if not n.startswith("_")]
@@ -328,7 +328,7 @@ def _home(name: str, value: Any) -> tuple[str, str] | None:
     place = getattr(value, "__module__", None) or ""
     if (
         not place.startswith("gradlib.")
-        or place.startswith("gradlib.ops")
+        or place.startswith("gradlib.operators")
         or place == "gradlib.generated"
     ):
         return None
@@ -339,7 +339,7 @@ def _home(name: str, value: Any) -> tuple[str, str] | None:
 
 FILES: dict[Path, Callable[[], str]] = {
     PACKAGE / "__init__.pyi": package,
-    PACKAGE / "core" / "declared.pyi": methods,
+    PACKAGE / "op" / "declared.pyi": methods,
     PACKAGE / "nn" / "__init__.pyi": partial(module, "nn"),
     PACKAGE / "nn" / "functional.pyi": partial(module, "nn.functional"),
     PACKAGE / "special.pyi": partial(module, "special"),

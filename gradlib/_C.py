@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .core import engine
-from .core.modes import state
-from .core.node import AccumulateGrad, Node
-from .core.storage import INFERENCE
-from .core.tensor import Tensor
+from .tape import engine
+from .tape.modes import state
+from .tape.node import AccumulateGrad, Node
+from .tape.storage import INFERENCE
+from .tape.tensor import Tensor
 
 
 def _current_graph_task_id() -> int:

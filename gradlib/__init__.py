@@ -19,7 +19,8 @@ _warnings.filterwarnings(
     "ignore", category=RuntimeWarning, module="gradlib"
 )  # seterr is for this thread alone
 
-from . import autograd, ops
+from . import autograd
+from . import operators as ops
 from .autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled
 from .autograd.grad_mode import (
     enable_grad,
@@ -28,11 +29,11 @@ from .autograd.grad_mode import (
     no_grad,
     set_grad_enabled,
 )
-from .core.device import device
-from .core.dtypes import (
-    ALIASES as _ALIASES,
-)
-from .core.dtypes import (
+from .op.expose import PUBLIC as _PUBLIC
+from .random import get_rng_state, initial_seed, manual_seed, seed, set_rng_state
+from .tape.device import device
+from .tape.dtypes import ALIASES as _ALIASES
+from .tape.dtypes import (
     bfloat16,
     bool_,
     complex64,
@@ -54,10 +55,10 @@ from .core.dtypes import (
     uint32,
     uint64,
 )
-from .core.dtypes import can_cast as can_cast
-from .core.dtypes import promote as promote_types
-from .core.generator import Generator, default_generator
-from .core.layout import (
+from .tape.dtypes import can_cast as can_cast
+from .tape.dtypes import promote as promote_types
+from .tape.generator import Generator, default_generator
+from .tape.layout import (
     channels_last,
     channels_last_3d,
     contiguous_format,
@@ -66,9 +67,9 @@ from .core.layout import (
     preserve_format,
     strided,
 )
-from .core.modes import is_grad_enabled
-from .core.printing import printoptions, set_printoptions
-from .core.settings import (
+from .tape.modes import is_grad_enabled
+from .tape.printing import printoptions, set_printoptions
+from .tape.settings import (
     are_deterministic_algorithms_enabled,
     get_default_device,
     get_deterministic_debug_mode,
@@ -84,9 +85,7 @@ from .core.settings import (
     set_warn_always,
     use_deterministic_algorithms,
 )
-from .core.tensor import Size, Tensor
-from .ops.expose import PUBLIC as _PUBLIC
-from .random import get_rng_state, initial_seed, manual_seed, seed, set_rng_state
+from .tape.tensor import Size, Tensor
 
 if TYPE_CHECKING:
     from . import (
@@ -112,8 +111,8 @@ if TYPE_CHECKING:
         utils,
         version,
     )
-    from .backends.memory import OutOfMemoryError
     from .compiler import compile
+    from .devices.cuda.memory import OutOfMemoryError
     from .storage import (
         BFloat16Storage,
         BoolStorage,
@@ -155,14 +154,14 @@ _STORAGES = (
     "FloatStorage HalfStorage IntStorage LongStorage ShortStorage TypedStorage UntypedStorage"
 )
 _LAZY = {  # names that are imported when they are first asked for: name -> module
-    "OutOfMemoryError": "backends.memory",
+    "OutOfMemoryError": "devices.cuda.memory",
     "compile": "compiler",
     "load": "serialization",
     "save": "serialization",
     "vmap": "func",
     **dict.fromkeys(_STORAGES.split(), "storage"),
-    "get_float32_matmul_precision": "backends.precision",
-    "set_float32_matmul_precision": "backends.precision",
+    "get_float32_matmul_precision": "devices.cuda.precision",
+    "set_float32_matmul_precision": "devices.cuda.precision",
     **dict.fromkeys(_AUTOCAST.split(), "amp.autocast_mode"),
 }
 

@@ -4,27 +4,29 @@ import builtins as _b
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, overload
 
-from .core.device import device as _device
-from .core.dtypes import dtype as _dtype
-from .core.generator import Generator as Generator
-from .core.layout import layout as _layout
-from .core.layout import memory_format as _memory_format
-from .core.sizes import Size as Size
-from .core.tensor import Tensor as Tensor
+from .tape.device import device as _device
+from .tape.dtypes import dtype as _dtype
+from .tape.generator import Generator as Generator
+from .tape.layout import layout as _layout
+from .tape.layout import memory_format as _memory_format
+from .tape.sizes import Size as Size
+from .tape.tensor import Tensor as Tensor
 
-from .core.declared import _aminmax, _cummax, _cummin, _frexp, _geqrf, _histogram, _histogramdd, _kthvalue, _lu_unpack, _max, _median, _min, _mode, _nanmedian, _qr, _slogdet, _sort, _svd, _topk, _triangular_solve
+from .op.declared import _aminmax, _cummax, _cummin, _frexp, _geqrf, _histogram, _histogramdd, _kthvalue, _lu_unpack, _max, _median, _min, _mode, _nanmedian, _qr, _slogdet, _sort, _svd, _topk, _triangular_solve
 from . import accelerator as accelerator
 from . import amp as amp
 from . import autograd as autograd
 from . import backends as backends
 from . import collect_env as collect_env
 from . import compiler as compiler
-from . import core as core
 from . import cuda as cuda
+from . import devices as devices
 from . import fft as fft
 from . import func as func
 from . import linalg as linalg
 from . import nn as nn
+from . import op as op
+from . import operators as operators
 from . import ops as ops
 from . import optim as optim
 from . import profiler as profiler
@@ -36,6 +38,7 @@ from . import serialization as serialization
 from . import signal as signal
 from . import special as special
 from . import storage as storage
+from . import tape as tape
 from . import testing as testing
 from . import utils as utils
 from . import version as version
@@ -59,19 +62,19 @@ from .storage import IntStorage as IntStorage
 IntTensor: type[Tensor]
 from .storage import LongStorage as LongStorage
 LongTensor: type[Tensor]
-from .backends.memory import OutOfMemoryError as OutOfMemoryError
+from .devices.cuda.memory import OutOfMemoryError as OutOfMemoryError
 from .storage import ShortStorage as ShortStorage
 ShortTensor: type[Tensor]
 from .storage import TypedStorage as TypedStorage
-from .core.untyped import UntypedStorage as UntypedStorage
-from .core.settings import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
+from .tape.untyped import UntypedStorage as UntypedStorage
+from .tape.settings import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
 from .amp.autocast_mode import autocast as autocast
 from .amp.autocast_mode import autocast_decrement_nesting as autocast_decrement_nesting
 from .amp.autocast_mode import autocast_increment_nesting as autocast_increment_nesting
 bfloat16: _dtype
 bool: _dtype
 bool_: _dtype
-from .core.dtypes import can_cast as can_cast
+from .tape.dtypes import can_cast as can_cast
 cdouble: _dtype
 cfloat: _dtype
 channels_last: _memory_format
@@ -81,13 +84,13 @@ from .compiler import compile as compile
 complex128: _dtype
 complex64: _dtype
 contiguous_format: _memory_format
-from .core.generator import default_generator as default_generator
-from .core.device import device as device
+from .tape.generator import default_generator as default_generator
+from .tape.device import device as device
 double: _dtype
-from .core.dtypes import dtype as dtype
+from .tape.dtypes import dtype as dtype
 e: _b.float
 from .autograd.grad_mode import enable_grad as enable_grad
-from .core.dtypes import finfo as finfo
+from .tape.dtypes import finfo as finfo
 float: _dtype
 float16: _dtype
 float32: _dtype
@@ -95,15 +98,15 @@ float64: _dtype
 from .amp.autocast_mode import get_autocast_cpu_dtype as get_autocast_cpu_dtype
 from .amp.autocast_mode import get_autocast_dtype as get_autocast_dtype
 from .amp.autocast_mode import get_autocast_gpu_dtype as get_autocast_gpu_dtype
-from .core.settings import get_default_device as get_default_device
-from .core.dtypes import get_default_dtype as get_default_dtype
-from .core.settings import get_deterministic_debug_mode as get_deterministic_debug_mode
-from .backends.precision import get_float32_matmul_precision as get_float32_matmul_precision
-from .core.settings import get_num_interop_threads as get_num_interop_threads
-from .core.settings import get_num_threads as get_num_threads
+from .tape.settings import get_default_device as get_default_device
+from .tape.dtypes import get_default_dtype as get_default_dtype
+from .tape.settings import get_deterministic_debug_mode as get_deterministic_debug_mode
+from .devices.cuda.precision import get_float32_matmul_precision as get_float32_matmul_precision
+from .tape.settings import get_num_interop_threads as get_num_interop_threads
+from .tape.settings import get_num_threads as get_num_threads
 from .random import get_rng_state as get_rng_state
 half: _dtype
-from .core.dtypes import iinfo as iinfo
+from .tape.dtypes import iinfo as iinfo
 inf: _b.float
 from .autograd.grad_mode import inference_mode as inference_mode
 from .random import initial_seed as initial_seed
@@ -117,22 +120,22 @@ from .autograd.anomaly_mode import is_anomaly_enabled as is_anomaly_enabled
 from .amp.autocast_mode import is_autocast_cache_enabled as is_autocast_cache_enabled
 from .amp.autocast_mode import is_autocast_cpu_enabled as is_autocast_cpu_enabled
 from .amp.autocast_mode import is_autocast_enabled as is_autocast_enabled
-from .core.settings import is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled
-from .core.modes import is_grad_enabled as is_grad_enabled
+from .tape.settings import is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled
+from .tape.modes import is_grad_enabled as is_grad_enabled
 from .autograd.grad_mode import is_inference_mode_enabled as is_inference_mode_enabled
-from .core.settings import is_warn_always_enabled as is_warn_always_enabled
-from .core.layout import layout as layout
+from .tape.settings import is_warn_always_enabled as is_warn_always_enabled
+from .tape.layout import layout as layout
 from .serialization import load as load
 long: _dtype
 from .random import manual_seed as manual_seed
-from .core.layout import memory_format as memory_format
+from .tape.layout import memory_format as memory_format
 nan: _b.float
 newaxis: None
 from .autograd.grad_mode import no_grad as no_grad
 pi: _b.float
 preserve_format: _memory_format
-from .core.printing import printoptions as printoptions
-from .core.dtypes import promote as promote_types
+from .tape.printing import printoptions as printoptions
+from .tape.dtypes import promote as promote_types
 from .serialization import save as save
 from .random import seed as seed
 from .amp.autocast_mode import set_autocast_cache_enabled as set_autocast_cache_enabled
@@ -141,24 +144,24 @@ from .amp.autocast_mode import set_autocast_cpu_enabled as set_autocast_cpu_enab
 from .amp.autocast_mode import set_autocast_dtype as set_autocast_dtype
 from .amp.autocast_mode import set_autocast_enabled as set_autocast_enabled
 from .amp.autocast_mode import set_autocast_gpu_dtype as set_autocast_gpu_dtype
-from .core.settings import set_default_device as set_default_device
-from .core.dtypes import set_default_dtype as set_default_dtype
-from .core.settings import set_deterministic_debug_mode as set_deterministic_debug_mode
-from .backends.precision import set_float32_matmul_precision as set_float32_matmul_precision
-from .core.settings import set_flush_denormal as set_flush_denormal
+from .tape.settings import set_default_device as set_default_device
+from .tape.dtypes import set_default_dtype as set_default_dtype
+from .tape.settings import set_deterministic_debug_mode as set_deterministic_debug_mode
+from .devices.cuda.precision import set_float32_matmul_precision as set_float32_matmul_precision
+from .tape.settings import set_flush_denormal as set_flush_denormal
 from .autograd.grad_mode import set_grad_enabled as set_grad_enabled
-from .core.settings import set_num_interop_threads as set_num_interop_threads
-from .core.settings import set_num_threads as set_num_threads
-from .core.printing import set_printoptions as set_printoptions
+from .tape.settings import set_num_interop_threads as set_num_interop_threads
+from .tape.settings import set_num_threads as set_num_threads
+from .tape.printing import set_printoptions as set_printoptions
 from .random import set_rng_state as set_rng_state
-from .core.settings import set_warn_always as set_warn_always
+from .tape.settings import set_warn_always as set_warn_always
 short: _dtype
 strided: _layout
 uint16: _dtype
 uint32: _dtype
 uint64: _dtype
 uint8: _dtype
-from .core.settings import use_deterministic_algorithms as use_deterministic_algorithms
+from .tape.settings import use_deterministic_algorithms as use_deterministic_algorithms
 from .func._vmap import vmap as vmap
 __version__: _b.str
 

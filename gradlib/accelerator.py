@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from . import cuda
-from .core.device import device
 from .cuda import current_device as current_device_index
 from .cuda import (
     current_stream,
@@ -24,6 +23,7 @@ from .cuda import (
 from .cuda import device as device_index
 from .cuda import mem_get_info as get_memory_info
 from .cuda import set_device as set_device_index
+from .tape.device import device
 
 __all__ = [
     "current_accelerator",

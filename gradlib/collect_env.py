@@ -19,7 +19,7 @@ import numpy as np
 
 import gradlib
 
-from .backends import cupy as cupy_backend
+from .devices.cuda import namespace as cupy_backend
 from .utils._packages import find
 
 __all__ = ["environment", "main", "report"]

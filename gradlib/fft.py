@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING, Any
 
-from .ops.fft import FFT as _FFT
+from .operators.fft.transforms import FFT as _FFT
 
-if TYPE_CHECKING:  # the functions come from the declarations in gradlib/ops
+if TYPE_CHECKING:  # the functions come from the declarations in gradlib/operators
 
     def __getattr__(name: str) -> Any: ...
 

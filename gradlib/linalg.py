@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING, Any
 
-from .ops.linalg_base import LINALG as _LINALG
-from .ops.linalg_base import LinAlgError
+from .operators.linalg.base import LINALG as _LINALG
+from .operators.linalg.base import LinAlgError
 
-if TYPE_CHECKING:  # the functions come from the declarations in gradlib/ops
+if TYPE_CHECKING:  # the functions come from the declarations in gradlib/operators
 
     def __getattr__(name: str) -> Any: ...
 

@@ -14,8 +14,8 @@ import numpy as np
 
 import gradlib
 
-from .core import dtypes
-from .core.tensor import Tensor
+from .tape import dtypes
+from .tape.tensor import Tensor
 
 __all__ = ["SobolEngine"]
 

@@ -12,12 +12,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
-from gradlib.core.generator import (
-    Generator,
-    check_seed,
-    default_generator,
-    thread_safe_generator,
-)
+from gradlib.tape.generator import Generator, check_seed, default_generator, thread_safe_generator
 
 __all__ = [
     "default_generator",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from .core.op import REGISTRY
-from .ops import special_bessel as _bessel
-from .ops.expose import PUBLIC
-from .ops.expose import write_out as _write_out
-from .ops.pointwise import described as _described_op
-from .ops.softmax import log_softmax as _log_softmax
-from .ops.softmax import softmax as _softmax
-from .ops.special_gamma import polygamma as polygamma
+from .op.declare import REGISTRY
+from .op.expose import PUBLIC
+from .op.expose import write_out as _write_out
+from .op.pointwise import described as _described_op
+from .operators.nn.softmax import log_softmax as _log_softmax
+from .operators.nn.softmax import softmax as _softmax
+from .operators.special import bessel as _bessel
+from .operators.special.gamma import polygamma as polygamma
 
 _SAME = {
     "digamma": "digamma",

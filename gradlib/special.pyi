@@ -4,13 +4,13 @@ import builtins as _b
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, overload
 
-from .core.device import device as _device
-from .core.dtypes import dtype as _dtype
-from .core.generator import Generator as Generator
-from .core.layout import layout as _layout
-from .core.layout import memory_format as _memory_format
-from .core.sizes import Size as Size
-from .core.tensor import Tensor as Tensor
+from .tape.device import device as _device
+from .tape.dtypes import dtype as _dtype
+from .tape.generator import Generator as Generator
+from .tape.layout import layout as _layout
+from .tape.layout import memory_format as _memory_format
+from .tape.sizes import Size as Size
+from .tape.tensor import Tensor as Tensor
 
 
 def airy_ai(input: Tensor, *, out: Any = None) -> Tensor:

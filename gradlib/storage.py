@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from .core import dtypes, memory
-from .core.device import device as Device
-from .core.tensor import Tensor
-from .core.untyped import UntypedStorage
+from .tape import dtypes, memory
+from .tape.device import device as Device
+from .tape.tensor import Tensor
+from .tape.untyped import UntypedStorage
 
 _warned = False
 
@@ -70,7 +70,7 @@ class TypedStorage:
         if isinstance(given, (int, np.integer)):
             self._untyped_storage = UntypedStorage(int(given) * self.dtype.itemsize, device=where)
         elif isinstance(given, collections.abc.Sequence):
-            from .ops.data import tensor
+            from .operators.create.data import tensor
 
             self._untyped_storage = tensor(given, dtype=self.dtype, device=where).untyped_storage()
         else:

@@ -19,7 +19,7 @@ from tests.simulated_cuda.fixtures import (
     pytest_configure,
 )
 
-sys.path.insert(0, str(Path(__file__).parent / "ops"))  # samples.py
+sys.path.insert(0, str(Path(__file__).parent / "operators"))  # samples.py
 
 # where tests that draw something new in each run begin; set here, so that the processes of one run share it
 os.environ.setdefault("FUZZ_SEED", str(int(time.time())))

@@ -9,7 +9,7 @@ import numpy as np
 
 import gradlib as gl
 from gradlib import collect_env
-from gradlib.backends import cupy as cupy_backend
+from gradlib.devices.cuda import namespace as cupy_backend
 
 
 def run(*options):

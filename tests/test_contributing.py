@@ -21,7 +21,7 @@ import doctest
 import gradlib
 
 assert doctest.run_docstring_examples(squareplus, {"gradlib": gradlib}) is None
-from gradlib.core.op import REGISTRY
+from gradlib.op.declare import REGISTRY
 from samples import samples_of
 
 assert all(samples_of(REGISTRY[name]) for name in ("squareplus", "centred"))
@@ -39,7 +39,7 @@ except ValueError:
         text=True,
         timeout=120,
         cwd=ROOT,
-        env={"PYTHONPATH": f"{ROOT}:{ROOT / 'tests' / 'ops'}", "PATH": "/usr/bin:/bin"},
+        env={"PYTHONPATH": f"{ROOT}:{ROOT / 'tests' / 'operators'}", "PATH": "/usr/bin:/bin"},
     )
     assert (done.stdout, done.stderr) == ("well\n", "")
 

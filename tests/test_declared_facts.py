@@ -10,53 +10,53 @@ from pathlib import Path
 import pytest
 
 import gradlib  # noqa: F401  # declares the ops
-from gradlib.core.op import REGISTRY
+from gradlib.op.declare import REGISTRY
 
 ROOT = Path(__file__).parent.parent
 FEW = 3  # op names in one literal that make it a table
 
 KNOWN: dict[str, list[str]] = {
     "names of NumPy functions": [
-        "gradlib/backends/_gaps.py: _REDUCTIONS",
-        "gradlib/backends/_gaps.py: WIDENED",
-        "gradlib/backends/fused/trace.py: _LOGICAL",
-        "gradlib/backends/fused/trace.py: _UNARY",
-        "gradlib/backends/fused/trace.py: _BINARY",
-        "gradlib/backends/fused/trace.py: _TESTS",
-        "gradlib/backends/fused/trace.py: _operators",
+        "gradlib/devices/cuda/gaps.py: _REDUCTIONS",
+        "gradlib/devices/cuda/gaps.py: WIDENED",
+        "gradlib/devices/cuda/fused/trace.py: _LOGICAL",
+        "gradlib/devices/cuda/fused/trace.py: _UNARY",
+        "gradlib/devices/cuda/fused/trace.py: _BINARY",
+        "gradlib/devices/cuda/fused/trace.py: _TESTS",
+        "gradlib/devices/cuda/fused/trace.py: _operators",
     ],
     "names of modules": [
-        "gradlib/backends/fused/__init__.py: MODULES",
+        "gradlib/devices/cuda/fused/__init__.py: MODULES",
     ],
     "overlays register under the name of their op": [
-        "gradlib/backends/overlays.py: _find",
+        "gradlib/devices/overlays.py: _find",
         "ci/op_table.py: fused",
     ],
     "the name of the function that is written": [
-        "gradlib/core/codegen.py: write_call",
-        "gradlib/core/codegen.py: _call_general",
-        "gradlib/core/codegen.py: _call_variadic",
-        "gradlib/core/codegen_node.py: compile_code",
+        "gradlib/op/write.py: write_call",
+        "gradlib/op/write.py: _call_general",
+        "gradlib/op/write.py: _call_variadic",
+        "gradlib/op/write_node.py: compile_code",
     ],
     "the namespace F of formulas": [
-        "gradlib/core/formulas.py: register",
+        "gradlib/op/formulas.py: register",
     ],
     "public functions, whose results are copied": [
-        "gradlib/ops/copies.py: module",
+        "gradlib/operators/shape/copies.py: module",
     ],
     "values of the argument `mode`": [
-        "gradlib/ops/embedding.py: MODES",
+        "gradlib/operators/nn/embedding.py: MODES",
     ],
     "public functions that check their argument themselves": [
-        "gradlib/ops/expose.py: _QUICK",
+        "gradlib/op/expose.py: _QUICK",
     ],
     "values of the argument `reduce`": [
-        "gradlib/ops/index_dim.py: _reduce_name",
-        "gradlib/ops/scatter.py: _reduce_samples",
-        "gradlib/ops/scatter.py: _check_reduce",
+        "gradlib/operators/index/index_dim.py: _reduce_name",
+        "gradlib/operators/index/scatter.py: _reduce_samples",
+        "gradlib/operators/index/scatter.py: _check_reduce",
     ],
     "public functions, of aliases too": [
-        "gradlib/ops/written.py: _IN_PLACE",
+        "gradlib/operators/written.py: _IN_PLACE",
     ],
     "types of results, of public functions": [
         "gradlib/return_types.py: _PAIRS",

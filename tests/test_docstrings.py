@@ -52,9 +52,12 @@ def modules() -> list[str]:
     for module in pkgutil.walk_packages(gradlib.__path__, "gradlib."):
         parts = module.name.split(".")[1:]
         if not any(p.startswith("_") for p in parts) and parts[0] not in (
-            "core",
-            "ops",
+            "tape",
+            "op",
+            "operators",
+            "devices",
             "backends",
+            "ops",
         ):
             found.append(module.name)
     return found
@@ -86,7 +89,7 @@ def public() -> dict[str, str | None]:
                 continue
             if (
                 not ours(value)
-                or value.__module__.startswith("gradlib.core.batch")
+                or value.__module__.startswith("gradlib.op.vmap")
                 or id(value) in seen
             ):
                 continue

@@ -16,15 +16,15 @@ import gradlib as torch
 TESTS = Path(__file__).parent
 ELSEWHERE = {
     "PyTorch #7601, #8354: backward ignores streams, or joins only that of the root": (
-        "core/test_streams.py", "def two_branches"),
+        "tape/test_streams.py", "def two_branches"),
     "PyTorch #45787: results of grad() are not ready on the caller's stream": (
-        "core/test_streams.py", "def results_of_grad"),
+        "tape/test_streams.py", "def results_of_grad"),
     "PyTorch #59844: gradients of leaves are not ready on the caller's stream": (
-        "core/test_streams.py", "def everything_on_a_side_stream"),
+        "tape/test_streams.py", "def everything_on_a_side_stream"),
     "PyTorch #54227: what the caller's stream did before backward is not waited for": (
-        "core/test_streams.py", "def late_root_gradient"),
+        "tape/test_streams.py", "def late_root_gradient"),
     "PyTorch #24078, CuPy #8068: memory is reused while another stream reads it": (
-        "core/test_streams.py", "def memory_that_crosses"),
+        "tape/test_streams.py", "def memory_that_crosses"),
     "PyTorch #33986: load_nvprof knows one callback id only": (
         "autograd/test_nvprof.py", "launches have more than one callback id"),
     "NVTX #101: ranges of backward lie outside those of the user": (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import runpy
 from pathlib import Path
 
-from gradlib.core.op import REGISTRY
+from gradlib.op.declare import REGISTRY
 
 PROGRAM = runpy.run_path(str(Path(__file__).parents[1] / "ci" / "op_table.py"))
 ROWS = {name: PROGRAM["row"](op) for name, op in REGISTRY.items()}

@@ -25,7 +25,7 @@ def file_of(header, data=b""):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("shape", [(), (3,), (2, 0), (2, 3)])
 def test_every_dtype_keeps_its_values(tmp_path, name, shape):
-    t = gradlib.ones(shape, dtype=gradlib.core.dtypes.by_name(name))
+    t = gradlib.ones(shape, dtype=gradlib.tape.dtypes.by_name(name))
     path = tmp_path / "x.safetensors"
     safetensors.save_file({"a": t, "b": gradlib.arange(3)}, path, {"note": "text"})
     out = safetensors.load_file(path)

@@ -63,7 +63,7 @@ DTYPES = (
 @pytest.mark.parametrize("name", DTYPES)
 @pytest.mark.parametrize("shape", [(), (3,), (2, 0), (2, 3)])
 def test_every_dtype_keeps_its_values(name, shape):
-    kind = gradlib.core.dtypes.by_name(name)
+    kind = gradlib.tape.dtypes.by_name(name)
     t = gradlib.ones(shape, dtype=kind)
     out = round_trip(t)
     assert out.dtype is kind
@@ -511,7 +511,7 @@ def test_pickle_protocols(protocol):
 
 @pytest.mark.parametrize("name", DTYPES)
 def test_plain_pickle_keeps_dtype_and_values(name):
-    t = gradlib.ones(2, 3, dtype=gradlib.core.dtypes.by_name(name)).t()
+    t = gradlib.ones(2, 3, dtype=gradlib.tape.dtypes.by_name(name)).t()
     out = pickle.loads(pickle.dumps(t))
     assert out.dtype is t.dtype
     assert out.stride() == t.stride()

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from gradlib.backends import backend_for
-from gradlib.backends.cupy import why_not
+from gradlib.devices.cuda.namespace import why_not
+from gradlib.tape.arrays import backend_for
 from tests.conftest import _fresh_state
 from tests.simulated_cuda import simulated
 from tests.simulated_cuda.fixtures import pytest_addoption, pytest_configure

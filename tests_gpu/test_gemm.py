@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gradlib as torch
-from gradlib.backends import backend_for
+from gradlib.tape.arrays import backend_for
 
 SHAPES = [
     ((3, 4), (4, 5)), ((1, 4), (4, 1)), ((2, 3, 4), (4, 5)), ((2, 3, 4), (2, 4, 5)), ((2, 1, 3, 4), (5, 4, 2)),

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from overlay_checks import close, numpy, values
 
-from gradlib.backends import backend_for
-from gradlib.backends.fused import optim
-from gradlib.backends.kernels import launcher_of
+from gradlib.devices.cuda.fused import optim
+from gradlib.devices.cuda.kernels import launcher_of
+from gradlib.tape.arrays import backend_for
 from tests.kernels import (
     test_alignment,
     test_attention,

@@ -9,9 +9,9 @@ import pytest
 from overlay_checks import DTYPES, KINDS, close, values
 
 import gradlib as gl
-from gradlib.backends import backend_for
-from gradlib.backends.kernels import CupyLauncher
-from gradlib.core.codegen_device import forget_device_code
+from gradlib.devices.cuda.kernels import CupyLauncher
+from gradlib.op.write_device import forget_device_code
+from gradlib.tape.arrays import backend_for
 
 F = gl.nn.functional
 

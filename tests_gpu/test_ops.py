@@ -7,7 +7,7 @@ from samples import flat, replaced, samples_of
 from shared import take_over
 
 from gradlib.autograd import gradcheck, gradgradcheck
-from gradlib.core.op import REGISTRY
+from gradlib.op.declare import REGISTRY
 from tests.simulated import test_functions, test_ops
 
 take_over(globals(), test_ops)

@@ -7,9 +7,10 @@ import time
 import pytest
 
 import gradlib
-from gradlib.autograd import profiler
-from gradlib.backends import backend_for, kernels
+from gradlib.devices.cuda import kernels
 from gradlib.nn import functional as F
+from gradlib.profiler import _autograd as profiler
+from gradlib.tape.arrays import backend_for
 
 
 # rows: PROF-06 PROF-10

@@ -10,8 +10,8 @@ import gradlib as torch
 from gradlib.autograd.graph import save_on_cpu
 from gradlib.cuda import sanitizer
 from gradlib.cuda.sanitizer import sanitize
-from tests.core import test_streams as scenarios
 from tests.simulated import test_programs
+from tests.tape import test_streams as scenarios
 
 take_over(
     globals(),

@@ -102,7 +102,7 @@ def load_libraries(device):
             module.set_num_threads(1)
         if device == "cuda" and not sees_device(name, module):
             if name == "gradlib":
-                from gradlib.backends.cupy import why_not
+                from gradlib.devices.cuda.namespace import why_not
 
                 sys.exit(f"bench: gradlib sees no CUDA device: {why_not()}")
             continue

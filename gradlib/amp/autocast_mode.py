@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from ..core import dtypes
-from ..core.modes import AUTOCAST, NO_GRAD, Interposer, set_flag, state
-from ..core.storage import version_of
-from ..core.tensor import Tensor
-from ..ops.cast import cast_op
+from ..operators.elementwise.cast import cast_op
+from ..tape import dtypes
+from ..tape.modes import AUTOCAST, NO_GRAD, Interposer, set_flag, state
+from ..tape.storage import version_of
+from ..tape.tensor import Tensor
 from . import _policy
 from ._policy import LOWER, REFUSED, WIDEST
 
@@ -139,7 +139,7 @@ def _cast(tensor: Tensor, target: dtypes.dtype, device: str) -> Tensor:
 
 # -- functions that are in a list as a whole -------------------------------------------------------------------------
 
-_OURS = ("gradlib.ops", "gradlib.core", "gradlib.amp", "gradlib.generated")
+_OURS = ("gradlib.operators", "gradlib.op", "gradlib.tape", "gradlib.amp", "gradlib.generated")
 
 
 @functools.cache
@@ -147,7 +147,7 @@ def _listed(device: str) -> dict[CodeType, int]:
     """The code of the functions made of several ops that are in a list -> their policy."""
     from .. import linalg
     from ..nn import functional
-    from ..ops.expose import PUBLIC
+    from ..op.expose import PUBLIC
 
     found = {}
     for names, policy in _policy.FUNCTIONS[device]:
@@ -217,7 +217,7 @@ def _install(on: dict[str, dtypes.dtype]) -> None:
 
 
 def _type_of(device_type: Any) -> str:
-    from ..core.device import device
+    from ..tape.device import device
 
     if not isinstance(device_type, str):
         raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
@@ -229,7 +229,7 @@ def _type_of(device_type: Any) -> str:
 
 def is_autocast_available(device_type: str) -> bool:
     """Whether autocast exists for a device type; RuntimeError for what is no device type."""
-    from ..core.device import device
+    from ..tape.device import device
 
     return device(device_type).type in _policy.DEVICES
 

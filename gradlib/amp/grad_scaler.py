@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Any
 
-from ..core import dtypes
-from ..core.device import device as _Device
-from ..core.modes import NO_GRAD, Flag
-from ..core.tensor import Tensor
+from ..tape import dtypes
+from ..tape.device import device as _Device
+from ..tape.modes import NO_GRAD, Flag
+from ..tape.tensor import Tensor
 
 __all__ = ["GradScaler", "OptState"]
 
@@ -101,7 +101,7 @@ class GradScaler:
         raise ValueError("outputs must be a Tensor or an iterable of Tensors")
 
     def _start(self, device: Any) -> None:
-        from ..ops.create import full
+        from ..operators.create.filled import full
 
         self._scale = full((), self._init_scale, dtype=dtypes.float32, device=device)
         self._growth_tracker = full(

@@ -1,6 +1,6 @@
 """Automatic differentiation: ``backward``, ``grad`` and everything documented under torch.autograd."""
 
-from ..core.saved import SavedTensor
+from ..tape.saved import SavedTensor
 from . import anomaly_mode, forward_ad, function, functional, grad_mode, graph, variable
 from .anomaly_mode import detect_anomaly, set_detect_anomaly
 from .differentiate import backward, grad

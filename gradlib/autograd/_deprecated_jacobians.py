@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.tensor import Tensor
+from ..tape.tensor import Tensor
 from ._jacobians import (
     Options,
     analytical_jacobians,

@@ -7,7 +7,7 @@ from itertools import permutations
 
 import numpy as np
 
-from ..core.tensor import Tensor, to_host
+from ..tape.tensor import Tensor, to_host
 from ._jacobians import Options
 
 SLOW_MODE = (
@@ -113,7 +113,7 @@ def diagnosis(have, want, tensor: Tensor, out: Tensor, unit, options: Options) -
 
 
 def _show(jacobian) -> str:
-    from ..core.printing import tensor_repr
+    from ..tape.printing import tensor_repr
 
     return str(jacobian) if isinstance(jacobian, float) else tensor_repr(Tensor._make(jacobian))
 

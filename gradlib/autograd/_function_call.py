@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..core import errors, modes, saved, views
-from ..core.batched import Logical, physical_kind
-from ..core.device import beside, device
-from ..core.dtypes import DIFFERENTIABLE, from_np
-from ..core.lazy import resolved
-from ..core.modes import ANOMALY, FORWARD_AD, NO_GRAD, SAVED_HOOKS, shared, state
-from ..core.node import edge
-from ..core.sizes import Size
-from ..core.source import user_frame
-from ..core.storage import bump, share, version_of
-from ..core.tensor import Tensor
-from ..ops.shape import alias_op as alias
+from ..op.vmap import Logical, physical_kind
+from ..operators.shape.reshape import alias_op as alias
+from ..tape import errors, modes, saved, views
+from ..tape.device import beside, device
+from ..tape.dtypes import DIFFERENTIABLE, from_np
+from ..tape.lazy import resolved
+from ..tape.modes import ANOMALY, FORWARD_AD, NO_GRAD, SAVED_HOOKS, shared, state
+from ..tape.node import edge
+from ..tape.sizes import Size
+from ..tape.source import user_frame
+from ..tape.storage import bump, share, version_of
+from ..tape.tensor import Tensor
 
 if TYPE_CHECKING:
     from .function import BackwardCFunction, FunctionCtx
@@ -96,7 +96,7 @@ def finish(cls, ctx: FunctionCtx, node, args: tuple, output, bits: int):
         if ctx.to_save is not None:
             save(ctx, node, ctx.to_save)
         if bits & ANOMALY:
-            from ..core.anomaly import stamp
+            from ..tape.anomaly import stamp
 
             stamp(node)
     if bits & FORWARD_AD:
@@ -201,7 +201,7 @@ def _as_itself(tensor: Tensor) -> Tensor:
 
 def _rewrite(tensor: Tensor, node, nr: int, args: tuple) -> None:
     """The history of an input that forward changed in place."""
-    from ..core.inplace import set_history
+    from ..op.inplace import set_history
 
     view = tensor._view
     if view is not None and tensor._fn is None:
@@ -313,7 +313,7 @@ class RawSaved(saved.SavedTensor):
 
 def _push_tangents(cls, ctx: FunctionCtx, args: tuple, output: tuple, outs: tuple) -> None:
     """Run jvp if an input has a tangent, and give the outputs theirs."""
-    from ..core.tangents import own_tangent, set_tangent, split_off, tangent_of
+    from ..op.tangents import own_tangent, set_tangent, split_off, tangent_of
 
     tangents = [tangent_of(a) if isinstance(a, Tensor) else None for a in args]
     if all(t is None for t in tangents):
@@ -388,7 +388,7 @@ def _check_changed_tangent(tangent: Tensor | None, given: Tensor, version: int) 
 
 def _check_viewed_tangent(out: Tensor, tangent: Tensor, args: tuple) -> None:
     """The tangent of a view of an input must be a view of that input's tangent: they change together."""
-    from ..core.tangents import forward_base, tangent_of
+    from ..op.tangents import forward_base, tangent_of
 
     if out._view is None:
         return
@@ -438,13 +438,13 @@ class InputMetadata:
 
 def _device_type(kind: type) -> str:
     """The device that arrays of this class are on, as its name without an index."""
-    from ..backends import _BY_TYPE
+    from ..tape.arrays import _BY_TYPE
 
     return "cpu" if _BY_TYPE[kind] is _BY_TYPE[np.ndarray] else "cuda"
 
 
 def zeros(like: tuple) -> Tensor:
-    from ..backends import _BY_TYPE
+    from ..tape.arrays import _BY_TYPE
 
     shape, dtype, kind = like
     return Tensor._make(_BY_TYPE[kind].zeros(shape, dtype))
@@ -457,7 +457,7 @@ def zeros_beside(tensor: Tensor) -> Tensor:
 
 def fit(node: BackwardCFunction, grad: Tensor, index: int, want: tuple) -> Tensor:
     """`grad` summed to the shape and cast to the dtype of the argument; RuntimeError if that is impossible."""
-    from ..core.formulas import traced_ops
+    from ..op.formulas import traced_ops
 
     shape, dtype, kind = want
     grad = resolved(grad)

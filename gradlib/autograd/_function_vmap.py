@@ -11,14 +11,14 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from ..core.batched import BatchLevel, Physically, each_entry, is_logical, lift, outer_grad
-from ..core.batching import NO_MATCH, NO_RULE, NO_SETUP, TWO_RETURNS, TWO_RULES, VmapInfo
-from ..core.dtypes import DIFFERENTIABLE
-from ..core.modes import FORWARD_AD, set_bits, state
-from ..core.op import REGISTRY
-from ..core.pytree import flatten, spread, unflatten
-from ..core.tangents import any_tangent, own_tangent, tangent_of
-from ..core.tensor import Tensor
+from ..op.declare import REGISTRY
+from ..op.tangents import any_tangent, own_tangent, tangent_of
+from ..op.vmap import BatchLevel, Physically, each_entry, is_logical, lift, outer_grad
+from ..op.vmap_texts import NO_MATCH, NO_RULE, NO_SETUP, TWO_RETURNS, TWO_RULES, VmapInfo
+from ..tape.dtypes import DIFFERENTIABLE
+from ..tape.modes import FORWARD_AD, set_bits, state
+from ..tape.pytree import flatten, spread, unflatten
+from ..tape.tensor import Tensor
 from .function import Function, FunctionMeta
 
 _recorded: Any = weakref.WeakKeyDictionary()  # Function -> the one that is recorded inside vmap

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.device import beside
-from ..core.tensor import Tensor, to_host
+from ..tape.device import beside
+from ..tape.tensor import Tensor, to_host
 from .differentiate import Rows
 
 
@@ -40,7 +40,7 @@ NOT_REENTRANT = (
 
 def random_gradient(out: Tensor, scattered: bool) -> Tensor:
     """A random gradient for `out`, that requires grad."""
-    from ..ops.create import empty_like
+    from ..operators.create.filled import empty_like
 
     values = np.random.default_rng(out.numel()).standard_normal((2, *out.shape, 2))
     array = values[0] + 1j * values[1] if out.is_complex() else values[0]
@@ -48,7 +48,7 @@ def random_gradient(out: Tensor, scattered: bool) -> Tensor:
     layout = made._array
     with beside(layout):
         if scattered and out.dim():
-            from ..backends import backend_of
+            from ..tape.arrays import backend_of
 
             made = Tensor._make(backend_of(layout).zeros((*out.shape, 2), layout.dtype)[..., 0])
         made._array[...] = to_device(array[..., 0].astype(layout.dtype), layout)
@@ -56,7 +56,7 @@ def random_gradient(out: Tensor, scattered: bool) -> Tensor:
 
 
 def to_device(array: np.ndarray, like):
-    from ..backends import backend_of
+    from ..tape.arrays import backend_of
 
     return array if like.__class__ is np.ndarray else backend_of(like).to_backend(array)
 
@@ -129,7 +129,7 @@ def as_gradient(slopes: np.ndarray) -> np.ndarray:
 
 
 def one_hot(out: Tensor, index: int, value) -> Tensor:
-    from ..ops.create import zeros_like
+    from ..operators.create.filled import zeros_like
 
     vector = zeros_like(out)
     with beside(vector._array):

@@ -17,11 +17,12 @@ import weakref
 from collections import deque
 from typing import Any
 
-from ..backends import backend_for, pinned
-from ..core.lazy import resolved
-from ..core.modes import shared
-from ..core.storage import version_of
-from ..core.tensor import Tensor
+from ..devices.cuda import pinned
+from ..tape.arrays import backend_for
+from ..tape.lazy import resolved
+from ..tape.modes import shared
+from ..tape.storage import version_of
+from ..tape.tensor import Tensor
 
 BUDGET = 512 << 20
 AHEAD = 64 << 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from ..core.modes import ANOMALY, set_flag, state
+from ..tape.modes import ANOMALY, set_flag, state
 
 __all__ = [
     "detect_anomaly",

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from ..core import engine
-from ..core.accumulation import keep_gradient
-from ..core.batched import BatchLevel, apart
-from ..core.modes import FORWARD_AD, state
-from ..core.node import AccumulateGrad, Node, edge, leaf_edge
-from ..core.tensor import Tensor
+from ..op.vmap import BatchLevel, apart
+from ..tape import engine
+from ..tape.accumulation import keep_gradient
+from ..tape.modes import FORWARD_AD, state
+from ..tape.node import AccumulateGrad, Node, edge, leaf_edge
+from ..tape.tensor import Tensor
 
 NO_GRAD_FN = "element {} of tensors does not require grad and does not have a grad_fn"
 
@@ -187,7 +187,7 @@ class Rows:
 
 
 def _zeros(tensor: Any, create_graph: bool) -> Tensor:
-    from ..ops.create import zeros_like
+    from ..operators.create.filled import zeros_like
 
     if not isinstance(tensor, Tensor):
         raise RuntimeError(
@@ -338,7 +338,7 @@ def _gradient(out: Tensor, g, i: int, create_graph: bool) -> Tensor:
             )
         if array.__class__ is ndarray and not array.ndim:
             return Tensor._make(np.array(1, array.dtype))
-        from ..backends import backend_on
+        from ..tape.arrays import backend_on
 
         xp = backend_on(out.device)
         return Tensor._make(xp.ones(array.shape, array.dtype))

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core import saved, source
-from ..core.device import stored as _stored
-from ..core.node import AccumulateGrad, Node, edge
-from ..core.tensor import Tensor
+from ..tape import saved, source
+from ..tape.device import stored as _stored
+from ..tape.node import AccumulateGrad, Node, edge
+from ..tape.tensor import Tensor
 
 
 def nodes_from(root: Node) -> Iterator[tuple[Node, Node | None]]:

@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 
 from numpy import ndarray
 
-from ..core import errors, modes, tangents
-from ..core.modes import FORWARD_AD, INFERENCE, VMAP, state
-from ..core.tensor import Tensor
-from ..ops.shape import alias_op as alias
+from ..op import tangents
+from ..operators.shape.reshape import alias_op as alias
+from ..tape import errors, modes
+from ..tape.modes import FORWARD_AD, INFERENCE, VMAP, state
+from ..tape.tensor import Tensor
 from .grad_mode import _ModeDecorator
 
 __all__ = [

@@ -14,15 +14,16 @@ import warnings
 import weakref
 from typing import Any
 
-from ..core import batched, errors, modes, recording, saved
-from ..core.device import stored
-from ..core.dtypes import DIFFERENTIABLE
-from ..core.lazy import Lazy
-from ..core.modes import FORWARD_AD, INFERENCE, NO_GRAD, PROFILE, set_bits, shared, state
-from ..core.node import VariadicNode, deliver, edge, next_seq
-from ..core.source import is_library, user_frame
-from ..core.streams import stamp
-from ..core.tensor import Tensor
+from ..op import vmap as batched
+from ..tape import errors, modes, recording, saved
+from ..tape.device import stored
+from ..tape.dtypes import DIFFERENTIABLE
+from ..tape.lazy import Lazy
+from ..tape.modes import FORWARD_AD, INFERENCE, NO_GRAD, PROFILE, set_bits, shared, state
+from ..tape.node import VariadicNode, deliver, edge, next_seq
+from ..tape.source import is_library, user_frame
+from ..tape.streams import stamp
+from ..tape.tensor import Tensor
 from ._function_call import NO_EDGE, InputMetadata, RawSaved, finish, fit, zeros
 
 __all__ = [

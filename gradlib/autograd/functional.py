@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..core import modes
-from ..core.batched import active, lift
-from ..core.modes import NO_GRAD, state
-from ..core.tangents import tangent_of
-from ..core.tensor import Tensor
-from ..ops.shape import alias_op as alias
+from ..op.tangents import tangent_of
+from ..op.vmap import active, lift
+from ..operators.shape.reshape import alias_op as alias
+from ..tape import modes
+from ..tape.modes import NO_GRAD, state
+from ..tape.tensor import Tensor
 from .differentiate import Rows, grad
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
@@ -132,7 +132,7 @@ def _scalar(func: Callable, inputs: tuple, fn: str, strict: bool) -> tuple:
 
 def _vector(v: Any, refs: tuple, is_tuple: bool, fn: str, create_graph: bool, text: str) -> tuple:
     """The vector `v` of a product, checked against the tensors it goes with; ones for a single element."""
-    from ..ops.create import ones_like
+    from ..operators.create.filled import ones_like
 
     if v is None:
         if len(refs) != 1 or refs[0].numel() != 1:
@@ -176,7 +176,7 @@ def _grad(outputs: tuple, inputs: tuple, vectors: tuple | None, create_graph: bo
 
 def _filled(grads: tuple, refs: tuple, strict: bool, create_graph: bool, stage: str) -> tuple:
     """Zeros for what is None; errors in strict mode."""
-    from ..ops.create import zeros_like
+    from ..operators.create.filled import zeros_like
 
     found = []
     for i, (g, ref) in enumerate(zip(grads, refs, strict=True)):
@@ -197,7 +197,7 @@ def _result(values: tuple, is_tuple: bool, create_graph: bool):
 
 
 def _zeros(tensors: tuple) -> tuple:
-    from ..ops.create import zeros_like
+    from ..operators.create.filled import zeros_like
 
     return tuple(zeros_like(t).requires_grad_() for t in tensors)
 
@@ -324,8 +324,8 @@ def _rows(
     i: int, out: Tensor, inputs: tuple, create_graph: bool, strict: bool, vectorize: bool
 ) -> tuple:
     """The Jacobian of one output with respect to each input."""
-    from ..ops.create import zeros
-    from ..ops.join import stack
+    from ..operators.create.filled import zeros
+    from ..operators.shape.join import stack
 
     n = out.numel()
     columns: Any = [[] for _ in inputs]
@@ -373,7 +373,7 @@ def _strict_entry(g: Tensor | None, i: int, j: int, create_graph: bool) -> Tenso
 
 def _basis(tensor: Tensor) -> Tensor:
     """The unit vectors of the space of `tensor`, along a new first dimension."""
-    from ..ops.ranges import eye
+    from ..operators.create.ranges import eye
 
     n = tensor.numel()
     return eye(n, dtype=tensor.dtype, device=tensor.device).reshape(n, *tensor.shape)
@@ -381,8 +381,8 @@ def _basis(tensor: Tensor) -> Tensor:
 
 def _forward_jacobian(func: Callable, inputs: Any, strict: bool, vectorize: bool):
     """One forward with tangents for each element of the inputs."""
-    from ..ops.create import zeros_like
-    from ..ops.join import stack
+    from ..operators.create.filled import zeros_like
+    from ..operators.shape.join import stack
     from . import forward_ad
 
     if strict:

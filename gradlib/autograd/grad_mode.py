@@ -11,15 +11,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from ..core.modes import (
-    FORWARD_AD,
-    INFERENCE,
-    NO_GRAD,
-    is_grad_enabled,
-    set_bits,
-    state,
-)
-from ..core.tensor import Tensor
+from ..tape.modes import FORWARD_AD, INFERENCE, NO_GRAD, is_grad_enabled, set_bits, state
+from ..tape.tensor import Tensor
 
 __all__ = [
     "enable_grad",

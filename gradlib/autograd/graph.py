@@ -8,15 +8,15 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from ..core.batched import is_logical
-from ..core.device import copied
-from ..core.hooks import RemovableHandle
-from ..core.lazy import raw_values
-from ..core.memory import address_of_memory
-from ..core.modes import OBSERVE, SAVED_HOOKS, set_flag, state
-from ..core.node import Node, edge
-from ..core.storage import bump, share, version_of
-from ..core.tensor import Tensor
+from ..op.vmap import is_logical
+from ..tape.device import copied
+from ..tape.hooks import RemovableHandle
+from ..tape.lazy import raw_values
+from ..tape.memory import address_of_memory
+from ..tape.modes import OBSERVE, SAVED_HOOKS, set_flag, state
+from ..tape.node import Node, edge
+from ..tape.storage import bump, share, version_of
+from ..tape.tensor import Tensor
 
 __all__ = [
     "GradientEdge",
@@ -62,7 +62,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     assert node is not None
     found = GradientEdge(node, max(nr - 1, 0))
     if tensor._array.size == 1 and not tensor.is_complex():
-        from ..ops.create import ones_like
+        from ..operators.create.filled import ones_like
 
         found.one = ones_like(tensor)
     return found

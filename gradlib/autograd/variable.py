@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core import engine
-from ..core.tensor import Tensor
+from ..tape import engine
+from ..tape.tensor import Tensor
 
 __all__ = ["Variable"]
 
@@ -24,7 +24,7 @@ class Variable(metaclass=_VariableMeta):
         queue_callback = staticmethod(engine.queue_callback)
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = False):
-        from ..ops.create import empty
+        from ..operators.create.filled import empty
 
         tensor = empty(0) if data is None else data
         if not isinstance(tensor, Tensor):

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from . import precision
+from ..devices.cuda import precision
 
 __all__ = [
     "SDPBackend",

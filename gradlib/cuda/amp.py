@@ -23,7 +23,7 @@ class autocast(amp.autocast):
     """Deprecated: ``gradlib.autocast("cuda", ...)``."""
 
     def __init__(self, enabled: bool = True, dtype: Any = None, cache_enabled: bool = True):
-        from ..core.dtypes import float16
+        from ..tape.dtypes import float16
 
         _deprecated("autocast")
         super().__init__("cuda", dtype or float16, enabled, cache_enabled)

@@ -7,10 +7,10 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from ..core import pytree
-from ..core.modes import NO_GRAD, Flag, shared
-from ..core.source import is_library
-from ..core.tensor import Tensor
+from ..tape import pytree
+from ..tape.modes import NO_GRAD, Flag, shared
+from ..tape.source import is_library
+from ..tape.tensor import Tensor
 from .devices import is_available
 from .inspection import Finding, dry_run, watch
 from .streams import Stream, stream

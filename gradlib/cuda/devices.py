@@ -6,8 +6,8 @@ import dataclasses
 import os
 from typing import Any
 
-from ..backends import cupy as _backend
-from ..core.device import device as _Device
+from ..devices.cuda import namespace as _backend
+from ..tape.device import device as _Device
 
 
 def library() -> Any:

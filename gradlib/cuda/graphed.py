@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import autograd
-from ..core import pytree
-from ..core.tensor import Tensor
+from ..tape import pytree
+from ..tape.tensor import Tensor
 from .devices import synchronize
 
 __all__ = ["make_graphed_callables"]
@@ -175,7 +175,7 @@ def _describe(value: Any) -> str:
 
 
 def _ones(outputs: list) -> list:
-    from ..ops.create import ones_like
+    from ..operators.create.filled import ones_like
 
     return [ones_like(o) if o.requires_grad else None for o in outputs]
 

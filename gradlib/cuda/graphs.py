@@ -11,11 +11,11 @@ from __future__ import annotations
 import gc
 from typing import Any
 
-from ..backends import cupy as _backend
-from ..backends.memory import Allocator
-from ..core.device import stored
-from ..core.modes import OBSERVE, Interposer, set_flag, shared, state
-from ..core.tensor import Tensor
+from ..devices.cuda import namespace as _backend
+from ..devices.cuda.memory import Allocator
+from ..tape.device import stored
+from ..tape.modes import OBSERVE, Interposer, set_flag, shared, state
+from ..tape.tensor import Tensor
 from .devices import library, synchronize
 from .graphed import make_graphed_callables
 from .memory import empty_cache

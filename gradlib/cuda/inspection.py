@@ -9,11 +9,11 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from ..core import recording
-from ..core.modes import shared
-from ..core.source import describe, user_frame
-from ..core.tensor import Tensor
-from ..ops._captures import SHAPE
+from ..op.captures import SHAPE
+from ..tape import recording
+from ..tape.modes import shared
+from ..tape.source import describe, user_frame
+from ..tape.tensor import Tensor
 
 __all__ = ["Finding", "dry_run", "watch"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..backends.cupy import get_backend
-from ..backends.memory import OutOfMemoryError, held_by_line, readable
-from ..core.modes import shared
+from ..devices.cuda.memory import OutOfMemoryError, held_by_line, readable
+from ..devices.cuda.namespace import get_backend
+from ..tape.modes import shared
 from .devices import index_of, library
 
 __all__ = [

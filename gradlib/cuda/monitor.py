@@ -9,7 +9,7 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from ..core.device import device as Device
+from ..tape.device import device as Device
 from ..utils._packages import find
 from . import devices
 

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from ..backends import cupy as _backend
+from ..devices.cuda import namespace as _backend
 from ..utils._packages import find
 
 __all__ = ["mark", "range", "range_end", "range_pop", "range_push", "range_start"]

@@ -7,11 +7,11 @@ import sys
 from collections.abc import Iterable
 from typing import Any, cast
 
-from ..backends import backend_for
-from ..backends.philox import DeviceRng
-from ..core.device import device as Device
-from ..core.generator import Generator, check_seed, register_generator
+from ..devices.cuda.philox import DeviceRng
 from ..random import register_device
+from ..tape.arrays import backend_for
+from ..tape.device import device as Device
+from ..tape.generator import Generator, check_seed, register_generator
 from .devices import current_device, device_count, is_available
 
 __all__ = [
@@ -34,7 +34,7 @@ _latest: int | None = None  # the seed for default generators that are made late
 
 
 class CudaGenerator(Generator):
-    """A source of random numbers on a CUDA device. Its state is in device memory; see `backends/philox.py`.
+    """A source of random numbers on a CUDA device. Its state is in device memory; see `devices/cuda/philox.py`.
 
     Args:
         device: "cuda" (the current device) or "cuda:1".
@@ -92,7 +92,7 @@ class CudaGenerator(Generator):
 
 
 def _defaults_seed() -> int:
-    from ..core.generator import DEFAULT_SEED
+    from ..tape.generator import DEFAULT_SEED
 
     return DEFAULT_SEED if _latest is None else _latest
 
@@ -137,7 +137,7 @@ def seed() -> None:
 
 def seed_all() -> None:
     """Seed the generators of all devices with one number from the operating system."""
-    from ..core.generator import Generator as HostGenerator
+    from ..tape.generator import Generator as HostGenerator
 
     manual_seed_all(HostGenerator().seed())
 

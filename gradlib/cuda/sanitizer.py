@@ -27,13 +27,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backends import streams as _lanes
-from ..core import recording
-from ..core.device import stored
-from ..core.modes import shared
-from ..core.node import AccumulateGrad
-from ..core.source import describe, user_frame
-from ..core.tensor import Tensor
+from ..devices.cuda import streams as _lanes
+from ..tape import recording
+from ..tape.device import stored
+from ..tape.modes import shared
+from ..tape.node import AccumulateGrad
+from ..tape.source import describe, user_frame
+from ..tape.tensor import Tensor
 from . import devices, memory, streams
 
 __all__ = [

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.device import device as _Device
-from ..core.device import stored as _stored
-from ..core.modes import shared
+from ..tape.device import device as _Device
+from ..tape.device import stored as _stored
+from ..tape.modes import shared
 from .devices import device, index_of, library
 
 

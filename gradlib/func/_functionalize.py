@@ -6,9 +6,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from ..core import memory, pytree
-from ..core.storage import version_of
-from ..core.tensor import Tensor
+from ..tape import memory, pytree
+from ..tape.storage import version_of
+from ..tape.tensor import Tensor
 
 
 def functionalize(func: Callable, *, remove: str = "mutations") -> Callable:

@@ -12,12 +12,13 @@ from collections.abc import Callable
 from typing import Any
 
 from ..autograd import differentiate, forward_ad
-from ..core import batched, errors, modes
-from ..core.modes import INFERENCE, NO_GRAD, state
-from ..core.pytree import flatten, tree_map, unflatten
-from ..core.tangents import set_tangent, tangent_of
-from ..core.tensor import Tensor
-from ..ops.create import zeros_like
+from ..op import vmap
+from ..op.tangents import set_tangent, tangent_of
+from ..operators.create.filled import zeros_like
+from ..tape import errors, modes
+from ..tape.modes import INFERENCE, NO_GRAD, state
+from ..tape.pytree import flatten, tree_map, unflatten
+from ..tape.tensor import Tensor
 from ._recording import UNRECORDED, Constants, Recording, barring
 
 JVP = "jvp(f, primals, tangents)"
@@ -337,7 +338,7 @@ def _by_two_pullbacks(run: Callable, values: list, vectors: list) -> tuple:
         recording.connect([*outs, *flatten(aux)[0], *given])
         _written_back(values, given, recording)
         live = [o for o in outs if o._rg]
-        seeds = [batched.apart(zeros_like(o)).requires_grad_() for o in live]
+        seeds = [vmap.apart(zeros_like(o)).requires_grad_() for o in live]
         found: dict[int, Tensor] = {}
         if live:
             reverse = recording.connected if before is None else before.reverse
@@ -386,15 +387,15 @@ def _written_back(values: list, given: list, recording: Recording) -> None:
     """Write to the arguments `values` what a function wrote to the copies that it was given, with its history."""
     with modes.Flag(NO_GRAD, not recording.outer_grad):
         for value, copy in zip(values, given, strict=True):
-            if batched.all_entries(copy)._version and copy.shape == value.shape:
+            if vmap.all_entries(copy)._version and copy.shape == value.shape:
                 copy = recording.release(copy)
-                if batched.is_logical(value) or not batched.is_logical(copy):
+                if vmap.is_logical(value) or not vmap.is_logical(copy):
                     value.copy_(copy)
                     continue
                 tangent = tangent_of(copy)
-                value.copy_(batched.shared_value(copy))
+                value.copy_(vmap.shared_value(copy))
                 if tangent is not None:
-                    set_tangent(value, batched.shared_value(tangent))
+                    set_tangent(value, vmap.shared_value(tangent))
 
 
 def linearize(func: Callable, *primals: Any) -> tuple[Any, Callable]:

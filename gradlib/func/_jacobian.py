@@ -7,10 +7,10 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-from ..core.pytree import flatten, unflatten
-from ..core.tensor import Tensor
-from ..ops.create import zeros
-from ..ops.ranges import eye
+from ..operators.create.filled import zeros
+from ..operators.create.ranges import eye
+from ..tape.pytree import flatten, unflatten
+from ..tape.tensor import Tensor
 from ._grad import chosen, jvp, outside_inference, positions_of, replaced, vjp
 from ._vmap import vmap
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..core.tensor import Tensor
 from ..nn.modules.module import Module
 from ..nn.utils import stateless
-from ..ops.join import stack
+from ..operators.shape.join import stack
+from ..tape.tensor import Tensor
 
 
 def functional_call(

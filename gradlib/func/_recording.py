@@ -9,15 +9,16 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..autograd import differentiate
-from ..core import batched, modes, views
-from ..core.modes import FORWARD_AD, INFERENCE, NO_GRAD, shared, state
-from ..core.node import AccumulateGrad, edge, next_seq
-from ..core.pytree import tree_map
-from ..core.storage import Storage
-from ..core.tangents import own_tangent, tangent_of
-from ..core.tensor import Tensor
-from ..ops.create import zeros_like
-from ..ops.shape import alias_op as alias
+from ..op import vmap
+from ..op.tangents import own_tangent, tangent_of
+from ..operators.create.filled import zeros_like
+from ..operators.shape.reshape import alias_op as alias
+from ..tape import modes, views
+from ..tape.modes import FORWARD_AD, INFERENCE, NO_GRAD, shared, state
+from ..tape.node import AccumulateGrad, edge, next_seq
+from ..tape.pytree import tree_map
+from ..tape.storage import Storage
+from ..tape.tensor import Tensor
 
 UNRECORDED = NO_GRAD | INFERENCE  # modes around a transform, which has a graph of its own
 
@@ -158,8 +159,8 @@ class Recording:
     def watch_one(self, tensor: Any) -> Tensor:
         if not isinstance(tensor, Tensor):
             raise ValueError(f"Thing passed to transform API must be Tensor, got {type(tensor)}")
-        if batched.active() is not None and not (batched.is_logical(tensor) and tensor._rg):
-            leaf = _with_tangent(batched.lift(tensor), tensor).requires_grad_()
+        if vmap.active() is not None and not (vmap.is_logical(tensor) and tensor._rg):
+            leaf = _with_tangent(vmap.lift(tensor), tensor).requires_grad_()
         elif tensor._rg and self.outer_grad:
             self.connected = True
             leaf = alias.call(tensor)
@@ -176,7 +177,7 @@ class Recording:
             self.barred = self.constants.within(self.writes.start)
         if self.outer_grad and not self.connected:
             own = {edge(leaf)[0] for leaf in self.leaves}
-            self.connected = _reaches_others(outputs, own) or batched.connected(outputs)
+            self.connected = _reaches_others(outputs, own) or vmap.connected(outputs)
 
     def release(self, value: Any) -> Any:
         """`value` as the caller gets it: outside the private graph, unless it depends on something outside."""
@@ -199,7 +200,7 @@ class Recording:
             return value
         out = _apart(value)
         if state.bits & FORWARD_AD and (tangent := tangent_of(out)) is not None:
-            own_tangent(out, batched.apart(tangent))  # its graph is that of this run, too
+            own_tangent(out, vmap.apart(tangent))  # its graph is that of this run, too
         return out
 
     def _reaches_outside(self, value: Tensor) -> bool:
@@ -209,7 +210,7 @@ class Recording:
             for leaf, tensor in zip(self.leaves, self.given, strict=True)
             if not (tensor._rg and self.outer_grad)
         }
-        return _reaches_others([value], own) or batched.connected([value])
+        return _reaches_others([value], own) or vmap.connected([value])
 
     def _without_history(self, value: Tensor) -> bool:
         """Whether `value` requires grad only as a view of something outside that was made without recording."""
@@ -246,7 +247,7 @@ def _apart(tensor: Tensor) -> Tensor:
     """The tensor outside any graph, with its tangent; an ordinary one also of a tensor of inference mode."""
     if not (tensor.is_inference() or shared.batches):
         return _with_tangent(Tensor._alias(tensor), tensor)
-    out = Tensor._make(tensor._array) if tensor.is_inference() else batched.apart(tensor)
+    out = Tensor._make(tensor._array) if tensor.is_inference() else vmap.apart(tensor)
     out.__dict__.pop("_detached", None)  # nothing that the program did
     return _with_tangent(out, tensor)
 

@@ -1,4 +1,4 @@
-"""vmap: arguments and results; see `core/batched.py` for what happens in between."""
+"""vmap: arguments and results; see `op/vmap.py` for what happens in between."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from ..core.batched import BatchLevel
-from ..core.batching import Replay
-from ..core.dtypes import int32
-from ..core.modes import state
-from ..core.pytree import TreeSpec, flatten, spread, unflatten
-from ..core.tensor import Tensor, wrap_dim
-from ..ops.cast import clone
-from ..ops.join import cat
+from ..op.vmap import BatchLevel
+from ..op.vmap_texts import Replay
+from ..operators.elementwise.cast import clone
+from ..operators.shape.join import cat
+from ..tape.dtypes import int32
+from ..tape.modes import state
+from ..tape.pytree import TreeSpec, flatten, spread, unflatten
+from ..tape.tensor import Tensor, wrap_dim
 
 BAD_OUT_DIMS = (
     "vmap({}, ..., out_dims={}): `out_dims` must be an int, None or a python collection of ints representing where in "

@@ -171,12 +171,7 @@ from gradlib.nn.modules import (
     ZeroPad3d,
 )
 from gradlib.nn.parallel import DataParallel
-from gradlib.nn.parameter import (
-    Buffer,
-    Parameter,
-    UninitializedBuffer,
-    UninitializedParameter,
-)
+from gradlib.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
 
 
 def factory_kwargs(kwargs: dict | None) -> dict:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import gradlib
-from gradlib.core import dtypes
-from gradlib.core.tensor import Tensor
-from gradlib.ops.cross_entropy import cross_entropy
-from gradlib.ops.loss import reduction_number
-from gradlib.ops.matmul import linear_op
+from gradlib.operators.linalg.matmul import linear_op
+from gradlib.operators.nn.cross_entropy import cross_entropy
+from gradlib.operators.nn.loss import reduction_number
+from gradlib.tape import dtypes
+from gradlib.tape.tensor import Tensor
 
 _ACC_DTYPES = (None, dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64)
 

@@ -1,11 +1,12 @@
-"""``gradlib.nn.functional``: PyTorch's functional interface, gathered from gradlib/ops."""
+"""``gradlib.nn.functional``: PyTorch's functional interface, gathered from gradlib/operators."""
 
 # ruff: noqa: F401
 
 from __future__ import annotations
 
 from gradlib.nn._linear_cross_entropy import linear_cross_entropy
-from gradlib.ops.activation import (
+from gradlib.op.expose import PUBLIC, write_same
+from gradlib.operators.elementwise.activation import (
     celu,
     celu_,
     elu,
@@ -21,74 +22,7 @@ from gradlib.ops.activation import (
     softsign,
     tanhshrink,
 )
-from gradlib.ops.attention import scaled_dot_product_attention
-from gradlib.ops.batch_norm import batch_norm
-from gradlib.ops.conv import (
-    conv1d,
-    conv2d,
-    conv3d,
-    conv_tbc,
-    conv_transpose1d,
-    conv_transpose2d,
-    conv_transpose3d,
-)
-from gradlib.ops.cross_entropy import cross_entropy, nll_loss
-from gradlib.ops.dropout import (
-    alpha_dropout,
-    dropout,
-    dropout1d,
-    dropout2d,
-    dropout3d,
-    feature_alpha_dropout,
-)
-from gradlib.ops.embedding import embedding, embedding_bag, one_hot
-from gradlib.ops.expose import PUBLIC, write_same
-from gradlib.ops.grid import affine_grid, grid_sample
-from gradlib.ops.grouped_mm import grouped_mm
-from gradlib.ops.interpolate import (
-    adaptive_avg_pool1d,
-    adaptive_avg_pool2d,
-    adaptive_avg_pool3d,
-    interpolate,
-    upsample,
-    upsample_bilinear,
-    upsample_nearest,
-)
-from gradlib.ops.layer_norm import layer_norm, rms_norm
-from gradlib.ops.loss import (
-    binary_cross_entropy,
-    binary_cross_entropy_with_logits,
-    gaussian_nll_loss,
-    huber_loss,
-    kl_div,
-    l1_loss,
-    mse_loss,
-    poisson_nll_loss,
-    smooth_l1_loss,
-    soft_margin_loss,
-)
-from gradlib.ops.margin_loss import (
-    cosine_embedding_loss,
-    ctc_loss,
-    hinge_embedding_loss,
-    margin_ranking_loss,
-    multi_margin_loss,
-    multilabel_margin_loss,
-    multilabel_soft_margin_loss,
-    triplet_margin_loss,
-    triplet_margin_with_distance_loss,
-)
-from gradlib.ops.matmul import linear_op
-from gradlib.ops.multihead import bilinear, gumbel_softmax, multi_head_attention_forward
-from gradlib.ops.norm import cosine_similarity, pairwise_distance, pdist
-from gradlib.ops.normalization import (
-    group_norm,
-    instance_norm,
-    local_response_norm,
-    normalize,
-)
-from gradlib.ops.pad import pad
-from gradlib.ops.piecewise import (
+from gradlib.operators.elementwise.piecewise import (
     hardshrink,
     hardsigmoid,
     hardswish,
@@ -105,7 +39,71 @@ from gradlib.ops.piecewise import (
     threshold,
     threshold_,
 )
-from gradlib.ops.pool import (
+from gradlib.operators.linalg.grouped_mm import grouped_mm
+from gradlib.operators.linalg.matmul import linear_op
+from gradlib.operators.nn.attention import scaled_dot_product_attention
+from gradlib.operators.nn.batch_norm import batch_norm
+from gradlib.operators.nn.conv import (
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_tbc,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+)
+from gradlib.operators.nn.cross_entropy import cross_entropy, nll_loss
+from gradlib.operators.nn.dropout import (
+    alpha_dropout,
+    dropout,
+    dropout1d,
+    dropout2d,
+    dropout3d,
+    feature_alpha_dropout,
+)
+from gradlib.operators.nn.embedding import embedding, embedding_bag, one_hot
+from gradlib.operators.nn.grid import affine_grid, grid_sample
+from gradlib.operators.nn.interpolate import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+    interpolate,
+    upsample,
+    upsample_bilinear,
+    upsample_nearest,
+)
+from gradlib.operators.nn.layer_norm import layer_norm, rms_norm
+from gradlib.operators.nn.loss import (
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
+    gaussian_nll_loss,
+    huber_loss,
+    kl_div,
+    l1_loss,
+    mse_loss,
+    poisson_nll_loss,
+    smooth_l1_loss,
+    soft_margin_loss,
+)
+from gradlib.operators.nn.margin_loss import (
+    cosine_embedding_loss,
+    ctc_loss,
+    hinge_embedding_loss,
+    margin_ranking_loss,
+    multi_margin_loss,
+    multilabel_margin_loss,
+    multilabel_soft_margin_loss,
+    triplet_margin_loss,
+    triplet_margin_with_distance_loss,
+)
+from gradlib.operators.nn.multihead import bilinear, gumbel_softmax, multi_head_attention_forward
+from gradlib.operators.nn.normalization import (
+    group_norm,
+    instance_norm,
+    local_response_norm,
+    normalize,
+)
+from gradlib.operators.nn.pool import (
     max_pool1d,
     max_pool1d_with_indices,
     max_pool2d,
@@ -113,7 +111,7 @@ from gradlib.ops.pool import (
     max_pool3d,
     max_pool3d_with_indices,
 )
-from gradlib.ops.pool_adaptive import (
+from gradlib.operators.nn.pool_adaptive import (
     adaptive_max_pool1d,
     adaptive_max_pool1d_with_indices,
     adaptive_max_pool2d,
@@ -128,7 +126,7 @@ from gradlib.ops.pool_adaptive import (
     max_unpool2d,
     max_unpool3d,
 )
-from gradlib.ops.pool_average import (
+from gradlib.operators.nn.pool_average import (
     avg_pool1d,
     avg_pool2d,
     avg_pool3d,
@@ -136,16 +134,18 @@ from gradlib.ops.pool_average import (
     lp_pool2d,
     lp_pool3d,
 )
-from gradlib.ops.softmax import functional_log_softmax as log_softmax
-from gradlib.ops.softmax import functional_softmax as softmax
-from gradlib.ops.softmax import functional_softmin as softmin
-from gradlib.ops.vision import (
+from gradlib.operators.nn.softmax import functional_log_softmax as log_softmax
+from gradlib.operators.nn.softmax import functional_softmax as softmax
+from gradlib.operators.nn.softmax import functional_softmin as softmin
+from gradlib.operators.nn.vision import (
     channel_shuffle,
     fold,
     pixel_shuffle,
     pixel_unshuffle,
     unfold,
 )
+from gradlib.operators.reduce.norm import cosine_similarity, pairwise_distance, pdist
+from gradlib.operators.shape.pad import pad
 
 
 def linear(input, weight, bias=None, *, out=None):

@@ -4,15 +4,16 @@ import builtins as _b
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, overload
 
-from ..core.device import device as _device
-from ..core.dtypes import dtype as _dtype
-from ..core.generator import Generator as Generator
-from ..core.layout import layout as _layout
-from ..core.layout import memory_format as _memory_format
-from ..core.sizes import Size as Size
-from ..core.tensor import Tensor as Tensor
+from ..tape.device import device as _device
+from ..tape.dtypes import dtype as _dtype
+from ..tape.generator import Generator as Generator
+from ..tape.layout import layout as _layout
+from ..tape.layout import memory_format as _memory_format
+from ..tape.sizes import Size as Size
+from ..tape.tensor import Tensor as Tensor
 
 from ..nn._linear_cross_entropy import linear_cross_entropy as linear_cross_entropy
+from ..op.expose import write_same as write_same
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
     """Averages over windows chosen so that (N, C, L) becomes (N, C, output_size)."""
@@ -270,6 +271,4 @@ def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None)
     """``interpolate`` in mode "bilinear" with aligned corners."""
 def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
     """``interpolate`` in mode "nearest"."""
-def write_same(out: Any, result: Any, text: Any = 'Expected out tensor to have dtype {want}, but got {got} instead') -> Any:
-    """`write_out` of an op whose ``out=`` tensors must have the dtypes of its results."""
 def __getattr__(name: _b.str) -> Any: ...

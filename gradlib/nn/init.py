@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 import gradlib
-from gradlib.core.batched import all_entries
-from gradlib.core.tensor import Tensor
+from gradlib.op.vmap import all_entries
+from gradlib.tape.tensor import Tensor
 
 __all__ = [
     "calculate_gain",

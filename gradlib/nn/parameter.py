@@ -7,7 +7,7 @@ from collections import OrderedDict
 from typing import Any
 
 import gradlib
-from gradlib.core.tensor import Tensor
+from gradlib.tape.tensor import Tensor
 
 __all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter"]
 

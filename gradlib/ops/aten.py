@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from ..core.op import REGISTRY, Op
+from ..op.declare import REGISTRY, Op
 
 
 class Operator:

@@ -22,14 +22,14 @@ from typing import Any
 import numpy as np
 
 import gradlib
-from gradlib.backends import backend_of
-from gradlib.core.lazy import plainly
-from gradlib.core.modes import shared
-from gradlib.core.storage import before_write
-from gradlib.core.tensor import Tensor, bump_version
 from gradlib.optim._checks import check_fused
 from gradlib.optim._fused import fused_step
 from gradlib.optim.optimizer import Optimizer
+from gradlib.tape.arrays import backend_of
+from gradlib.tape.lazy import plainly
+from gradlib.tape.modes import shared
+from gradlib.tape.storage import before_write
+from gradlib.tape.tensor import Tensor, bump_version
 
 PACK_LIMIT = 1 << 15  # elements: larger tensors are updated in their own memory
 CHUNK = 1 << 18  # bytes of an array that a rule works on at a time: all its arrays stay in cache

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backends import backend_of
-from gradlib.core.modes import shared
-from gradlib.core.storage import before_write
-from gradlib.core.tensor import Tensor, bump_version
+from gradlib.tape.arrays import backend_of
+from gradlib.tape.modes import shared
+from gradlib.tape.storage import before_write
+from gradlib.tape.tensor import Tensor, bump_version
 
 
 def fused_step(optimizer: Any, group: dict[str, Any], params: list[Tensor]) -> bool:
@@ -65,7 +65,7 @@ def _rate(lr: Any) -> Any:
 
 
 def _adam(xp: Any, group: dict[str, Any], params: list[Tensor], states: list[dict]) -> Any:
-    from gradlib.backends.fused.optim import adam
+    from gradlib.devices.cuda.fused.optim import adam
 
     steps = [s["step"]._array for s in states]
     on_host = isinstance(steps[0], np.ndarray)
@@ -95,7 +95,7 @@ def _adam(xp: Any, group: dict[str, Any], params: list[Tensor], states: list[dic
 
 
 def _sgd(xp: Any, group: dict[str, Any], params: list[Tensor], states: list[dict]) -> Any:
-    from gradlib.backends.fused.optim import sgd
+    from gradlib.devices.cuda.fused.optim import sgd
 
     momentum = float(group["momentum"])
     return sgd(

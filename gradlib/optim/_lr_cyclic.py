@@ -6,13 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from gradlib.optim._lr_base import (
-    LRScheduler,
-    check_optimizer,
-    per_group,
-    set_value,
-    values_of,
-)
+from gradlib.optim._lr_base import LRScheduler, check_optimizer, per_group, set_value, values_of
 from gradlib.optim.optimizer import Optimizer
 
 

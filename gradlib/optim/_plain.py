@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import gradlib
-from gradlib.core.tensor import Tensor
 from gradlib.optim.optimizer import Optimizer
+from gradlib.tape.tensor import Tensor
 
 
 class PlainOptimizer(Optimizer):

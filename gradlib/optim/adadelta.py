@@ -5,9 +5,9 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from gradlib.core.tensor import Tensor
 from gradlib.optim._checks import check_flags, check_lr, check_nonnegative
 from gradlib.optim._elementwise import ElementwiseOptimizer
+from gradlib.tape.tensor import Tensor
 
 __all__ = ["Adadelta"]
 

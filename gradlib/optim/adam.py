@@ -6,7 +6,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import gradlib
-from gradlib.core.tensor import Tensor
 from gradlib.optim._checks import (
     check_beta_kinds,
     check_betas,
@@ -15,6 +14,7 @@ from gradlib.optim._checks import (
     check_nonnegative,
 )
 from gradlib.optim._elementwise import ElementwiseOptimizer
+from gradlib.tape.tensor import Tensor
 
 __all__ = ["Adam", "AdamW"]
 

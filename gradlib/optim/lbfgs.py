@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import gradlib
-from gradlib.core.tensor import Tensor
 from gradlib.optim._checks import check_lr
 from gradlib.optim.optimizer import Optimizer
+from gradlib.tape.tensor import Tensor
 
 __all__ = ["LBFGS"]
 

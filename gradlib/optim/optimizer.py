@@ -12,9 +12,9 @@ from itertools import chain
 from typing import Any
 
 import gradlib
-from gradlib.core import modes
-from gradlib.core.hooks import RemovableHandle
-from gradlib.core.tensor import Tensor
+from gradlib.tape import modes
+from gradlib.tape.hooks import RemovableHandle
+from gradlib.tape.tensor import Tensor
 
 __all__ = [
     "Optimizer",

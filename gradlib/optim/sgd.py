@@ -6,9 +6,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import gradlib
-from gradlib.core.tensor import Tensor
 from gradlib.optim._checks import check_flags, check_lr, check_nonnegative
 from gradlib.optim._elementwise import ElementwiseOptimizer
+from gradlib.tape.tensor import Tensor
 
 __all__ = ["SGD"]
 

@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 import gradlib
-from gradlib.core.tensor import Tensor
 from gradlib.optim._checks import check_betas
 from gradlib.optim._plain import PlainOptimizer
+from gradlib.tape.tensor import Tensor
 
 __all__ = ["SparseAdam"]
 

@@ -9,11 +9,11 @@ from copy import deepcopy
 from typing import Any
 
 import gradlib
-from gradlib.core.tensor import Tensor
 from gradlib.nn import Module
 from gradlib.nn.modules.batchnorm import _BatchNorm
 from gradlib.optim._lr_base import LRScheduler, per_group
 from gradlib.optim.optimizer import Optimizer
+from gradlib.tape.tensor import Tensor
 
 __all__ = [
     "SWALR",

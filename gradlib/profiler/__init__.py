@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..autograd.profiler import KinetoStepTracker, record_function
-from ..autograd.profiler_util import DeviceType
+from ._autograd import KinetoStepTracker, record_function
+from ._events import DeviceType
 from ._execution_trace import ExecutionTraceObserver
 from ._kineto import _ExperimentalConfig as _ExperimentalConfig
 from ._kineto import _KinetoProfile as _KinetoProfile

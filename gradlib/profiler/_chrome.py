@@ -15,9 +15,9 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ..autograd._function_event import MEMORY_EVENT_NAME, DeviceSlice, DeviceType, FunctionEvent
-from ..autograd.profiler_util import EventList
 from . import _memory
+from ._events import EventList
+from ._function_event import MEMORY_EVENT_NAME, DeviceSlice, DeviceType, FunctionEvent
 
 CATEGORIES = {0: "cpu_op", 1: "cpu_op", 7: "user_annotation"}
 DEVICE_PROCESS = 1 << 30  # added to a device's number: larger than any process number

@@ -18,9 +18,9 @@ import time
 import weakref
 from typing import Any
 
-from ..core import recording
-from ..core.node import LEAF_SEQ
-from ..core.tensor import Tensor
+from ..tape import recording
+from ..tape.node import LEAF_SEQ
+from ..tape.tensor import Tensor
 
 SCHEMA = "1.1.1-chakra.0.0.4"
 ROOT, THREAD = (

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd._profiler_exports import line_of, short_lines, source_text
-from ..autograd.profiler_util import MEMORY_EVENT_NAME, DeviceType, EventList, FunctionEvent
 from . import _by_line, _memory
 from ._chrome import stream_name, thread_name
+from ._events import MEMORY_EVENT_NAME, DeviceType, EventList, FunctionEvent
+from ._exports import line_of, short_lines, source_text
 from ._throttling import summary
 
 PAGE = Path(__file__).parent / "page"

@@ -9,9 +9,9 @@ import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..autograd import profiler
-from ..autograd._profiler_exports import Exports
-from ..autograd.profiler_util import EventList
+from . import _autograd as profiler
+from ._events import EventList
+from ._exports import Exports
 from ._schedule import ProfilerActivity, supported_activities
 
 _OPTIONS = ("profile_memory", "with_stack", "record_shapes", "with_modules", "with_flops")

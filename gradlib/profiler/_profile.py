@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..autograd import profiler
+from . import _autograd as profiler
 from ._kineto import _KinetoProfile
 from ._schedule import ProfilerAction, ProfilerActivity, always
 

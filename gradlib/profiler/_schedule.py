@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable
 
 from .. import cuda
-from ..autograd._profiler_exports import Exports
+from ._exports import Exports
 
 
 class ProfilerAction(enum.Enum):

@@ -12,11 +12,11 @@ import operator
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..core import dtypes
-from ..core.tensor import Tensor
-from ..ops.create import finish, place
-from ..ops.window_functions import cosines, positions, triangle
-from ..ops.window_functions import kaiser as _kaiser_values
+from ..operators.create.filled import finish, place
+from ..operators.fft.window_functions import cosines, positions, triangle
+from ..operators.fft.window_functions import kaiser as _kaiser_values
+from ..tape import dtypes
+from ..tape.tensor import Tensor
 
 __all__ = [
     "bartlett", "blackman", "cosine", "exponential", "gaussian", "general_cosine", "general_hamming", "hamming",

@@ -13,8 +13,8 @@ import numpy as np
 
 import gradlib
 
-from ..core import dtypes
-from ..core.tensor import Tensor
+from ..tape import dtypes
+from ..tape.tensor import Tensor
 
 # (rtol, atol) by dtype, as documented for torch.testing.assert_close
 TOLERANCES = {

@@ -9,8 +9,8 @@ from typing import Any
 
 import gradlib
 
-from ..core import dtypes
-from ..core.tensor import Tensor
+from ..tape import dtypes
+from ..tape.tensor import Tensor
 
 
 def make_tensor(

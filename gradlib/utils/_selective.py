@@ -12,10 +12,10 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
-from ..core import dispatch
-from ..core.modes import FORWARD_AD, state
-from ..core.storage import share
+from ..op import interpret
 from ..ops import aten
+from ..tape.modes import FORWARD_AD, state
+from ..tape.storage import share
 from ._watching import Watching
 
 RECOMPUTE, CONSUMED = object(), object()
@@ -81,7 +81,7 @@ class _Counting(Watching):
 
 def _keepable(op, args: tuple) -> bool:
     """Whether the result is an array of its own that only the kernel makes."""
-    from ..core.tangents import any_tangent
+    from ..op.tangents import any_tangent
 
     return not op.view and not (
         state.bits & FORWARD_AD and any_tangent(args[0] if op.variadic else args)
@@ -99,7 +99,7 @@ class Caching(_Counting):
 
         def keeping(*call):
             nonlocal found
-            found = (compute or dispatch.compute_raw)(*call)
+            found = (compute or interpret.compute_raw)(*call)
             return found
 
         if _keepable(op, args):
@@ -166,7 +166,7 @@ def _execute(op, args: tuple, attrs: tuple, compute: Callable) -> Any:
         finally:
             state.interposers = outer
     args = tuple(args[0]) if op.variadic else args
-    return dispatch.execute(op, dispatch.prepare(op, args), attrs, compute)
+    return interpret.execute(op, interpret.prepare(op, args), attrs, compute)
 
 
 def create_selective_checkpoint_contexts(

@@ -6,9 +6,9 @@ import contextlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ..core.modes import AUTOCAST, set_bits, state
-from ..core.tensor import Tensor
 from ..random import _devices, fork_rng, get_rng_state, set_rng_state
+from ..tape.modes import AUTOCAST, set_bits, state
+from ..tape.tensor import Tensor
 
 
 class DefaultDeviceType:

@@ -6,10 +6,10 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from ..core import source
-from ..core.modes import OBSERVE, Interposer, set_flag, state
-from ..core.tensor import Tensor
 from ..ops import aten
+from ..tape import source
+from ..tape.modes import OBSERVE, Interposer, set_flag, state
+from ..tape.tensor import Tensor
 
 
 class Watching(Interposer):

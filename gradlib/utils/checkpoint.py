@@ -21,10 +21,10 @@ from ..autograd import backward
 from ..autograd.function import Function
 from ..autograd.grad_mode import enable_grad, no_grad
 from ..autograd.graph import saved_tensors_hooks
-from ..core.batched import is_logical
-from ..core.errors import modified
-from ..core.modes import FORWARD_AD, Flag, shared, state
-from ..core.tensor import Tensor
+from ..op.vmap import is_logical
+from ..tape.errors import modified
+from ..tape.modes import FORWARD_AD, Flag, shared, state
+from ..tape.tensor import Tensor
 from ._selective import (
     SAC_IGNORED_OPS,
     CheckpointPolicy,

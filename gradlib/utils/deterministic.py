@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from types import ModuleType
 
-from ..backends.kernels import settings
+from ..devices.cuda.kernels import settings
 
 
 class _Deterministic(ModuleType):

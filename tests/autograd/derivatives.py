@@ -10,7 +10,8 @@ u, by reverse over reverse, forward over reverse and reverse over forward mode, 
 A point counts only where differences tell the derivative, that is, where all of these hold: the central differences
 with three steps agree, the slopes to the left and to the right do, and nothing is infinite or nan. The third step is no
 simple fraction of the others: stairs whose steps are as wide as two steps' common part (`fmod` by a small number) look
-like a slope to both. It is only taken where a derivative disagrees with the first two. The functions have no slopes so steep that reverse mode adds large numbers that cancel (`normalize` has eps=1e-3 for that reason).
+like a slope to both. It is only taken where a derivative disagrees with the first two. The functions have no slopes so
+steep that reverse mode adds large numbers that cancel (`normalize` has eps=1e-3 for that reason).
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ import numpy as np
 
 if __name__ == "__main__":
     root = Path(__file__).parents[2]
-    sys.path[:0] = [str(root), str(root / "tests/ops"), str(root / "tests/oracle")]
+    sys.path[:0] = [str(root), str(root / "tests/operators"), str(root / "tests/oracle")]
 
 
 from fuzz_shrink import shrink
 from samples import Maker, flat, replaced
 
 import gradlib as gl
-from gradlib.core.op import REGISTRY, Op
+from gradlib.op.declare import REGISTRY, Op
 from tests.autograd import compositions
 
 STEP = 2e-4

@@ -9,7 +9,7 @@ import os
 
 import pytest
 
-from gradlib.core.op import REGISTRY
+from gradlib.op.declare import REGISTRY
 from tests.autograd.derivatives import DIFFERENTIABLE, check_op, examine
 
 CHUNKS, PROGRAMS = 10, 100

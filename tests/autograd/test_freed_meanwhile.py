@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 
 import gradlib as torch
-from gradlib.core import saved
+from gradlib.tape import saved
 
 pytestmark = pytest.mark.first_device  # run by hand, not by the engine, which sets the device
 OPS = {

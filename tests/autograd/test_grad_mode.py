@@ -231,7 +231,7 @@ def test_forward_mode_is_off_in_inference_mode():  # rows: INFER-11
 
 
 def test_set_multithreading_enabled():  # rows: MT-09
-    from gradlib.core.modes import state
+    from gradlib.tape.modes import state
 
     assert state.multithreading
     with gl.autograd.set_multithreading_enabled(False):

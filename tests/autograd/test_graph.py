@@ -11,7 +11,7 @@ import pytest
 
 import gradlib as gl
 from gradlib.autograd import graph
-from gradlib.core.node import AccumulateGrad
+from gradlib.tape.node import AccumulateGrad
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from gradlib.autograd._nsys import load_nsys
-from gradlib.autograd._ranges import read_label
-from gradlib.autograd.profiler_util import EventList, Kernel
+from gradlib.profiler._events import EventList, Kernel
+from gradlib.profiler._nsys import load_nsys
+from gradlib.profiler._ranges import read_label
 
 NVTX = """
 CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL);

@@ -5,8 +5,8 @@ import struct
 
 import pytest
 
-from gradlib.autograd._nvprof import EnforceUnique, load_nvprof, parse_nvprof_trace
-from gradlib.autograd.profiler_util import EventList, FunctionEvent, Kernel
+from gradlib.profiler._events import EventList, FunctionEvent, Kernel
+from gradlib.profiler._nvprof import EnforceUnique, load_nvprof, parse_nvprof_trace
 
 SCHEMA = """
 CREATE TABLE StringTable(_id_ INTEGER PRIMARY KEY, value TEXT);

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 
 import gradlib
-from gradlib.autograd import profiler
-from gradlib.core import recording
+from gradlib.profiler import _autograd as profiler
+from gradlib.tape import recording
 from tests.autograd.profiles import backward_in_another_thread, named
 
 

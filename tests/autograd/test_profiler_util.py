@@ -7,8 +7,9 @@ import json
 import pytest
 
 import gradlib
-from gradlib.autograd import _demangle, profiler
-from gradlib.autograd.profiler_util import (
+from gradlib.profiler import _autograd as profiler
+from gradlib.profiler import _demangle
+from gradlib.profiler._events import (
     DeviceType,
     EventList,
     FormattedTimesMixin,
@@ -305,7 +306,7 @@ def test_one_unit_for_all_times(sample):
 
 
 def test_names_are_where_pytorch_has_them():
-    from gradlib.autograd import profiler_util
+    from gradlib.profiler import _events as profiler_util
 
     for name in profiler_util.__all__:
         assert hasattr(profiler_util, name)

@@ -12,7 +12,7 @@ import pytest
 import gradlib as torch
 from gradlib.autograd import _offload
 from gradlib.autograd.graph import save_on_cpu, saved_tensors_hooks
-from gradlib.core.modes import shared
+from gradlib.tape.modes import shared
 
 SIZE = 64
 
@@ -128,7 +128,7 @@ def test_no_wait_can_be_left_out(line, mutant, lazy_cuda, monkeypatch):
         monkeypatch.setattr(
             type(shared.cuda)
             if shared.cuda
-            else __import__("gradlib.backends.streams", fromlist=["Streams"]).Streams,
+            else __import__("gradlib.devices.cuda.streams", fromlist=["Streams"]).Streams,
             "retire",
             lambda self, values, lane: kept.append(values),
         )

@@ -12,9 +12,9 @@ import gradlib as torch
 from gradlib import nn
 from gradlib.amp import _policy, autocast_mode
 from gradlib.autograd import Function
-from gradlib.core.modes import shared, state
-from gradlib.core.op import REGISTRY
 from gradlib.nn import functional as F
+from gradlib.op.declare import REGISTRY
+from gradlib.tape.modes import shared, state
 from gradlib.utils.checkpoint import checkpoint
 
 HALF, BF16, F32, F64 = torch.float16, torch.bfloat16, torch.float32, torch.float64

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import gradlib as torch
-from gradlib.backends import backend_for, gemm
+from gradlib.devices.cuda import gemm
+from gradlib.tape.arrays import backend_for
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 SHAPES = [

@@ -7,9 +7,9 @@ import pytest
 
 import gradlib as torch
 from gradlib import nn
-from gradlib.core.modes import shared
 from gradlib.cuda.graphs import capture_stream
 from gradlib.nn import functional as F
+from gradlib.tape.modes import shared
 
 BATCHES = 6
 
@@ -167,7 +167,7 @@ def test_no_capture_without_a_device():
 
 
 def test_workspaces_of_products_belong_to_the_graph(cuda):
-    from gradlib.backends import backend_for
+    from gradlib.tape.arrays import backend_for
 
     gemm = backend_for("cuda").gemm
     a = torch.ones(4, 4, device="cuda")

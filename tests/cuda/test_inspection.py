@@ -6,9 +6,9 @@ import pytest
 from samples import on_device, samples_of
 
 import gradlib as torch
-from gradlib.core.modes import shared
-from gradlib.core.op import REGISTRY
 from gradlib.cuda import inspection as dry
+from gradlib.op.declare import REGISTRY
+from gradlib.tape.modes import shared
 
 
 def test_dry_run_on_the_cpu():

@@ -7,8 +7,8 @@ import weakref
 import pytest
 
 import gradlib as gl
-from gradlib.backends import cupy as cupy_backend
 from gradlib.cuda import monitor
+from gradlib.devices.cuda import namespace as cupy_backend
 
 
 class NVMLError(Exception):

@@ -11,11 +11,11 @@ import warnings
 import pytest
 
 import gradlib as torch
-from gradlib.core import engine, streams
-from gradlib.core.modes import PROFILE, state
 from gradlib.cuda import sanitizer
 from gradlib.cuda.sanitizer import sanitize
-from tests.core import test_streams as scenarios
+from gradlib.tape import engine, streams
+from gradlib.tape.modes import PROFILE, state
+from tests.tape import test_streams as scenarios
 
 LINE = "z = y + 1"
 
@@ -181,7 +181,7 @@ def test_errors_and_clean_removal(cuda):
         thread.join()  # another thread is not watched
 
 
-# -- the scenarios of tests/core/test_streams.py -----------------------------------------------------------------------
+# -- the scenarios of tests/tape/test_streams.py -----------------------------------------------------------------------
 
 
 def in_user_terms(scenario, cp) -> None:

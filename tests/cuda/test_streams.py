@@ -7,7 +7,7 @@ import gc
 import pytest
 
 import gradlib as torch
-from gradlib.backends import backend_for
+from gradlib.tape.arrays import backend_for
 
 
 # rows: DEV-21

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import gradlib as gl
-from gradlib.core import batched
-from gradlib.core.op import REGISTRY
 from gradlib.func import grad, jvp, vmap
+from gradlib.op import vmap as batched
+from gradlib.op.declare import REGISTRY
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "ops"))  # samples.py
+sys.path.insert(0, str(Path(__file__).parent.parent / "operators"))  # samples.py
 from samples import flat, replaced, samples_of
 
 SIZE = 3

@@ -353,7 +353,7 @@ def test_values_of_the_batch_are_refused():
 
 
 def test_state_is_put_back_after_an_error():
-    from gradlib.core.modes import VMAP, state
+    from gradlib.tape.modes import VMAP, state
 
     with pytest.raises(RuntimeError):
         vmap(float)(batch(2))

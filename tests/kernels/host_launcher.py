@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backends.kernels import FAMILIES, Module
-from gradlib.backends.numpy import NumpyBackend
+from gradlib.devices.cuda.kernels import FAMILIES, Module
+from gradlib.devices.numpy.namespace import NumpyBackend
 from tests.kernels.cxx import launchers, shared_object
 
 HEADER = Path(__file__).parent / "cuda_on_cpu.h"
@@ -44,7 +44,7 @@ def build(code: str, kernels: tuple[str, ...]) -> ctypes.CDLL:
 
 
 class HostLauncher:
-    """`gradlib.backends.kernels.Launcher` for the CPU. `seed` decides the order in which threads run."""
+    """`gradlib.devices.cuda.kernels.Launcher` for the CPU. `seed` decides the order in which threads run."""
 
     def __init__(self) -> None:
         self.libraries: dict[str, tuple[ctypes.CDLL, tuple[str, ...]]] = {}

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 import gradlib as gl
-from gradlib.backends import overlays
-from gradlib.core import formulas
-from gradlib.core.op import REGISTRY
+from gradlib.devices import overlays
+from gradlib.op import formulas
+from gradlib.op.declare import REGISTRY
 
 KINDS = {
     "float32": gl.float32,
@@ -173,7 +173,7 @@ def run_vjp(device, function, node, grads: Any, dtype, needs=None) -> Any:
 
     grads: one for each result, some of them None; or that of the first, if the others have none.
     """
-    from gradlib.core.op import parameters
+    from gradlib.op.declare import parameters
 
     if not isinstance(grads, tuple):
         grads = (grads,) + (None,) * (node.n_out - 1)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from overlay_checks import DTYPES, KINDS, numpy, values
 
-from gradlib.backends import overlays
-from gradlib.backends.fused import dropout, optim
-from gradlib.core.op import REGISTRY
+from gradlib.devices import overlays
+from gradlib.devices.cuda.fused import dropout, optim
+from gradlib.op.declare import REGISTRY
 
 WINDOWS = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1)}
 CASES = {

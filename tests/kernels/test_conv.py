@@ -7,8 +7,8 @@ import pytest
 from overlay_checks import DTYPES, check_forward, check_vjp, numpy, tensor, values
 
 import gradlib as gl
-from gradlib.backends import precision
-from gradlib.backends.kernels import C_TYPES
+from gradlib.devices.cuda import precision
+from gradlib.devices.cuda.kernels import C_TYPES
 
 # input, weight, stride, padding, dilation, groups
 CASES = [

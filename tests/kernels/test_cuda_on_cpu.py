@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from host_launcher import HostBackend
 
-from gradlib.backends.kernels import Module, source
+from gradlib.devices.cuda.kernels import Module, source
 
 CODE = r"""
 __global__ void scan(const int* x, int* out) {  // inclusive sums over a warp

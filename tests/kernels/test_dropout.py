@@ -7,8 +7,8 @@ import pytest
 from overlay_checks import DTYPES, KINDS, check_forward, check_vjp, close, numpy, tensor, values
 
 import gradlib as gl
-from gradlib.backends.fused.dropout import dropout, keep_mask, new_state
-from gradlib.backends.kernels import Module, source
+from gradlib.devices.cuda.fused.dropout import dropout, keep_mask, new_state
+from gradlib.devices.cuda.kernels import Module, source
 
 CODE = """
 __global__ void words(unsigned* out, uint64 counter, uint64 seed) {

@@ -7,8 +7,8 @@ import pytest
 from overlay_checks import DTYPES, check_forward, check_vjp, tensor, values
 
 import gradlib as gl
-from gradlib.backends import overlays
-from gradlib.backends.kernels import settings
+from gradlib.devices import overlays
+from gradlib.devices.cuda.kernels import settings
 
 
 @pytest.fixture(params=[False, True], ids=["atomic", "repeatable"])

@@ -1,4 +1,4 @@
-"""gradlib.backends.kernels and overlays: sources, instances, the CuPy launcher, the registry."""
+"""gradlib.devices.cuda.kernels and overlays: sources, instances, the CuPy launcher, the registry."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from host_launcher import Parameter
 
-from gradlib.backends import fused, kernels, overlays
-from gradlib.backends.fused.batch_norm import _Channels
-from gradlib.backends.kernels import (
+from gradlib.devices import overlays
+from gradlib.devices.cuda import fused, kernels
+from gradlib.devices.cuda.fused.batch_norm import _Channels
+from gradlib.devices.cuda.kernels import (
     F4,
     CupyLauncher,
     Module,
@@ -20,7 +21,7 @@ from gradlib.backends.kernels import (
     rows_launch,
     source,
 )
-from gradlib.core.op import REGISTRY
+from gradlib.op.declare import REGISTRY
 
 fused.load()
 
@@ -115,7 +116,7 @@ def test_overlays_are_those_of_declared_ops():
             op = REGISTRY[name]
             assert (overlays.forward_of if kind == "forward" else overlays.vjp_of)(op) is not None
             if kind == "forward":
-                from gradlib.core.op import parameters
+                from gradlib.op.declare import parameters
 
                 assert parameters(overlays.FORWARD[name])[1:] == (*op.tensors, *op.attrs)
 

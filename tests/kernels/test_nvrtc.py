@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from nvrtc import compile_for
 
-from gradlib.backends import fused
-from gradlib.backends.kernels import FAMILIES, MAX_BLOCK, OPTIONS, Module, folder
+from gradlib.devices.cuda import fused
+from gradlib.devices.cuda.kernels import FAMILIES, MAX_BLOCK, OPTIONS, Module, folder
 
 fused.load()
 

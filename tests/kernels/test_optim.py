@@ -7,7 +7,7 @@ import pytest
 from overlay_checks import DTYPES, KINDS, TOLERANCE, close, numpy, values
 
 import gradlib as gl
-from gradlib.backends.fused import optim as fused
+from gradlib.devices.cuda.fused import optim as fused
 
 FACTOR = {
     "float64": 1e4,

@@ -11,13 +11,13 @@ from overlay_checks import check_forward, check_vjp, close, numpy, run_vjp, tens
 from samples import samples_of
 
 import gradlib as gl
-from gradlib.backends import overlays
-from gradlib.backends.fused import pointwise
-from gradlib.backends.fused.generate import preamble, trace
-from gradlib.backends.fused.pointwise import F4, ForwardOverlay, VjpOverlay, collapse
-from gradlib.backends.kernels import HALVES, OPTIONS, instance
-from gradlib.core import formulas
-from gradlib.core.op import REGISTRY
+from gradlib.devices import overlays
+from gradlib.devices.cuda.fused import pointwise
+from gradlib.devices.cuda.fused.generate import preamble, trace
+from gradlib.devices.cuda.fused.pointwise import F4, ForwardOverlay, VjpOverlay, collapse
+from gradlib.devices.cuda.kernels import HALVES, OPTIONS, instance
+from gradlib.op import formulas
+from gradlib.op.declare import REGISTRY
 
 SLOPPY = {
     "lgamma": 50,
@@ -300,7 +300,7 @@ def test_dimensions_are_joined():
 
 def test_names_that_a_vjp_overlay_wants():
     # rows: DEV-26
-    from gradlib.core.op import parameters
+    from gradlib.op.declare import parameters
 
     assert parameters(VjpOverlay(REGISTRY["div"]).function) == ("F", "g", "needs", "other", "self")
 

@@ -7,8 +7,8 @@ import pytest
 from overlay_checks import DTYPES, check_forward, check_vjp, numpy, tensor, values
 
 import gradlib as gl
-from gradlib.backends import overlays
-from gradlib.backends.kernels import settings
+from gradlib.devices import overlays
+from gradlib.devices.cuda.kernels import settings
 
 # shape, kernel, stride, padding, dilation, ceil_mode
 CASES = [

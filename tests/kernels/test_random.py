@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gradlib.backends import numpy_backend, philox
-from gradlib.backends.fused.random import words
+from gradlib.devices.cuda import philox
+from gradlib.devices.cuda.fused.random import words
+from gradlib.devices.numpy.namespace import backend as numpy_backend
 
 
 @pytest.mark.parametrize("count", [0, 1, 4, 31, 2050])

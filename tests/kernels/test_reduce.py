@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from overlay_checks import DTYPES, check_forward, tensor, values
 
-from gradlib.backends.fused import reduce
+from gradlib.devices.cuda.fused import reduce
 
 CASES = [((3, 33), (1,)), ((33, 3), (0,)), ((2, 5, 7), (1,)), ((2, 5, 7), (0, 1)), ((2, 5, 7), (1, 2)), ((), ()),
          ((1025,), (0,)), ((4, 1, 5), (1,)), ((2, 3, 1, 4), (1, 3)), ((2, 3), ()), ((9, 1300), (1,)), ((1, 6000), (1,)),

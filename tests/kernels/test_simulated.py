@@ -7,7 +7,7 @@ import pytest
 from host_launcher import resolve
 
 import gradlib as gl
-from gradlib.backends.kernels import CupyLauncher
+from gradlib.devices.cuda.kernels import CupyLauncher
 from tests.simulated_cuda import kernels, simulated
 
 

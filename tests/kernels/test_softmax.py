@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from overlay_checks import DTYPES, check_forward, check_vjp, close, tensor, values
 
-from gradlib.backends import overlays
+from gradlib.devices import overlays
 
 SHAPES = [((), 0), ((1,), 0), ((31,), 0), ((3, 33), 1), ((33, 3), 0), ((2, 5, 7), 1), ((9, 1025), 1),
           ((0, 3), 1), ((3, 0), 1), ((2, 3000), 1), ((4, 8), 1), ((5, 1, 2), 1)]  # fmt: skip

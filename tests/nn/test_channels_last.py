@@ -3,8 +3,8 @@
 import pytest
 
 import gradlib
-from gradlib.core.layout import suggested
 from gradlib.nn import functional as F
+from gradlib.tape.layout import suggested
 
 LAYERS = {
     "nearest": lambda x: F.interpolate(x, scale_factor=2),

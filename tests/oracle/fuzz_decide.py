@@ -17,7 +17,7 @@ import numpy as np
 from found_programs import differences, names_for, run
 
 import gradlib
-from gradlib.core import batched
+from gradlib.op import vmap as batched
 from gradlib.utils._watching import Watching
 
 FORWARD = r"jvp|fwAD|jacfwd|hessian|hvp"

@@ -85,7 +85,7 @@ case("xlogy", lambda t, x, y: t.xlogy(x, y), normal(3, 4), positive(4))
 case("mvlgamma", lambda t, x: t.mvlgamma(x, 3), positive(3, 4, low=1.5, high=4))
 for _name in ("erf", "erfc"):
     case(_name, lambda t, x, _n=_name: getattr(t, _n)(x), normal(3, 4) * 2)
-# PyTorch's derivative loses its digits near 0; tests/ops has the series
+# PyTorch's derivative loses its digits near 0; tests/operators has the series
 case("sinc", lambda t, x: t.sinc(x), np.abs(normal(3, 4) * 2) + 0.3)
 
 # normalisations

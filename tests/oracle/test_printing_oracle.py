@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import gradlib
-from gradlib.core import printing
+from gradlib.tape import printing
 
 REAL = ["float16", "float32", "float64", "bfloat16"]
 WHOLE = ["int8", "int32", "int64", "uint8", "bool"]
@@ -86,7 +86,7 @@ def test_same_text(drawn, chosen, requires_grad):
         library.set_printoptions(profile="default")
         library.set_printoptions(**chosen)
     requires_grad = requires_grad and name in REAL + COMPLEX
-    ours = gradlib.core.tensor.Tensor._make(np.array(array), requires_grad)
+    ours = gradlib.tape.tensor.Tensor._make(np.array(array), requires_grad)
     theirs = to_torch(name, array).requires_grad_(requires_grad)
     assert repr(ours) == repr(theirs)
 
@@ -95,7 +95,7 @@ def test_same_text(drawn, chosen, requires_grad):
 @pytest.mark.parametrize("name", ["float32", "int64", "complex64", "bool"])
 def test_summaries(shape, name):
     array = (np.arange(math.prod(shape)).reshape(shape) * 0.37).astype(name)
-    ours = gradlib.core.tensor.Tensor._make(array)
+    ours = gradlib.tape.tensor.Tensor._make(array)
     assert repr(ours) == repr(torch.from_numpy(array))
 
 
@@ -106,7 +106,7 @@ def test_default_dtype_is_left_out(default):
     try:
         for name in ("float32", "float64", "complex64", "complex128", "int64"):
             array = np.ones(2, name)
-            ours = gradlib.core.tensor.Tensor._make(array)
+            ours = gradlib.tape.tensor.Tensor._make(array)
             assert repr(ours) == repr(torch.from_numpy(array))
     finally:
         torch.set_default_dtype(torch.float32)

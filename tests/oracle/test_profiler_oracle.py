@@ -10,8 +10,8 @@ import torch
 from torch.autograd import profiler_util as theirs
 
 import gradlib
-from gradlib.autograd import _profiler_table
-from gradlib.autograd import profiler_util as ours
+from gradlib.profiler import _events as ours
+from gradlib.profiler import _table as _profiler_table
 
 LIBRARIES = (gradlib, torch)
 

@@ -9,7 +9,7 @@ import json
 import pytest
 
 import gradlib
-from gradlib.autograd import profiler
+from gradlib.profiler import _autograd as profiler
 from gradlib.profiler import profile
 from gradlib.profiler._memory import BACKWARD, OTHER, SAVED, MemoryBlock, MemoryTimeline, Saved
 
@@ -237,5 +237,5 @@ def test_the_profile_keeps_nothing_alive():
         loss = x.exp().sum()
         kept_by = gc.get_referrers(loss._array)
         loss.backward()
-    assert not any(type(r).__module__.startswith("gradlib.autograd._blocks") for r in kept_by)
+    assert not any(type(r).__module__.startswith("gradlib.profiler._blocks") for r in kept_by)
     assert prof.memory_timeline().total_at(float("inf")) <= KB + 4 + KB

@@ -9,7 +9,6 @@ import threading
 import pytest
 
 import gradlib
-from gradlib.core import modes
 from gradlib.profiler import (
     DeviceType,
     ProfilerAction,
@@ -23,6 +22,7 @@ from gradlib.profiler import (
     supported_activities,
     tensorboard_trace_handler,
 )
+from gradlib.tape import modes
 from gradlib.utils import data
 
 NONE, WARMUP, RECORD, SAVE = ProfilerAction

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 import gradlib
-from gradlib.backends import backend_for, numpy_backend
-from gradlib.core.device import device
-from gradlib.core.op import REGISTRY
+from gradlib.devices.numpy.namespace import backend as numpy_backend
+from gradlib.op.declare import REGISTRY
+from gradlib.tape.arrays import backend_for
+from gradlib.tape.device import device
 from tests.simulated_cuda import machine
 
 DTYPES = ["f4", "f8", "f2", ml_dtypes.bfloat16, "i8", "i4", "i2", "i1", "u1", "?", "c8"]

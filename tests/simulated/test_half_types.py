@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import gradlib as gl
-from gradlib.backends import backend_for, numpy_backend
+from gradlib.devices.numpy.namespace import backend as numpy_backend
+from gradlib.tape.arrays import backend_for
 from tests.simulated_cuda import half_types
 
 FROM_NUMPY = """

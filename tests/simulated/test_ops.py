@@ -8,9 +8,9 @@ from samples import flat, replaced, samples_of
 
 import gradlib as gl
 from gradlib.autograd import forward_ad
-from gradlib.backends import backend_for
-from gradlib.core.inplace import inplace
-from gradlib.core.op import REGISTRY
+from gradlib.op.declare import REGISTRY
+from gradlib.op.inplace import inplace
+from gradlib.tape.arrays import backend_for
 
 ALL = sorted(set(REGISTRY) - {"to_device"})  # copies between devices: test_device.py
 DIFFERENTIABLE = [name for name in ALL if REGISTRY[name].differentiable]

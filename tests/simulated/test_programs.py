@@ -122,7 +122,7 @@ def test_copies_between_devices(lazy_cuda, seed):
 
 def test_a_missing_wait_in_the_engine_would_be_found(lazy_cuda, monkeypatch):
     """Without the waits the same programs fail: the simulated device can tell."""
-    from gradlib.backends import streams
+    from gradlib.devices.cuda import streams
 
     monkeypatch.setattr(streams.Lane, "wait", lambda self, event: None)
     wrong = 0

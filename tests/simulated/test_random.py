@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import gradlib as gl
-from gradlib.backends import numpy_backend, philox
+from gradlib.devices.cuda import philox
+from gradlib.devices.numpy.namespace import backend as numpy_backend
 from tests.simulated_cuda import machine
 
 DRAWS = {

@@ -10,7 +10,7 @@ import pytest
 from samples import flat, on_device, samples_of
 
 import gradlib as gl
-from gradlib.core.op import REGISTRY
+from gradlib.op.declare import REGISTRY
 from tests.simulated_cuda import machine
 
 # How many elements the result has, or the mask among the indices names, only the device knows.

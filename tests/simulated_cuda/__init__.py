@@ -88,14 +88,16 @@ def uninstall() -> None:
 
 def _forget_backend(fuses: bool) -> None:
     """gradlib keeps its backend once found. fuses: whether there are kernels to launch."""
-    from gradlib import backends, random
-    from gradlib.backends import cupy as backend
-    from gradlib.backends import gemm
-    from gradlib.core import codegen_device, generator
-    from gradlib.core.modes import shared
+    from gradlib import random
+    from gradlib.devices.cuda import gemm
+    from gradlib.devices.cuda import namespace as backend
+    from gradlib.op import write_device
+    from gradlib.tape import arrays as backends
+    from gradlib.tape import generator
+    from gradlib.tape.modes import shared
 
     backend._backend = shared.cuda = None
-    codegen_device.forget_device_code()
+    write_device.forget_device_code()
     for kind in [k for k in backends._BY_TYPE if k is not np.ndarray]:
         del backends._BY_TYPE[kind]
     _real_cublas.setdefault("library", gemm.library)

@@ -32,7 +32,7 @@ def rounded(a: np.ndarray, bits: int) -> np.ndarray:
 
 
 class Cublas:
-    """The functions that `gradlib.backends.gemm` calls; `calls` keeps the arguments of every product."""
+    """The functions that `gradlib.devices.cuda.gemm` calls; `calls` keeps the arguments of every product."""
 
     def __init__(self) -> None:
         self.handles: dict[int, Handle] = {}

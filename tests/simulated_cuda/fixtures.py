@@ -68,7 +68,7 @@ def default_device(request, monkeypatch):
         yield
         return
     import gradlib
-    from gradlib.core import device as devices
+    from gradlib.tape import device as devices
 
     numpy, from_numpy = gradlib.Tensor.numpy, gradlib.from_numpy
 

@@ -20,8 +20,8 @@ from typing import Any
 
 import gradlib as gl
 from gradlib import nn
-from gradlib.core.pytree import flatten, unflatten
 from gradlib.func import functional_call
+from gradlib.tape.pytree import flatten, unflatten
 
 from .draw import Draw
 from .space import PLAIN, groups, namespace

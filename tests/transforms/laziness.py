@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import gradlib as gl
-from gradlib.core.lazy import is_lazy
+from gradlib.tape.lazy import is_lazy
 
 from .cases import Case
 from .compare import Function, Inapplicable, same, waves

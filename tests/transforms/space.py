@@ -15,7 +15,14 @@ import gradlib as gl
 PREFIXES = {"gradlib": "gradlib", "gradlib.nn.functional": "F"}
 # where calls are sampled by bare names, and in-place forms follow
 PLAIN = ("gradlib", "F", "linalg", "fft", "special", "Tensor")
-INSIDE = ("core", "ops", "backends")  # the engine room has no public names
+INSIDE = (
+    "tape",
+    "op",
+    "operators",
+    "devices",
+    "backends",
+    "ops",
+)  # the engine room has no public names
 # names that every class has, or that belong to Python's own protocols
 OBJECT = (
     "class delattr dir doc eq format getattribute getstate ge gt hash init init_subclass le lt module ne new reduce "

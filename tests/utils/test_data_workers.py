@@ -14,12 +14,7 @@ import pytest
 
 import gradlib
 from gradlib.random import thread_safe_generator
-from gradlib.utils.data import (
-    DataLoader,
-    IterableDataset,
-    TensorDataset,
-    get_worker_info,
-)
+from gradlib.utils.data import DataLoader, IterableDataset, TensorDataset, get_worker_info
 from gradlib.utils.data._utils import transport
 from tests.utils.datasets import Failing, Numbers, Stream, lists
 

@@ -19,9 +19,9 @@ aten = gl.ops.aten
 
 def kernels_run(monkeypatch) -> list[str]:
     """The names of the ops whose kernels run while a selective context is there."""
-    found, run = [], _selective.dispatch.compute_raw
+    found, run = [], _selective.interpret.compute_raw
     monkeypatch.setattr(
-        _selective.dispatch,
+        _selective.interpret,
         "compute_raw",
         lambda op, *rest: (found.append(op.name), run(op, *rest))[1],
     )

@@ -33,21 +33,9 @@ from gradlib.nn.modules.activation import (
     Tanhshrink,
     Threshold,
 )
-from gradlib.nn.modules.adaptive import (
-    AdaptiveLogSoftmaxWithLoss,
-)
-from gradlib.nn.modules.batchnorm import (
-    BatchNorm1d,
-    BatchNorm2d,
-    BatchNorm3d,
-    SyncBatchNorm,
-)
-from gradlib.nn.modules.container import (
-    Container,
-    ModuleDict,
-    ModuleList,
-    Sequential,
-)
+from gradlib.nn.modules.adaptive import AdaptiveLogSoftmaxWithLoss
+from gradlib.nn.modules.batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d, SyncBatchNorm
+from gradlib.nn.modules.container import Container, ModuleDict, ModuleList, Sequential
 from gradlib.nn.modules.conv import (
     Conv1d,
     Conv2d,
@@ -56,10 +44,7 @@ from gradlib.nn.modules.conv import (
     ConvTranspose2d,
     ConvTranspose3d,
 )
-from gradlib.nn.modules.distance import (
-    CosineSimilarity,
-    PairwiseDistance,
-)
+from gradlib.nn.modules.distance import CosineSimilarity, PairwiseDistance
 from gradlib.nn.modules.dropout import (
     AlphaDropout,
     Dropout,
@@ -68,15 +53,8 @@ from gradlib.nn.modules.dropout import (
     Dropout3d,
     FeatureAlphaDropout,
 )
-from gradlib.nn.modules.flatten import (
-    Flatten,
-    Unflatten,
-)
-from gradlib.nn.modules.instancenorm import (
-    InstanceNorm1d,
-    InstanceNorm2d,
-    InstanceNorm3d,
-)
+from gradlib.nn.modules.flatten import Flatten, Unflatten
+from gradlib.nn.modules.instancenorm import InstanceNorm1d, InstanceNorm2d, InstanceNorm3d
 from gradlib.nn.modules.lazy import (
     LazyBatchNorm1d,
     LazyBatchNorm2d,
@@ -92,11 +70,7 @@ from gradlib.nn.modules.lazy import (
     LazyInstanceNorm3d,
     LazyLinear,
 )
-from gradlib.nn.modules.linear import (
-    Bilinear,
-    Identity,
-    Linear,
-)
+from gradlib.nn.modules.linear import Bilinear, Identity, Linear
 from gradlib.nn.modules.linear_cross_entropy import (
     LinearCrossEntropyLoss,
     LinearCrossEntropyOptions,
@@ -127,9 +101,7 @@ from gradlib.nn.modules.margin_loss import (
     TripletMarginLoss,
     TripletMarginWithDistanceLoss,
 )
-from gradlib.nn.modules.module import (
-    Module,
-)
+from gradlib.nn.modules.module import Module
 from gradlib.nn.modules.normalization import (
     CrossMapLRN2d,
     GroupNorm,
@@ -154,10 +126,7 @@ from gradlib.nn.modules.padding import (
     ZeroPad2d,
     ZeroPad3d,
 )
-from gradlib.nn.modules.parameter_container import (
-    ParameterDict,
-    ParameterList,
-)
+from gradlib.nn.modules.parameter_container import ParameterDict, ParameterList
 from gradlib.nn.modules.pooling import (
     AdaptiveAvgPool1d,
     AdaptiveAvgPool2d,
@@ -180,20 +149,8 @@ from gradlib.nn.modules.pooling import (
     MaxUnpool2d,
     MaxUnpool3d,
 )
-from gradlib.nn.modules.rnn import (
-    GRU,
-    LSTM,
-    RNN,
-    GRUCell,
-    LSTMCell,
-    RNNBase,
-    RNNCell,
-    RNNCellBase,
-)
-from gradlib.nn.modules.sparse import (
-    Embedding,
-    EmbeddingBag,
-)
+from gradlib.nn.modules.rnn import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNBase, RNNCell, RNNCellBase
+from gradlib.nn.modules.sparse import Embedding, EmbeddingBag
 from gradlib.nn.modules.transformer import (
     Transformer,
     TransformerDecoder,

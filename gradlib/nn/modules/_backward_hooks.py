@@ -12,7 +12,7 @@ from typing import Any
 
 import gradlib
 from gradlib.autograd.function import Function
-from gradlib.core.tensor import Tensor
+from gradlib.tape.tensor import Tensor
 
 
 class BackwardHookFunction(Function):

@@ -6,10 +6,6 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from gradlib.core.hooks import RemovableHandle
-from gradlib.core.modes import state
-from gradlib.core.recording import modules_watched
-from gradlib.core.tensor import Tensor
 from gradlib.nn.modules import _global_hooks as everywhere
 from gradlib.nn.modules._backward_hooks import BackwardHook, attach_non_full
 from gradlib.nn.modules._base import ModuleFields
@@ -21,6 +17,10 @@ from gradlib.nn.modules._global_hooks import (
     _global_forward_hooks_with_kwargs,
     _global_forward_pre_hooks,
 )
+from gradlib.tape.hooks import RemovableHandle
+from gradlib.tape.modes import state
+from gradlib.tape.recording import modules_watched
+from gradlib.tape.tensor import Tensor
 
 
 class Calling(ModuleFields):

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import gradlib
-from gradlib.core.tensor import Tensor
 from gradlib.nn.modules._traversal import Traversal
+from gradlib.tape.tensor import Tensor
 
 
 class Conversion(Traversal):

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 import gradlib
-from gradlib.backends import kernels_of
-from gradlib.backends.kernels import FLOATS
-from gradlib.core.modes import AUTOCAST, VMAP, shared, state
-from gradlib.core.tensor import Tensor
+from gradlib.devices.cuda.kernels import FLOATS
 from gradlib.nn import functional as F
-from gradlib.ops.recurrent import gru_step_op, lstm_step_op
+from gradlib.operators.nn.recurrent import gru_step_op, lstm_step_op
+from gradlib.tape.arrays import kernels_of
+from gradlib.tape.modes import AUTOCAST, VMAP, shared, state
+from gradlib.tape.tensor import Tensor
 
 States = tuple[Tensor, ...]
 

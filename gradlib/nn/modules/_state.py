@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import gradlib
-from gradlib.core.hooks import RemovableHandle
-from gradlib.core.tensor import Tensor
 from gradlib.nn.modules._base import _EXTRA_STATE_KEY_SUFFIX, ModuleFields
 from gradlib.nn.parameter import Parameter, is_lazy
+from gradlib.tape.hooks import RemovableHandle
+from gradlib.tape.tensor import Tensor
 
 
 class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from gradlib.core.tensor import Tensor
 from gradlib.nn.modules._base import ModuleFields
 from gradlib.nn.parameter import Parameter
+from gradlib.tape.tensor import Tensor
 
 if TYPE_CHECKING:
     from gradlib.nn.modules.module import Module

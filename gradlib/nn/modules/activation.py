@@ -6,12 +6,12 @@ import warnings
 from typing import Any
 
 import gradlib
-from gradlib.core.tensor import Tensor
 from gradlib.nn import functional as F
 from gradlib.nn.modules.attention import MultiheadAttention
 from gradlib.nn.modules.module import Module
 from gradlib.nn.modules.softmax import LogSoftmax, Softmax, Softmax2d, Softmin
 from gradlib.nn.parameter import Parameter
+from gradlib.tape.tensor import Tensor
 
 __all__ = [
     "CELU",

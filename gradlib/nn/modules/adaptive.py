@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import gradlib
-from gradlib.core.tensor import Tensor
 from gradlib.nn import functional as F
 from gradlib.nn.modules.container import ModuleList, Sequential
 from gradlib.nn.modules.linear import Linear
 from gradlib.nn.modules.module import Module
+from gradlib.tape.tensor import Tensor
 
 __all__ = ["AdaptiveLogSoftmaxWithLoss"]
 

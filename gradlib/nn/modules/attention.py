@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import gradlib
-from gradlib.core.tensor import Tensor
 from gradlib.nn import functional as F
 from gradlib.nn.init import constant_, xavier_normal_, xavier_uniform_
 from gradlib.nn.modules.linear import NonDynamicallyQuantizableLinear
 from gradlib.nn.modules.module import Module
 from gradlib.nn.parameter import Parameter
+from gradlib.tape.tensor import Tensor
 
 __all__ = ["MultiheadAttention"]
 

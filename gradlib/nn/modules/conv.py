@@ -6,12 +6,12 @@ import math
 from typing import Any
 
 import gradlib
-from gradlib.core.tensor import Tensor
 from gradlib.nn import functional as F
 from gradlib.nn import init
 from gradlib.nn.modules.module import Module
 from gradlib.nn.modules.utils import _ntuple, _reverse_repeat_tuple
 from gradlib.nn.parameter import Parameter
+from gradlib.tape.tensor import Tensor
 
 __all__ = [
     "Conv1d",

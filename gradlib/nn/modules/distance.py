@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gradlib.core.tensor import Tensor
 from gradlib.nn import functional as F
 from gradlib.nn.modules.module import Module
+from gradlib.tape.tensor import Tensor
 
 __all__ = ["CosineSimilarity", "PairwiseDistance"]
 

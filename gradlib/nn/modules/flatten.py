@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradlib.core.tensor import Tensor
 from gradlib.nn.modules.module import Module
+from gradlib.tape.tensor import Tensor
 
 __all__ = ["Flatten", "Unflatten"]
 

@@ -6,13 +6,9 @@ import itertools
 from typing import Any
 
 import gradlib
-from gradlib.core.tensor import Tensor
 from gradlib.nn.modules import batchnorm, conv, instancenorm, linear
-from gradlib.nn.parameter import (
-    UninitializedBuffer,
-    UninitializedParameter,
-    is_lazy,
-)
+from gradlib.nn.parameter import UninitializedBuffer, UninitializedParameter, is_lazy
+from gradlib.tape.tensor import Tensor
 
 __all__ = [
     "LazyBatchNorm1d",

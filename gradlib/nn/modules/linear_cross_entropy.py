@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gradlib.core.tensor import Tensor
 from gradlib.nn import functional as F
 from gradlib.nn._linear_cross_entropy import LinearCrossEntropyOptions, check_options
 from gradlib.nn.modules.linear import Linear
 from gradlib.nn.modules.loss import _WeightedLoss
+from gradlib.tape.tensor import Tensor
 
 __all__ = ["LinearCrossEntropyLoss", "LinearCrossEntropyOptions"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gradlib.core.tensor import Tensor
 from gradlib.nn import functional as F
 from gradlib.nn.modules.loss import _Loss, _WeightedLoss
+from gradlib.tape.tensor import Tensor
 
 __all__ = [
     "CosineEmbeddingLoss",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gradlib.core.tensor import Tensor
 from gradlib.nn.modules._base import _EXTRA_STATE_KEY_SUFFIX, new_fields
 from gradlib.nn.modules._call import Calling
 from gradlib.nn.modules._conversion import Conversion
@@ -30,6 +29,7 @@ from gradlib.nn.modules._global_hooks import (  # noqa: F401
 )
 from gradlib.nn.modules._state import StateDict, _IncompatibleKeys
 from gradlib.nn.parameter import Buffer, Parameter
+from gradlib.tape.tensor import Tensor
 
 __all__ = [
     "_EXTRA_STATE_KEY_SUFFIX",

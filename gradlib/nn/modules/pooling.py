@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradlib.core.tensor import Tensor
 from gradlib.nn import functional as F
 from gradlib.nn.modules.module import Module
 from gradlib.nn.modules.utils import _pair, _single, _triple
+from gradlib.tape.tensor import Tensor
 
 __all__ = [
     "AdaptiveAvgPool1d",

@@ -8,8 +8,6 @@ import warnings
 from typing import Any
 
 import gradlib
-from gradlib.core import modes
-from gradlib.core.tensor import Tensor
 from gradlib.nn import functional as F
 from gradlib.nn import init
 from gradlib.nn.modules import _recurrence as recurrence
@@ -17,6 +15,8 @@ from gradlib.nn.modules.module import Module
 from gradlib.nn.modules.rnn_cell import GRUCell, LSTMCell, RNNCell, RNNCellBase
 from gradlib.nn.parameter import Parameter
 from gradlib.nn.utils.rnn import PackedSequence
+from gradlib.tape import modes
+from gradlib.tape.tensor import Tensor
 
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
 

@@ -6,11 +6,11 @@ import math
 from typing import Any
 
 import gradlib
-from gradlib.core.tensor import Tensor
 from gradlib.nn import init
 from gradlib.nn.modules._recurrence import GRUCellStep, LSTMCellStep, SimpleCell, relu, tanh
 from gradlib.nn.modules.module import Module
 from gradlib.nn.parameter import Parameter
+from gradlib.tape.tensor import Tensor
 
 __all__ = ["GRUCell", "LSTMCell", "RNNCell", "RNNCellBase"]
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import gradlib
-from gradlib.core.tensor import Tensor
 from gradlib.nn import functional as F
 from gradlib.nn.init import xavier_uniform_
 from gradlib.nn.modules.attention import MultiheadAttention, _float_mask
@@ -16,6 +15,7 @@ from gradlib.nn.modules.dropout import Dropout
 from gradlib.nn.modules.linear import Linear
 from gradlib.nn.modules.module import Module
 from gradlib.nn.modules.normalization import LayerNorm
+from gradlib.tape.tensor import Tensor
 
 __all__ = [
     "Transformer",

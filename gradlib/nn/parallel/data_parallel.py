@@ -11,8 +11,8 @@ import threading
 from typing import Any
 
 import gradlib
-from gradlib.core.tensor import Tensor
 from gradlib.nn.modules.module import Module
+from gradlib.tape.tensor import Tensor
 
 __all__ = ["DataParallel", "data_parallel"]
 

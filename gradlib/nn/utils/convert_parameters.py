@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import gradlib
-from gradlib.core.tensor import Tensor
+from gradlib.tape.tensor import Tensor
 
 __all__ = ["parameters_to_vector", "vector_to_parameters"]
 

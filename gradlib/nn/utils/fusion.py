@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 
 import gradlib
-from gradlib.core.tensor import Tensor
 from gradlib.nn.modules.module import Module
 from gradlib.nn.parameter import Parameter
+from gradlib.tape.tensor import Tensor
 
 __all__ = [
     "fuse_conv_bn_eval",

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import gradlib
-from gradlib.core.tensor import Tensor
 from gradlib.nn import functional as F
 from gradlib.nn.modules.module import Module
 from gradlib.nn.utils import parametrize
 from gradlib.nn.utils.spectral_norm import as_matrix
 from gradlib.nn.utils.weight_norm import norm_except_dim
+from gradlib.tape.tensor import Tensor
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 

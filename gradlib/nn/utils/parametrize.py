@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import gradlib
-from gradlib.core.tensor import Tensor
 from gradlib.nn.modules.container import ModuleDict, ModuleList
 from gradlib.nn.modules.module import Module
 from gradlib.nn.parameter import Parameter
+from gradlib.tape.tensor import Tensor
 
 __all__ = [
     "ParametrizationList",

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import gradlib
-from gradlib.core.tensor import Tensor
 from gradlib.nn.modules.module import Module
 from gradlib.nn.utils.convert_parameters import parameters_to_vector
+from gradlib.tape.tensor import Tensor
 
 
 class BasePruningMethod(ABC):

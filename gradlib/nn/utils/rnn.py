@@ -11,8 +11,8 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import gradlib
-from gradlib.core.tensor import Tensor
-from gradlib.ops.plain_numbers import plain_number
+from gradlib.op.plain_numbers import plain_number
+from gradlib.tape.tensor import Tensor
 
 __all__ = [
     "PackedSequence",

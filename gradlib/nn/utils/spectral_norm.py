@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import gradlib
-from gradlib.core.tensor import Tensor
 from gradlib.nn import functional as F
 from gradlib.nn.modules.module import Module
 from gradlib.nn.parameter import Parameter
+from gradlib.tape.tensor import Tensor
 
 __all__ = ["remove_spectral_norm", "spectral_norm"]
 

@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gradlib.core.tensor import Tensor
 from gradlib.nn.modules.module import Module
+from gradlib.tape.tensor import Tensor
 
 __all__ = ["functional_call"]
 

@@ -6,9 +6,9 @@ import warnings
 from typing import Any
 
 import gradlib
-from gradlib.core.tensor import Tensor
 from gradlib.nn.modules.module import Module
 from gradlib.nn.parameter import Parameter
+from gradlib.tape.tensor import Tensor
 
 __all__ = ["remove_weight_norm", "weight_norm"]
 

@@ -10,11 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from gradlib.utils.data._utils.collate import default_collate, default_convert
 from gradlib.utils.data._utils.info import get_worker_info
-from gradlib.utils.data._utils.iterators import (
-    BaseIterator,
-    SingleProcessIterator,
-    WorkersIterator,
-)
+from gradlib.utils.data._utils.iterators import BaseIterator, SingleProcessIterator, WorkersIterator
 from gradlib.utils.data.dataset import Dataset, IterableDataset
 from gradlib.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 

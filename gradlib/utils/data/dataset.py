@@ -11,8 +11,8 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from gradlib.core.generator import Generator, default_generator
-from gradlib.core.tensor import Tensor
+from gradlib.tape.generator import Generator, default_generator
+from gradlib.tape.tensor import Tensor
 
 __all__ = [
     "ChainDataset",

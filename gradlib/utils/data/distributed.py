@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
-from gradlib.core.generator import Generator
+from gradlib.tape.generator import Generator
 from gradlib.utils.data.sampler import Sampler
 
 __all__ = ["DistributedSampler"]

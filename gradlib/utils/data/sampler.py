@@ -8,9 +8,9 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from gradlib.core.generator import Generator, default_generator
-from gradlib.core.lazy import raw_values
-from gradlib.core.tensor import Tensor
+from gradlib.tape.generator import Generator, default_generator
+from gradlib.tape.lazy import raw_values
+from gradlib.tape.tensor import Tensor
 
 __all__ = [
     "BatchSampler",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import gradlib as _gradlib
-from gradlib.core.tensor import Tensor
+from gradlib.tape.tensor import Tensor
 
 __all__ = ["collate", "default_collate", "default_collate_fn_map", "default_convert"]
 

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-from gradlib.core.modes import PROFILE, state
+from gradlib.tape.modes import PROFILE, state
 from gradlib.utils.data._utils.fetch import create_fetcher
 from gradlib.utils.data._utils.pin_memory import pin_memory
 from gradlib.utils.data.sampler import draw_seed
@@ -39,7 +39,7 @@ class BaseIterator:
 
     def __next__(self) -> Any:
         if state.bits & PROFILE:
-            from gradlib.autograd.profiler import record_function
+            from gradlib.profiler._autograd import record_function
 
             with record_function(f"enumerate(DataLoader)#{self.label}.__next__"):
                 return self._next()

@@ -18,10 +18,10 @@ import uuid
 from multiprocessing import reduction
 from typing import Any
 
-from gradlib._checkpoint.copies import reduce_tensor
-from gradlib.core.device import copied
-from gradlib.core.lazy import raw_values
-from gradlib.core.tensor import Tensor
+from gradlib.serialization._copies import reduce_tensor
+from gradlib.tape.device import copied
+from gradlib.tape.lazy import raw_values
+from gradlib.tape.tensor import Tensor
 from gradlib.utils.data._utils.errors import WorkerError
 
 _MEMORY_FOLDER = "/dev/shm"

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from gradlib import random as gradlib_random
-from gradlib.core.generator import Generator, set_thread_generator
+from gradlib.tape.generator import Generator, set_thread_generator
 from gradlib.utils.data._utils import info, transport
 from gradlib.utils.data._utils.errors import WorkerError
 from gradlib.utils.data._utils.fetch import create_fetcher

@@ -1,0 +1,22 @@
+"""Devices: the array functions of each, and the kernels that take the place of formulas there."""
+
+from ..tape import arrays
+
+
+def _cuda():
+    """CUDA's array functions; CuPy is imported when they are first asked for."""
+    from .cuda import namespace
+
+    return namespace.get_backend()
+
+
+def _enter() -> None:
+    import numpy as np
+
+    from .numpy.namespace import backend
+
+    arrays.enter("cpu", lambda: backend, np.ndarray)
+    arrays.enter("cuda", _cuda)
+
+
+_enter()

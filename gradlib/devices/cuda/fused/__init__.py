@@ -1,0 +1,23 @@
+"""The overlays (`gradlib.devices.overlays`), one module for each family of kernels."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+MODULES = (
+    "attention", "batch_norm", "conv", "cross_entropy", "dropout", "embedding", "im2col", "norm", "optim", "pointwise",
+    "pool", "random", "recurrent", "reduce", "scatter", "softmax",
+)  # fmt: skip
+
+
+def load() -> None:
+    """Import every module, which registers its overlays."""
+    for name in MODULES:
+        import_module(f"{__name__}.{name}")
+
+
+def __getattr__(name: str) -> Any:
+    if name in MODULES:
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,214 @@
+"""Convolutions and their gradients (`kernels/conv.cu`)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...overlays import forward, vjp
+from .. import precision
+from ..kernels import (
+    F4,
+    F8,
+    FLOATS,
+    HALVES,
+    SINGLES,
+    blocks_for,
+    dense,
+    family,
+    instance,
+    instances,
+    launcher_of,
+    parts_launch,
+)
+from . import reduce
+from .windows import layout
+
+MODULE = family(
+    "conv",
+    instances("conv_map", FLOATS),
+    instances("conv_weight", FLOATS),
+    instances("conv_depthwise", FLOATS),
+    instances("conv_depthwise_weight", FLOATS),
+)
+THREADS, COLUMNS = 128, 128  # of a block, of its tile
+ENOUGH_BLOCKS, LEAST = (
+    512,
+    512,
+)  # blocks that fill a large GPU; positions that a part of a sum should have
+MOST_BLOCKS = 65535  # of the second and third dimension of a grid
+
+
+class _Sizes:
+    """What a convolution reads: x (images, channels, space), weight (outputs, channels / groups, kernel)."""
+
+    def __init__(self, images: int, weight_shape: tuple, space: tuple, out: tuple, *how: Any):
+        stride, padding, dilation, self.groups = how
+        self.images, self.kernel, self.stride = images, weight_shape[2:], stride
+        self.outputs, self.channels = weight_shape[0] // self.groups, weight_shape[1]
+        self.space, self.out = tuple(space), tuple(out)
+        self.windows = layout(self.space, self.out, self.kernel, stride, padding, dilation)
+        self.pointwise = self.groups == 1 and math.prod((*self.kernel, *stride)) == 1
+        self.pointwise = self.pointwise and not any(padding)
+        self.depthwise = self.channels == 1 and self.groups > 1
+
+    def numbers(self, *more: int) -> tuple:
+        """Arguments of the kernels: images, groups, channels and outputs of a group."""
+        given = (self.groups, self.channels, self.outputs, *more)
+        return self.windows, np.int64(self.images), *(np.int32(n) for n in given)
+
+
+def _fit(sizes: _Sizes, *arrays: Any) -> bool:
+    """Whether the kernels take these arrays, and are not slower than the products of cuBLAS."""
+    dtype = arrays[0].dtype
+    if dtype not in FLOATS or any(
+        a is not None and (a.dtype != dtype or not a.size) for a in arrays
+    ):
+        return False
+    if dtype in SINGLES and sizes.pointwise:
+        return False
+    tensor_cores = dtype == F4 and precision.get_float32_matmul_precision() != "highest"
+    return sizes.windows is not None and (not tensor_cores or sizes.depthwise)
+
+
+def _tiles(rows: int, columns: int, dtype: Any) -> tuple[int, int]:
+    return blocks_for(columns, COLUMNS), blocks_for(rows, 32 if dtype == F8 else 64)
+
+
+def _map(xp: Any, sizes: _Sizes, source: Any, weight: Any, bias: Any, back: bool) -> Any:
+    """The convolution of `source`, or with `back` the gradient of its input (and `bias` added)."""
+    space = sizes.space if back else sizes.out
+    rows = sizes.channels if back else sizes.outputs
+    out = xp.empty((sizes.images, rows * sizes.groups, *space), source.dtype)
+    if not out.size or not _fit(sizes, source, weight, bias):
+        return NotImplemented
+    launch = launcher_of(xp).launch
+    given = (dense(xp, source), dense(xp, weight), dense(xp, bias), out)
+    if sizes.depthwise:
+        numbers = (np.int32(sizes.groups), np.int32(sizes.outputs), np.int32(back))
+        kernel = instance("conv_depthwise", source.dtype)
+        given = (*given, sizes.windows, *numbers, np.int64(out.size))
+        launch(MODULE, kernel, blocks_for(out.size), 256, given)
+        return out
+    steps = sizes.stride if back else (1,) * len(space)
+    columns = sizes.images * math.prod(blocks_for(n, s) for n, s in zip(space, steps, strict=True))
+    grid = (*_tiles(rows, columns, source.dtype), sizes.groups * math.prod(steps))
+    if max(grid[1:]) > MOST_BLOCKS:
+        return NotImplemented
+    kernel = instance("conv_map", source.dtype)
+    launch(MODULE, kernel, grid, THREADS, (*given, *sizes.numbers(back)))
+    return out
+
+
+def _weight(xp: Any, sizes: _Sizes, x: Any, g: Any) -> Any:
+    """The gradient of the weight."""
+    if not _fit(sizes, x, g):
+        return NotImplemented
+    rows, columns = sizes.outputs, sizes.channels * math.prod(sizes.kernel)
+    out = xp.empty((rows * sizes.groups, sizes.channels, *sizes.kernel), x.dtype)
+    launch, given = launcher_of(xp).launch, (dense(xp, x), dense(xp, g))
+    if not out.size:
+        return out
+    if sizes.depthwise:
+        kernel, grid = instance("conv_depthwise_weight", x.dtype), (rows * sizes.groups, columns)
+        numbers = (np.int64(sizes.images), np.int32(sizes.groups), np.int32(rows))
+        if columns > MOST_BLOCKS:
+            return NotImplemented
+        launch(MODULE, kernel, grid, 256, (*given, out, sizes.windows, *numbers))
+        return out
+    tiles = _tiles(rows, columns, x.dtype)
+    length = sizes.images * math.prod(sizes.out)
+    parts = max(1, min(ENOUGH_BLOCKS // (math.prod(tiles) * sizes.groups), length // LEAST))
+    if max(tiles[1], sizes.groups * parts) > MOST_BLOCKS:
+        return NotImplemented
+    wide = F4 if x.dtype in HALVES else x.dtype
+    partial = xp.empty((parts, out.size), wide) if parts > 1 else None
+    kernel, grid = instance("conv_weight", x.dtype), (*tiles, sizes.groups * parts)
+    launch(MODULE, kernel, grid, THREADS, (*given, partial, out, *sizes.numbers(parts)))
+    if parts > 1:
+        given = (partial, out, np.int64(parts), np.int64(out.size), np.float64(1))
+        kernel = instance("sum_parts", x.dtype)
+        launch(reduce.MODULE, kernel, *parts_launch(out.size, parts), given)
+    return out
+
+
+# -- overlays ----------------------------------------------------------------------------------------------------------
+
+
+def _out(space: tuple, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple) -> tuple:
+    from ...numpy.conv import out_size
+
+    sizes = zip(space, kernel, stride, padding, dilation, strict=True)
+    return tuple(out_size(*one) for one in sizes)
+
+
+@forward("convolution")
+def convolution(xp, input, weight, bias=None, *, stride, padding, dilation, groups):
+    space = input.shape[2:]
+    out = _out(space, weight.shape[2:], stride, padding, dilation)
+    how = (stride, padding, dilation, groups)
+    sizes = _Sizes(input.shape[0], weight.shape, space, out, *how)
+    return _map(xp, sizes, input, weight, bias, False)
+
+
+@forward("conv_transpose")
+def conv_transpose(xp, input, weight, bias=None, *, space, stride, padding, dilation, groups):
+    how = (stride, padding, dilation, groups)
+    sizes = _Sizes(input.shape[0], weight.shape, space, input.shape[2:], *how)
+    return _map(xp, sizes, input, weight, bias, True)
+
+
+@forward("conv_grad_input")
+def conv_grad_input(xp, grad, weight, *, space, stride, padding, dilation, groups):
+    how = {"space": space, "stride": stride, "padding": padding, "dilation": dilation}
+    return conv_transpose(xp, grad, weight, None, groups=groups, **how)
+
+
+@forward("conv_grad_weight")
+def conv_grad_weight(xp, input, grad, *, kernel_size, stride, padding, dilation, groups):
+    shape = (grad.shape[1], input.shape[1] // groups, *kernel_size)
+    how = (stride, padding, dilation, groups)
+    sizes = _Sizes(input.shape[0], shape, input.shape[2:], grad.shape[2:], *how)
+    return _weight(xp, sizes, input, grad)
+
+
+def _gradients(F: Any, g: Any, needs: tuple, source: Any, weight: Any) -> Any:
+    """`source` and `weight` make the first two gradients; that of the bias, if there is one, is a sum."""
+    from ....operators.nn.conv import _bias_grad
+
+    made = [make() if need else None for make, need in zip((source, weight), needs, strict=False)]
+    if any(m is NotImplemented for m in made):
+        return NotImplemented
+    return *made, *(_bias_grad(F, g) if need else None for need in needs[2:])
+
+
+@vjp("convolution")
+def convolution_vjp(
+    F, g, input, weight, input_shape, weight_shape, stride, padding, dilation, groups, needs
+):
+    xp, how = F.backend, (stride, padding, dilation, groups)
+    sizes = _Sizes(g.shape[0], tuple(weight_shape), input_shape[2:], g.shape[2:], *how)
+    return _gradients(
+        F,
+        g,
+        needs,
+        lambda: _map(xp, sizes, g, weight, None, True),
+        lambda: _weight(xp, sizes, input, g),
+    )
+
+
+@vjp("conv_transpose")
+def conv_transpose_vjp(
+    F, g, input, weight, input_shape, weight_shape, stride, padding, dilation, groups, needs
+):
+    xp, how = F.backend, (stride, padding, dilation, groups)
+    sizes = _Sizes(g.shape[0], tuple(weight_shape), g.shape[2:], input_shape[2:], *how)
+    return _gradients(
+        F,
+        g,
+        needs,
+        lambda: _map(xp, sizes, g, weight, None, False),
+        lambda: _weight(xp, sizes, g, input),
+    )

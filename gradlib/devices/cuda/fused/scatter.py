@@ -1,0 +1,123 @@
+"""gather and scatter_add along one dimension (`kernels/scatter.cu`)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...overlays import forward, vjp
+from ..kernels import (
+    F4,
+    FLOATS,
+    HALVES,
+    SINGLES,
+    blocks_for,
+    dense,
+    family,
+    instance,
+    instances,
+    launcher_of,
+    settings,
+    words,
+)
+from .embedding import INDICES, WORDS, sum_rows
+
+SUMS = {
+    **{d: d for d in SINGLES},
+    np.dtype(np.int32): "unsigned",  # sums of either sign are the same bits
+    np.dtype(np.int64): "uint64",
+}
+MODULE = family(
+    "scatter",
+    instances("gather", WORDS, INDICES),
+    instances("scatter_add", tuple(SUMS.values()), INDICES),
+)
+
+
+def _sizes(shape: tuple, index: Any, dim: int) -> tuple | None:
+    """(count, k, inner, n) as kernel arguments; None unless `index` covers all of the other dimensions."""
+    if index.dtype not in INDICES or len(shape) != index.ndim:
+        return None
+    if shape[:dim] + shape[dim + 1 :] != index.shape[:dim] + index.shape[dim + 1 :]:
+        return None
+    if not shape:
+        return tuple(np.int64(1) for _ in range(4))
+    numbers = (index.size, index.shape[dim], math.prod(shape[dim + 1 :]), shape[dim])
+    return tuple(np.int64(n) for n in numbers)
+
+
+@forward("gather")
+def gather(xp, self, index, *, dim):
+    sizes = _sizes(self.shape, index, dim)
+    if sizes is None:
+        return NotImplemented
+    out = xp.empty(index.shape, self.dtype)
+    if out.size:
+        kernel = instance("gather", words(self.dtype), index.dtype)
+        given = (dense(xp, self), dense(xp, index), out, *sizes)
+        launcher_of(xp).launch(MODULE, kernel, blocks_for(out.size), 256, given)
+    return out
+
+
+def _add(xp: Any, out: Any, index: Any, src: Any, sizes: tuple) -> Any:
+    """Add to the contiguous array `out`, which is returned."""
+    if index.size:
+        given = (dense(xp, src), dense(xp, index), out, *sizes)
+        kernel = instance("scatter_add", SUMS[out.dtype], index.dtype)
+        launcher_of(xp).launch(MODULE, kernel, blocks_for(index.size), 256, given)
+    return out
+
+
+def _summed(xp: Any, shape: tuple, start: Any, index: Any, src: Any, dim: int) -> Any:
+    """`start` (zeros if None) plus `src` at the places of `index`; NotImplemented where the kernels do not fit."""
+    if settings.deterministic and src.dtype in FLOATS and src.shape == index.shape:
+        return _summed_in_order(xp, shape, start, index, src, dim)
+    sizes, dtype = _sizes(shape, index, dim), src.dtype
+    wide = F4 if dtype in HALVES else dtype
+    if sizes is None or wide not in SUMS or src.shape != index.shape:
+        return NotImplemented
+    out = xp.empty(shape, wide)
+    out[...] = 0 if start is None else start
+    return _add(xp, out, index, src.astype(wide, copy=False), sizes).astype(dtype, copy=False)
+
+
+def _summed_in_order(xp: Any, shape: tuple, start: Any, index: Any, src: Any, dim: int) -> Any:
+    """The same, the same bits in every run: the rows of an embedding, one element wide."""
+    from ....operators.index.scatter import places
+
+    spots = places(xp, index, shape, dim).reshape(-1)
+    sums = sum_rows(xp, src.reshape(-1, 1), spots, math.prod(shape), in_order=True)
+    if sums is NotImplemented:
+        return NotImplemented
+    sums = sums.reshape(shape)
+    return sums if start is None else sums + start
+
+
+@forward("gather_backward")
+def gather_backward(xp, grad, index, *, shape, dim):
+    return _summed(xp, tuple(shape), None, index, grad, dim)
+
+
+@vjp("gather")
+def gather_vjp(F, g, index, self_shape, dim):
+    grad = _summed(F.backend, tuple(self_shape), None, index, g, dim)
+    return grad if grad is NotImplemented else (grad, None)
+
+
+@forward("scatter_add")
+def scatter_add(xp, self, index, src, *, dim):
+    if self.dtype != src.dtype:
+        return NotImplemented
+    return _summed(xp, self.shape, self, index, src, dim)
+
+
+@vjp("scatter_add")
+def scatter_add_vjp(F, g, index, dim, src_shape, needs):
+    if not needs[2]:
+        return g, None, None
+    if tuple(src_shape) != index.shape:
+        return NotImplemented
+    grad = gather(F.backend, g, index, dim=dim)
+    return NotImplemented if grad is NotImplemented else (g if needs[0] else None, None, grad)

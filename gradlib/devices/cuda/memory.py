@@ -1,0 +1,121 @@
+"""Allocation on CUDA devices: CuPy's pool, with peaks, and an error that tells what holds the memory.
+
+The pool keeps an arena for each stream. When it can get no more, blocks that other streams were done with and free
+blocks of all arenas are given back to the device, and the allocation is tried once more.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+from typing import Any
+
+from ...tape import source
+from ...tape.modes import shared
+
+UNIT = 1024.0
+
+
+class OutOfMemoryError(RuntimeError):
+    """A CUDA device has not enough free memory for an allocation."""
+
+
+class Allocator:
+    """The allocator that CuPy is given: ``allocator(bytes) -> MemoryPointer``."""
+
+    def __init__(self, cuda: Any, pool: Any):
+        self.cuda, self.pool = cuda, pool
+        self.peak_used: Counter[int] = Counter()  # device -> most bytes in use so far
+        self.peak_held: Counter[int] = (
+            Counter()
+        )  # device -> most bytes taken from the device so far
+
+    def __call__(self, size: int) -> Any:
+        try:
+            memory = self.pool.malloc(size)
+        except self.cuda.memory.OutOfMemoryError:
+            memory = self._again(size)
+        device = self.cuda.runtime.getDevice()
+        used = self.pool.used_bytes()
+        if used > self.peak_used[device]:
+            self.peak_used[device] = used
+            self.peak_held[device] = max(self.peak_held[device], self.pool.total_bytes())
+        return memory
+
+    def _again(self, size: int) -> Any:
+        if shared.cuda is not None:
+            shared.cuda.sweep()
+        gc.collect()
+        self.pool.free_all_blocks()
+        try:
+            return self.pool.malloc(size)
+        except self.cuda.memory.OutOfMemoryError as exc:
+            raise OutOfMemoryError(self._report(size)) from exc
+
+    def _report(self, size: int) -> str:
+        device = self.cuda.runtime.getDevice()
+        free, total = self.cuda.runtime.memGetInfo()
+        used, held = self.pool.used_bytes(), self.pool.total_bytes()
+        limit = self.pool.get_limit()
+        lines = [
+            f"CUDA out of memory. Tried to allocate {readable(size)}. GPU {device} has a total capacity of "
+            f"{readable(total)} of which {readable(free)} is free. {readable(used)} is in use by arrays of this "
+            f"process, {readable(held - used)} is reserved but unused"
+            + (f"; the pool's limit is {readable(limit)}." if limit else ".")
+        ]
+        rows = held_by_line(device)
+        if rows:
+            lines.append("What holds it, by the line that made it:")
+            lines += [f"  {readable(n):>10}  {count:>5} x  {line}" for line, n, count in rows[:8]]
+        return "\n".join(lines)
+
+
+def readable(n: float) -> str:
+    """A number of bytes for people: "512 B", "1.50 GiB"."""
+    for unit in ("B", "KiB", "MiB"):
+        if n < UNIT:
+            return f"{n:.0f} {unit}" if unit == "B" else f"{n:.2f} {unit}"
+        n /= UNIT
+    return f"{n:.2f} GiB"
+
+
+def held_by_line(device: int) -> list[tuple[str, int, int]]:
+    """(line, bytes, arrays) for all memory on a device that tensors and graphs hold, largest first.
+
+    It walks all objects of the process: for error reports and for people, not for loops.
+    """
+    from ...autograd.explain import kept
+    from ...tape.node import Node
+    from ...tape.tensor import Tensor
+
+    found: dict[int, tuple[str, int]] = {}  # address of a block -> (line, bytes)
+
+    def add(array: Any, line: str) -> None:
+        data: Any = getattr(array, "data", None)
+        if getattr(data, "device_id", None) == device:
+            found.setdefault(data.mem.ptr, (line, int(data.mem.size)))
+
+    for thing in gc.get_objects():
+        kind = type(thing)  # isinstance would ask foreign objects for __class__, and run their code
+        if issubclass(kind, Tensor):
+            node = thing._fn
+            if node is not None:
+                add(thing._array, _line(node))
+            else:
+                shape = "x".join(map(str, thing._array.shape))
+                add(thing._array, f"leaves and constants of shape {shape or '()'}")
+                if thing._grad is not None:
+                    add(thing._grad._array, "gradients in .grad")
+        elif issubclass(kind, Node) and thing.op is not None:
+            for array in kept(thing):
+                add(array, f"saved for backward at {_line(thing)}")
+    total: Counter[str] = Counter()
+    count: Counter[str] = Counter()
+    for line, n in found.values():
+        total[line] += n
+        count[line] += 1
+    return [(line, n, count[line]) for line, n in total.most_common()]
+
+
+def _line(node: Any) -> str:
+    return source.describe(node.site).split("\n", 1)[0]

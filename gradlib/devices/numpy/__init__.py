@@ -1,0 +1,1 @@
+"""NumPy: the array functions of CPU tensors, and kernels for them."""

@@ -1,0 +1,121 @@
+"""The CPU backend: NumPy's functions under NumPy's names, plus the few that need another meaning here.
+
+An instance stands for the array namespace `xp` of kernels: what is not defined on the class is NumPy's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...tape.device import CPU
+from . import accumulate, select
+
+_NDARRAY = np.ndarray
+_FLOAT = np.dtype(np.float32)
+
+
+class NumpyBackend:
+    """NumPy as the namespace of kernels."""
+
+    name = "numpy"
+    fuses = (
+        False  # whether overlays (fused kernels) are tried before an op's own kernel and formulas
+    )
+    xp = np
+    checked_linalg = np.linalg
+    where = staticmethod(select.where)
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(np, name)
+        self.__dict__[name] = value
+        return value
+
+    def call(self, fn, *args):
+        """``fn(*args)``, for a function that computes with arrays of this namespace."""
+        return fn(*args)
+
+    def device_of(self, array):
+        return CPU
+
+    def number(self, value, dtype):
+        """A Python number as a 0-dim array; negative ones wrap around in unsigned types."""
+        try:
+            return np.asarray(value, dtype)
+        except OverflowError:
+            if dtype.kind == "u" and -np.iinfo(dtype).max <= value < 0:
+                return np.asarray(value).astype(dtype)
+            name = f"{dtype.name}_t"
+            raise RuntimeError(
+                f"value cannot be converted to type {name} without overflow"
+            ) from None
+
+    def to_backend(self, array, device=None):
+        """A raw array of any backend as an array here."""
+        return array if isinstance(array, np.ndarray) else array.get()
+
+    def wide(self, array):
+        """`array` in the dtype that sums are kept in: float32 for half types, itself otherwise."""
+        return (
+            array.astype(_FLOAT)
+            if array.dtype.itemsize == 2 and array.dtype.kind in "fV"
+            else array
+        )
+
+    def as_strided(self, array, shape, strides, offset_bytes: int = 0):
+        """A view of the memory of `array` with byte strides, starting `offset_bytes` after its first element.
+
+        Raises ValueError if the view would leave the memory of the array's owner.
+        """
+        if isinstance(array, np.generic):  # whose memory is read-only
+            array = np.asarray(array)
+        if array.flags.c_contiguous and not offset_bytes and array.size:
+            try:
+                return _NDARRAY(shape, array.dtype, array, 0, strides)
+            except (TypeError, ValueError):
+                pass  # outside of `array`: perhaps within its owner
+        root = array
+        while isinstance(root.base, _NDARRAY):
+            root = root.base
+        memory = root.ravel(order="K")
+        start = array.__array_interface__["data"][0] + offset_bytes
+        start -= root.__array_interface__["data"][0]
+        if 0 in shape:
+            return np.lib.stride_tricks.as_strided(array, shape, strides)
+        if not root.size:
+            raise ValueError("there is no memory for a view with elements")
+        if memory.base is not root:  # foreign memory with gaps
+            return np.lib.stride_tricks.as_strided(array, shape, strides)
+        return _NDARRAY(shape, array.dtype, memory, start, strides)
+
+    def may(self, condition) -> bool:
+        """Whether any element holds, or could: a device, where looking means waiting, answers True."""
+        return bool(condition.any())
+
+    def surely(self, condition) -> bool:
+        """Whether any element is known to hold: a device, where looking means waiting, answers False."""
+        return bool(condition.any())
+
+    def table(self, array, dtype=None):
+        """A constant NumPy array (indices, weights of a geometry) as an array here; devices keep it for next time."""
+        return np.asarray(array, dtype)
+
+    def add_at(self, out, key, values) -> None:
+        """``out[key] += values`` where entries that `key` names several times are added every time."""
+        accumulate.add_at(out, key, values)
+
+    def add_flat(self, out, positions, values) -> None:
+        """The same for integer positions in the contiguous array `out`, read as flat."""
+        accumulate.add_flat(out.reshape(-1), positions, values)
+
+    def sum_at(self, shape, positions, values):
+        """Zeros of `shape` with each of `values` added at its flat position."""
+        return accumulate.sum_at(shape, positions, values)
+
+    def empty_like_layout(self, array):
+        """An uninitialised array with the shape and the order of strides of `array`, dense."""
+        return np.empty_like(array, order="K")
+
+
+backend = NumpyBackend()

@@ -1,0 +1,206 @@
+"""Sliding windows over the last dimensions of an array.
+
+Geometry, taps, and moving values between them and the input.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from itertools import product
+
+import numpy as np
+
+from ...operators.nn.softmax import ROWS
+
+FEW = 1 << 11  # elements up to which the number of calls decides
+
+
+class Windows:
+    """Where the windows of a pooling lie. All attributes are tuples over the spatial dimensions."""
+
+    def __init__(self, space, kernel, stride, padding, dilation, ceil_mode):
+        self.space, self.kernel, self.stride, self.padding, self.dilation = (
+            space,
+            kernel,
+            stride,
+            padding,
+            dilation,
+        )
+        out, size = [], []
+        for n, k, s, p, d in zip(space, kernel, stride, padding, dilation, strict=True):
+            reach = d * (k - 1) + 1
+            room = n + 2 * p - reach
+            m = (-(-room // s) if ceil_mode else room // s) + 1
+            if (
+                ceil_mode and (m - 1) * s >= n + p
+            ):  # every window starts inside the input or its left padding
+                m -= 1
+            out.append(m)
+            size.append(max(n + p, (m - 1) * s + reach))
+        self.out, self.size = tuple(out), tuple(size)
+        self.taps = [
+            (
+                ...,
+                *[
+                    slice(t * d, t * d + (m - 1) * s + 1, s)
+                    for t, d, m, s in zip(tap, dilation, out, stride, strict=True)
+                ],
+            )
+            for tap in product(*map(range, kernel))
+        ]
+        self.inner = (..., *[slice(p, p + n) for p, n in zip(padding, space, strict=True)])
+        self.padded = self.size != space
+        self.disjoint = all(
+            d == 1 and s >= k for k, s, d in zip(kernel, stride, dilation, strict=True)
+        )
+        self.covers = (
+            self.disjoint
+            and kernel == stride
+            and tuple(m * s for m, s in zip(out, stride, strict=True)) == self.size
+        )
+
+    def pad(self, xp, x, value):
+        """`x` with `value` around it, so that every window lies inside."""
+        if not self.padded:
+            return x
+        out = xp.full(x.shape[: x.ndim - len(self.space)] + self.size, value, x.dtype)
+        inner = (
+            ...,
+            *[
+                slice(p, p + min(n, s - p))
+                for p, n, s in zip(self.padding, self.space, self.size, strict=True)
+            ],
+        )
+        out[inner] = x
+        return out
+
+    def positions(self, xp, taps, origin=None):
+        """Flat positions in the padded input (or, with `origin`, in the input) of tap numbers (..., *out)."""
+        size = self.size if origin is None else self.space
+        steps = [math.prod(size[i + 1 :]) for i in range(len(size))]
+        start = (
+            0 if origin is None else -sum(p * s for p, s in zip(self.padding, steps, strict=True))
+        )
+        offsets = [
+            sum(t * d * s for t, d, s in zip(tap, self.dilation, steps, strict=True))
+            for tap in product(*map(range, self.kernel))
+        ]
+        base = start
+        for i, (m, s) in enumerate(zip(self.out, self.stride, strict=True)):
+            base = base + (xp.arange(m) * (s * steps[i])).reshape((m,) + (1,) * (len(size) - i - 1))
+        return xp.table(offsets).take(taps) + base
+
+
+@lru_cache(maxsize=256)
+def windows(space, kernel, stride, padding, dilation, ceil_mode) -> Windows:
+    """The (cached) geometry; arguments are tuples."""
+    return Windows(space, kernel, stride, padding, dilation, ceil_mode)
+
+
+def maximum_of_windows(xp, w: Windows, x):
+    """The maximum of each window, and the number of the first tap that has it."""
+    if x.dtype.kind != "f" and w.padded:  # what is padded with must be less than every element
+        x = x.astype(np.int64, copy=False)
+    source = w.pad(xp, x, -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min)
+    if xp.name == "numpy" and 0 < source.size <= FEW and source.flags.c_contiguous:
+        return _maximum_of_few(xp, w, source)
+    best = source[w.taps[0]].copy()
+    small = len(w.taps) <= 256
+    number = xp.zeros(best.shape, np.uint8 if small else np.int32)
+    for t, tap in enumerate(w.taps[1:], 1):
+        value = source[tap]
+        greater = value > best
+        xp.maximum(best, value, out=best)
+        if small:
+            greater = greater.view(np.uint8)
+            greater *= np.uint8(t)
+            xp.maximum(number, greater, out=number)
+        else:
+            number[greater] = t
+    return best, number
+
+
+def _maximum_of_few(xp, w: Windows, source):
+    """The same for few elements, where each call counts: the windows as rows of a matrix."""
+    k, moves = len(w.space), source.strides
+    lead, inner = source.shape[: source.ndim - k], moves[source.ndim - k :]
+    strides = (
+        *moves[: source.ndim - k],
+        *[m * s for m, s in zip(inner, w.stride, strict=True)],
+        *[m * d for m, d in zip(inner, w.dilation, strict=True)],
+    )
+    rows = xp.as_strided(source, (*lead, *w.out, *w.kernel), strides).reshape(-1, len(w.taps))
+    number = rows.argmax(1)
+    best = rows.reshape(-1).take(number + np.arange(0, rows.size, len(w.taps)))
+    kind = np.uint8 if len(w.taps) <= 256 else np.int32
+    return best.reshape(*lead, *w.out), number.astype(kind).reshape(*lead, *w.out)
+
+
+def _planes(xp, w: Windows, shape, taps):
+    """Blocks of planes (start, stop, flat positions) for arrays (planes, *size) and tap numbers (planes, *out)."""
+    planes, step = math.prod(shape), max(1, ROWS // max(math.prod(w.out), 1))
+    step = step if xp.name == "numpy" else max(planes, 1)
+    taps = taps.reshape(planes, *w.out)
+    length = math.prod(w.size)
+    rows = (xp.arange(min(step, planes)) * length).reshape((-1,) + (1,) * len(w.out))
+    for i in range(0, planes, step):
+        j = min(i + step, planes)
+        yield i, j, w.positions(xp, taps[i:j]) + rows[: j - i]
+
+
+def pick(xp, w: Windows, x, taps):
+    """The value of `x` (..., *space) at a tap of each window: (..., *out)."""
+    source = w.pad(xp, x, 0)
+    lead = x.shape[: x.ndim - len(w.space)]
+    source = source.reshape(-1, math.prod(w.size))
+    out = xp.empty((source.shape[0], *w.out), x.dtype)
+    for i, j, where in _planes(xp, w, lead, taps):
+        out[i:j] = source[i:j].reshape(-1)[where]
+    return out.reshape(*lead, *w.out)
+
+
+def put(xp, w: Windows, values, taps):
+    """The transpose of `pick`: values (..., *out) added to zeros at a tap of each window: (..., *space)."""
+    lead = values.shape[: values.ndim - len(w.out)]
+    total = xp.zeros((*lead, *w.size), values.dtype)
+    if w.disjoint:
+        flat, values = total.reshape(-1, math.prod(w.size)), values.reshape(-1, *w.out)
+        for i, j, where in _planes(xp, w, lead, taps):
+            flat[i:j].reshape(-1)[where] = values[i:j]
+    else:
+        for t, tap in enumerate(w.taps):
+            total[tap] += values * (taps == t)
+    return w_crop(w, total)
+
+
+def w_crop(w: Windows, padded):
+    """The part of a padded array that is the input (zeros where windows did not reach)."""
+    if not w.padded:
+        return padded
+    return (
+        np.ascontiguousarray(padded[w.inner])
+        if padded.__class__ is np.ndarray
+        else padded[w.inner].copy()
+    )
+
+
+def sum_of_windows(xp, w: Windows, x):
+    """The sum of each window of `x` (..., *space)."""
+    source = w.pad(xp, x, 0)
+    total = source[w.taps[0]].copy()
+    for tap in w.taps[1:]:
+        total += source[tap]
+    return total
+
+
+def spread_over_windows(xp, w: Windows, values):
+    """The transpose of `sum_of_windows`."""
+    lead = values.shape[: values.ndim - len(w.out)]
+    total = (xp.empty if w.covers else xp.zeros)((*lead, *w.size), values.dtype)
+    for tap in w.taps:
+        if w.disjoint:
+            total[tap] = values
+        else:
+            total[tap] += values
+    return w_crop(w, total)

@@ -1,0 +1,321 @@
+"""Running gradient formulas: on raw arrays, or on Tensors when the derivative is to be differentiated again.
+
+`F` in a formula is a namespace with every op under its name: `raw_ops` runs their kernels on arrays, `traced_ops` are
+the recording ops themselves. One formula serves both.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..devices.numpy.sums import add_up
+from ..tape import recording, saved
+from ..tape.dtypes import HALVES
+from ..tape.modes import FORWARD_AD, NO_GRAD, PROFILE, VMAP, state
+
+_raw: dict[type, Namespace] = {}  # type of a raw array -> its namespace
+_ops: dict[str, Any] = {}
+_functions: dict[str, Any] = {}
+
+
+class Namespace:
+    """Ops under their names: F.exp(x), F.sum(x, dim, keepdim). A name is looked up once and then an attribute."""
+
+    def __init__(self, backend: Any = None):
+        self.backend = backend  # None: the recording ops on Tensors
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _functions:
+            value: Any = partial(_functions[name], self)
+        elif name in _ops:
+            value = _ops[name].call if self.backend is None else _kernel(_ops[name], self.backend)
+        else:
+            raise AttributeError(f"formulas know no op or function named {name!r}")
+        setattr(self, name, value)
+        return value
+
+
+traced_ops = Namespace()
+
+
+def numpy_backend():
+    from ..devices.numpy import namespace as numpy
+
+    return numpy.backend
+
+
+def raw_ops(array) -> Namespace:
+    """The namespace for raw arrays of this kind; of several gradients, the first that is not None decides."""
+    return _raw.get(array.__class__) or _raw_for(array)
+
+
+def _raw_for(array) -> Namespace:
+    from ..tape.arrays import kernels_of
+
+    if isinstance(array, (tuple, list)):
+        return raw_ops(next((a for a in array if a is not None), np.float32(0)))
+    backend = kernels_of(array)
+    known = next((space for space in _raw.values() if space.backend is backend), None)
+    found = _raw[array.__class__] = known or Namespace(backend)
+    return found
+
+
+def forget_kernels() -> None:
+    """Another backend is in use from now on: namespaces are made anew."""
+    _raw.clear()
+
+
+def kernel_of(op, backend):
+    """The kernel of `op`: of arrays, if it is a ufunc, else of the backend, arrays and attributes by name.
+
+    On a device a fused kernel is tried first, where the op has one.
+    """
+    plain = getattr(backend.xp if backend.fuses else backend, op.ufunc) if op.ufunc else op.forward
+    fused = backend.forward_overlay(op) if backend.fuses else None
+    if fused is None:
+        return plain
+    if op.ufunc:
+
+        def kernel(*arrays):
+            raw = fused(backend, *arrays)
+            return plain(*arrays) if raw is NotImplemented else raw
+
+        return kernel
+
+    def kernel_with_namespace(xp, *arrays, **attrs):
+        raw = fused(xp, *arrays, **attrs)
+        return plain(xp, *arrays, **attrs) if raw is NotImplemented else raw
+
+    return kernel_with_namespace
+
+
+def _kernel(op, backend):
+    """The kernel of `op` with the backend filled in: tensors and attributes by position, hidden values dropped."""
+    kernel = kernel_of(op, backend)
+    if op.ufunc:
+        return kernel
+    tensors = [f"{t}=None" if t in op.optional else t for t in op.tensors]
+    parameters = ", ".join((*(op.tensors if op.attrs else tensors), *op.attrs))
+    given = ", ".join((*op.tensors, *(f"{a}={a}" for a in op.attrs)))
+    first = "[0]" if op.n_out == 1 and op.hidden else ""
+    names = {"forward_": kernel, "backend_": backend}  # attributes may have any other name
+    exec(f"def kernel({parameters}):\n    return forward_(backend_, {given}){first}", names)
+    return names["kernel"]
+
+
+def register(op) -> None:
+    """Make a declared op known to formulas."""
+    _ops[op.name] = op
+
+
+def formula_function(name: str | None = None):
+    """Make ``fn(F, ...)``, written like a formula, available to formulas as ``F.<name>(...)`` in both modes."""
+
+    def publish(fn):
+        _functions[name or fn.__name__] = fn
+        return fn
+
+    return publish
+
+
+@formula_function()
+def sum_to_size(F, x, shape):
+    """Undo broadcasting: `x` summed to `shape`."""
+    if x.shape == shape:
+        return x
+    if not hasattr(x, "_array"):
+        return sum_to(x, shape)
+    extra = x.ndim - len(shape)
+    dims = tuple(range(extra)) + tuple(
+        i + extra for i, n in enumerate(shape) if n == 1 and x.shape[i + extra] != 1
+    )
+    return F.reshape(F.sum(x, dims, True), tuple(shape)) if dims else F.reshape(x, tuple(shape))
+
+
+def sum_to(grad, shape: tuple):
+    """Undo broadcasting: sum a raw gradient to `shape`."""
+    extra = grad.ndim - len(shape)
+    if extra and grad.shape[extra:] == shape and grad.dtype.itemsize > 2:
+        axes = tuple(range(extra))
+        return add_up(grad, axes) if grad.__class__ is np.ndarray else grad.sum(axes)
+    axes = tuple([d for d, n in enumerate(grad.shape) if d < extra or (n != 1 == shape[d - extra])])
+    if not axes:
+        return grad
+    if grad.__class__ is not np.ndarray:
+        return grad.sum(axes).reshape(shape)
+    if grad.dtype.itemsize == 2 and grad.dtype.kind in "fV":  # half types: rounded once
+        return add_up(grad.astype(np.float32), axes).astype(grad.dtype).reshape(shape)
+    return add_up(grad, axes).reshape(shape)
+
+
+_traced_before: set = set()  # ops
+
+# -- the general path: any node, raw or traced --------------------------------------------------------------------
+
+
+class Values:
+    """Values by name for the formulas of one node, fetched when first asked for."""
+
+    def __init__(self, node, grads, needs, traced: bool):
+        self.node, self.op, self.traced = node, node.op, traced
+        some = next((g for g in grads if g is not None), None)
+        self.known: dict[str, Any] = {
+            "gs": grads, "g": grads[0], "needs": needs, "traced": traced,
+            "F": traced_ops if traced else raw_ops(some),
+        }  # fmt: skip
+
+    def get(self, name: str):
+        if name not in self.known:
+            self.known[name] = self.fetch(name)
+        return self.known[name]
+
+    def fetch(self, name: str):
+        node, op = self.node, self.op
+        if name in op.saved_tensors or name in op.saved_results:
+            return saved.unpack_tensor(node, name) if self.traced else saved.unpack(node, name)
+        if name in op.hidden:
+            return self.hidden(name)
+        if name in op.arrays:
+            return saved.unpack_array(node, "a_" + name)
+        if name in op.attrs:
+            return getattr(node, "a_" + name)
+        return getattr(node, "n_" + name.removesuffix("_shape"))
+
+    def hidden(self, name: str):
+        """Kept by forward; on the way to a second derivative computed again, as a function of the inputs."""
+        recompute = self.op.hidden[name]
+        if not self.traced or recompute is None or watched():
+            value = saved.unpack_array(self.node, "h_" + name)
+            if not self.traced or not hasattr(value, "dtype"):
+                return value
+            from ..tape.tensor import Tensor
+
+            return Tensor._make(value)
+        if getattr(self.node, "h_" + name, None) is saved.RELEASED:
+            saved.freed(self.node)
+        from .declare import parameters
+
+        return recompute(*(self.get(w) for w in parameters(recompute)))
+
+
+def gradients(node, grads: tuple, traced: bool) -> tuple:
+    """Node.gradients of a declared op: one gradient for each edge, or None."""
+    op = node.op
+    if traced and op not in _traced_before:
+        from .write_traced import specialize
+
+        _traced_before.add(op)
+        specialize(op)  # from the next time on
+    edges = node.edges()
+    if all(g is None for g in grads):
+        return (None,) * len(edges)
+    needed = state.needed
+    if needed is None:
+        needs = tuple(target is not None for target, _ in edges)
+    else:
+        needs = tuple(target in needed for target, _ in edges)
+    values = Values(node, grads, needs, traced)
+    if not op.differentiable:
+        raise RuntimeError(f"derivative for {op.public} is not implemented")
+    if traced and watched():
+        outs = whole_gradients(node, grads, needs)
+        if outs is not NotImplemented:
+            return outs
+    if not traced and (fused := fused_vjp(op, values)) is not None:
+        outs = fused_gradients(node, fused, values, needs)
+        if outs is not NotImplemented:
+            return outs
+    if op.vjp is not None:
+        outs = op.vjp.fn(*(values.get(w) for w in op.vjp.wants))
+        return depend_all(node, outs) if traced and op.dependent else tuple(outs)
+    result = []
+    for i, argument in enumerate(op.tensors):
+        formula = op.formulas.get(argument)
+        if not needs[i] or formula is None:
+            result.append(None)
+            continue
+        grad = formula.fn(*(values.get(w) for w in formula.wants))
+        if (
+            op.wide_numbers
+            and not traced
+            and grad.dtype != grads[0].dtype
+            and grads[0].dtype in HALVES
+        ):
+            grad = grad.astype(grads[0].dtype)
+        shape = getattr(node, f"b{i}", None) if op.elementwise and len(op.tensors) > 1 else None
+        if shape is not None:
+            grad = traced_ops.sum_to_size(grad, shape) if traced else sum_to(grad, shape)
+        result.append(grad)
+    return depend_all(node, result) if traced and op.dependent else tuple(result)
+
+
+def watched() -> bool:
+    """Whether gradients are traced only because somebody watches the ops: they will not be differentiated again."""
+    return state.bits & (PROFILE | NO_GRAD | FORWARD_AD | VMAP) == PROFILE | NO_GRAD
+
+
+def whole_gradients(node, grads: tuple, needs: tuple) -> Any:
+    """The gradients as Tensors, from the code that computes them in one piece when nobody watches.
+
+    That is a fused kernel or, where there is none or it declines, a formula with a way of its own for arrays.
+    NotImplemented without either: then the formula's ops are what runs without a watcher, too.
+    """
+    from ..tape.tensor import Tensor
+    from .declare import parameters
+
+    op = node.op
+    values = Values(node, tuple([None if g is None else g._array for g in grads]), needs, False)
+    fused = fused_vjp(op, values)
+    on_arrays: Any = op.vjp if op.vjp is not None and "traced" in op.vjp.wants else None
+    if fused is None and on_arrays is None:
+        return NotImplemented
+    wants = on_arrays.wants if fused is None else parameters(fused)
+
+    def compute():
+        outs = NotImplemented if fused is None else fused_gradients(node, fused, values, needs)
+        if outs is NotImplemented and on_arrays is not None:
+            outs = on_arrays.fn(*(values.get(w) for w in on_arrays.wants))
+        if outs is NotImplemented:
+            return outs
+        return tuple([None if g is None else Tensor._make(g) for g in outs])
+
+    args, attrs = [g for g in grads if g is not None], {"needs": needs}
+    for want in wants:
+        if want not in values.known:
+            value = values.get(want)
+            if hasattr(value, "strides"):
+                args.append(Tensor._make(value))
+            else:
+                attrs[want] = value
+    return recording.run_whole(op, tuple(args), attrs, compute)
+
+
+def depend_all(node, gradients) -> tuple:
+    from .dependence import depend_all
+
+    return depend_all(node, gradients)
+
+
+def fused_vjp(op, values: Values) -> Any:
+    """The kernel that computes the gradients of `op` where `values` are; None if there is none."""
+    backend = values.known["F"].backend
+    return backend.vjp_overlay(op) if backend.fuses else None
+
+
+def fused_gradients(node, fused, values: Values, needs: tuple) -> Any:
+    """The gradients from a fused kernel; NotImplemented if it declines these arrays."""
+    from .declare import parameters
+
+    outs = fused(*(values.get(w) for w in parameters(fused)))
+    if outs is NotImplemented:
+        return outs
+    if not node.op.elementwise or len(outs) == 1:
+        return tuple(outs)
+    shapes = [getattr(node, f"b{i}", None) for i in range(len(outs))]
+    return tuple(
+        sum_to(grad, shape) if need and grad is not None and shape is not None else grad
+        for grad, shape, need in zip(outs, shapes, needs, strict=True)
+    )

@@ -1,0 +1,67 @@
+"""Every operation, declared once, by family. Importing this package declares them all."""
+
+from . import (
+    facts,
+    methods,
+    written,
+)
+from .create import data, filled, interchange, ranges
+from .elementwise import (
+    absolute,
+    activation,
+    arithmetic,
+    cast,
+    compare,
+    complex,
+    floats,
+    piecewise,
+    python_operators,
+    rounding,
+    ternary,
+    transcendental,
+)
+from .fft import stft, transforms, window_functions
+from .index import fill, gather, getitem, index_dim, scatter, search
+from .linalg import (
+    addmm,
+    base,
+    cholesky,
+    decompose,
+    einsum,
+    functions,
+    householder,
+    ldl,
+    lowrank,
+    lstsq,
+    lu,
+    matmul,
+    products,
+    solve,
+)
+from .nn import (
+    attention,
+    batch_norm,
+    conv,
+    cross_entropy,
+    dropout,
+    embedding,
+    grid,
+    interpolate,
+    layer_norm,
+    loss,
+    margin_loss,
+    multihead,
+    normalization,
+    pool,
+    pool_adaptive,
+    pool_average,
+    recurrent,
+    softmax,
+    vision,
+)
+from .random import draw, samplers
+from .reduce import covariance, extrema, histogram, moments, norm, order, scan, sort, sums
+from .shape import arrange, copies, dims, expand, join, pad, reshape, slicing, split
+from .special import bessel, erf, gamma
+
+written.publish()

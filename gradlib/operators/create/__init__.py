@@ -1,0 +1,1 @@
+"""Tensors from nothing, from numbers, and from memory of others."""

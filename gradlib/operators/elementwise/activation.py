@@ -1,0 +1,352 @@
+"""Smooth activation functions: pointwise, each with one node as in PyTorch; see `piecewise` for the others."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ...devices.numpy.blocks import F4, floating, in_pieces
+from ...op.declare import Op, declare
+from ...op.expose import FOUND, SCALAR_TYPE, function, write_same
+from ...op.inplace import inplace
+from ...tape.tensor import Tensor, wrap_dim
+from ..special import erf as special
+
+ROOT_HALF = math.sqrt(0.5)
+NORMAL = 1.0 / math.sqrt(2.0 * math.pi)  # density of the standard normal distribution at 0
+TANH_K, TANH_C = math.sqrt(2.0 / math.pi), 0.044715
+SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
+
+
+def activation(
+    name: str, forward, formula, attrs: tuple = (), *, node=None, domain=(-2.0, 2.0), refused="",
+    **spec: Any,
+) -> Op:  # fmt: skip
+    """Declare a pointwise op of one argument; `attrs` are tuples of attribute values to test it with.
+
+    refused: see `floating`.
+    """
+
+    def samples(t):
+        cases = attrs or ((),)
+        first = cases[0]
+        return [(t(3, 4), *case) for case in cases] + [(t(), *first), (t(0, 2), *first)]
+
+    forward.__name__ = name  # which error texts show
+    return declare(
+        name, floating(forward, refused=refused), node=node, self=formula, elementwise=True, samples=samples,
+        domain=domain, **spec,
+    )  # fmt: skip
+
+
+# -- gelu ------------------------------------------------------------------------------------------------------------
+
+# With h = x / 2: erf(x / sqrt 2) = tanh(h * p(h^2)); p fitted to 7e-8 in x * (1 + erf) / 2, lowest power first.
+_GELU_F4 = (
+    1.5957684315449865, 0.2906742753461904, -0.0010601821322737404, -0.0070707115539191834, 0.0020321669235761415,
+    -0.00027329361404845464, 1.4791154388973283e-05,
+)  # fmt: skip
+
+
+def _normal_cdf2(xp, x):
+    """1 + erf(x / sqrt 2): twice the normal distribution function."""
+    if x.dtype is F4 and x.ndim:
+        h = x * 0.5
+        out = special.horner(_GELU_F4[::-1], h * h)
+        out *= h
+        xp.tanh(out, out=out)
+        out += 1
+        return out
+    return special.erf_kernel(xp, x * ROOT_HALF) + 1
+
+
+def _gelu_exact(xp, x):
+    out = _normal_cdf2(xp, x)
+    out *= x
+    out *= 0.5
+    return out
+
+
+def _gelu_tanh(xp, x):
+    return 0.5 * x * (1 + xp.tanh(TANH_K * x * (1 + TANH_C * (x * x))))
+
+
+def _gelu(xp, self, *, approximate):
+    return in_pieces(xp, _gelu_exact if approximate == "none" else _gelu_tanh, self)
+
+
+def _gelu_grad_exact(xp, g, x):
+    density = x * x
+    density *= -0.5
+    if density.ndim:
+        xp.exp(density, out=density)
+    else:
+        density = xp.exp(density)
+    density *= 2 * NORMAL
+    density *= x
+    density += _normal_cdf2(xp, x)
+    density *= g
+    density *= 0.5
+    return density
+
+
+def _gelu_grad_tanh(xp, g, x):
+    square = x * x
+    t = xp.tanh(TANH_K * x * (1 + TANH_C * square))
+    return g * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * (TANH_K * (1 + 3 * TANH_C * square)))
+
+
+@floating
+def _gelu_grad(xp, grad, self, *, approximate):
+    return in_pieces(xp, _gelu_grad_exact if approximate == "none" else _gelu_grad_tanh, grad, self)
+
+
+def _gelu_second(F, self, approximate):
+    """The second derivative of gelu."""
+    square = self * self
+    if approximate == "none":
+        return NORMAL * F.exp(-0.5 * square) * (2.0 - square)
+    t = F.tanh(TANH_K * self * (1.0 + TANH_C * square))
+    slope, bend = TANH_K * (1.0 + 3.0 * TANH_C * square), (6.0 * TANH_K * TANH_C) * self
+    return (1.0 - t * t) * (slope + 0.5 * self * (bend - 2.0 * t * slope * slope))
+
+
+def _gelu_expression(xp, x, approximate):
+    if approximate != "none":
+        return _gelu_tanh(xp, x)
+    return x * (0.5 * xp.erfc(x * -ROOT_HALF))
+
+
+def _gelu_grad_expression(xp, g, x, approximate):
+    if approximate != "none":
+        return _gelu_grad_tanh(xp, g, x)
+    return g * (0.5 * xp.erfc(x * -ROOT_HALF) + x * (NORMAL * xp.exp(x * x * -0.5)))
+
+
+gelu_grad = declare(
+    "gelu_grad", _gelu_grad, public="gelu_backward", elementwise=True, node="GeluBackwardBackward0",
+    expression=_gelu_grad_expression,
+    grad=lambda F, g, self, approximate: F.gelu_grad(g, self, approximate),
+    self=lambda F, g, grad, self, approximate: g * grad * _gelu_second(F, self, approximate),
+    samples=lambda t: [(t(3, 4), t(3, 4), a) for a in ("none", "tanh")] + [(t(), t(), "none"), (t(0), t(0), "tanh")],
+)  # fmt: skip
+gelu_op = activation(
+    "gelu", _gelu, lambda F, g, self, approximate: F.gelu_grad(g, self, approximate), (("none",), ("tanh",)),
+    expression=_gelu_expression, refused="GeluKernelImpl",
+)  # fmt: skip
+
+
+def gelu(input, approximate="none", *, out=None):
+    """``x * P(X <= x)`` for a standard normal X; approximate="tanh" uses the tanh formula instead.
+
+    Raises RuntimeError when `approximate` is neither "none" nor "tanh".
+    """
+    if approximate not in ("none", "tanh"):
+        raise RuntimeError("approximate argument must be either none or tanh.")
+    result = gelu_op.call(input, approximate)
+    return result if out is None else write_same(out, result, FOUND)
+
+
+# -- silu, mish, softplus and others with exponentials ---------------------------------------------------------------
+
+
+def _logistic(xp, x):
+    return 0.5 * xp.tanh(0.5 * x) + 0.5
+
+
+def _silu_piece(xp, x):
+    return x * _logistic(xp, x)
+
+
+def _silu(xp, self):
+    return in_pieces(xp, _silu_piece, self)
+
+
+def _silu_grad_piece(xp, g, x):
+    s = _logistic(xp, x)
+    return g * (s * (1 + x * (1 - s)))
+
+
+@floating
+def _silu_grad(xp, grad, self):
+    return in_pieces(xp, _silu_grad_piece, grad, self)
+
+
+silu_grad = declare(
+    "silu_grad", _silu_grad, public="silu_backward", elementwise=True, node="SiluBackwardBackward0",
+    grad=lambda F, g, self: F.silu_grad(g, self),
+    self=lambda F, g, grad, self: g * grad * _silu_second(self, F.sigmoid(self)),
+)  # fmt: skip
+
+
+def _silu_second(x, s):
+    return s * (1.0 - s) * (2.0 + x * (1.0 - 2.0 * s))
+
+
+silu_op = activation("silu", _silu, lambda F, g, self: F.silu_grad(g, self))
+
+
+def _mish_piece(xp, x):
+    w = xp.exp(xp.minimum(x, 20.0))  # tanh(log(1 + w)) = (w^2 + 2 w) / (w^2 + 2 w + 2); 1 beyond
+    top = w * (w + 2)
+    return x * (top / (top + 2))
+
+
+def _mish(xp, self):
+    return in_pieces(xp, _mish_piece, self)
+
+
+def _mish_grad(F, g, self):
+    t = F.tanh(F.softplus(self, 1.0, 20.0))
+    return g * (t + self * F.sigmoid(self) * (1.0 - t * t))
+
+
+mish_op = activation("mish", _mish, _mish_grad)
+
+
+def _softplus(xp, self, *, beta, threshold):
+    def piece(xp, x):
+        z = x * beta
+        soft = (xp.log1p(xp.exp(-xp.absolute(z))) + xp.maximum(z, 0)) / beta
+        return xp.where(z > threshold, x, soft)
+
+    return in_pieces(xp, piece, self)
+
+
+softplus_op = activation(
+    "softplus", _softplus,
+    lambda F, g, self, beta, threshold: F.where(self * beta > threshold, g, g * F.sigmoid(self * beta)),
+    ((1.0, 20.0), (2.0, 1.5)), autocast="cuda:float32",
+)  # fmt: skip
+
+
+def softplus(input, beta=1.0, threshold=20.0, *, out=None):
+    """``log(1 + exp(beta * x)) / beta``; the identity where ``beta * x > threshold``."""
+    result = softplus_op.call(input, beta, threshold)
+    return result if out is None else write_same(out, result, FOUND)
+
+
+logsigmoid_op = activation(
+    "log_sigmoid", lambda xp, self: xp.minimum(self, 0) - xp.log1p(xp.exp(-xp.absolute(self))),
+    lambda F, g, self: g * F.sigmoid(-self), row_major=True,
+)  # fmt: skip
+
+
+def _elu(xp, self, *, alpha, scale, input_scale):
+    below = xp.expm1(xp.minimum(self, 0) * input_scale) * (alpha * scale)
+    return xp.where(self > 0, self * scale if scale != 1 else self, below)
+
+
+def _elu_grad(F, g, self, alpha, scale, input_scale):
+    below = F.exp(F.clamp_number(self, None, 0.0) * input_scale) * (alpha * scale * input_scale)
+    return g * F.where(self <= 0, below, scale)
+
+
+elu_op = activation("elu", _elu, _elu_grad, ((1.0, 1, 1), (0.5, 2.0, 0.7)))
+celu_op = activation(
+    "celu", lambda xp, self, *, alpha: _elu(xp, self, alpha=alpha, scale=1, input_scale=1 / alpha),
+    lambda F, g, self, alpha: _elu_grad(F, g, self, alpha, 1.0, 1 / alpha), ((1.0,), (0.5,)),
+    refused="elu_cpu",
+)  # fmt: skip
+
+
+def elu(input, alpha=1.0, inplace=False):
+    """``x`` where positive, else ``alpha * (exp(x) - 1)``."""
+    return run(elu_op, input, inplace, alpha, 1, 1)
+
+
+def elu_(input, alpha=1.0):
+    """In-place version of ``elu``."""
+    return inplace(elu_op, input, (), (alpha, 1, 1))
+
+
+@function("selu")
+def selu(input, inplace=False):
+    """``scale * elu(x, alpha)`` with the constants of self-normalising networks."""
+    return run(elu_op, input, inplace, SELU_ALPHA, SELU_SCALE, 1)
+
+
+@function("selu_")
+def selu_(input):
+    """In-place version of ``selu``."""
+    return inplace(elu_op, input, (), (SELU_ALPHA, SELU_SCALE, 1))
+
+
+@function("celu")
+def celu(input, alpha=1.0, inplace=False):
+    """``x`` where positive, else ``alpha * (exp(x / alpha) - 1)``."""
+    if alpha == 0:
+        raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
+    return run(celu_op, input, inplace, alpha)
+
+
+@function("celu_")
+def celu_(input, alpha=1.0):
+    """In-place version of ``celu``."""
+    return celu(input, alpha, True)
+
+
+def silu(input, inplace=False):
+    """``x * sigmoid(x)``, also of complex numbers."""
+    if isinstance(input, Tensor) and input.is_complex():
+        return input.mul_(input.sigmoid()) if inplace else input * input.sigmoid()
+    return run(silu_op, input, inplace)
+
+
+def mish(input, inplace=False):
+    """``x * tanh(softplus(x))``."""
+    return run(mish_op, input, inplace)
+
+
+def logsigmoid(input, *, out=None):
+    """``log(sigmoid(x))``, safe for large ``-x``."""
+    result = logsigmoid_op.call(input)
+    return result if out is None else write_same(out, result, SCALAR_TYPE)
+
+
+def softsign(input):
+    """``x / (1 + |x|)``."""
+    return input / (input.abs() + 1)
+
+
+def tanhshrink(input):
+    """``x - tanh(x)``."""
+    return input - input.tanh()
+
+
+def run(op: Op, input: Tensor, in_place: bool, *attrs):
+    """The op, or its in-place form."""
+    return inplace(op, input, (), attrs) if in_place else op.call(input, *attrs)
+
+
+# -- of two halves ----------------------------------------------------------------------------------------------------
+
+
+@floating
+def _glu(xp, self, *, dim):
+    a, b = xp.split(self, 2, axis=dim)
+    return a * _logistic(xp, b)
+
+
+def _glu_grad(F, g, self, dim):
+    half = self.shape[dim] // 2
+    a, s = F.slice(self, dim, 0, half, 1), F.sigmoid(F.slice(self, dim, half, 2 * half, 1))
+    return F.cat([g * s, g * a * (s * (1.0 - s))], dim)
+
+
+glu_op = declare(
+    "glu", _glu, self=_glu_grad, samples=lambda t: [(t(3, 4), 1), (t(4, 3), 0), (t(6), 0), (t(0, 4), 1)],
+    batch="same_rank",
+)  # fmt: skip
+
+
+def glu(input, dim=-1):
+    """``a * sigmoid(b)`` where a and b are the two halves of `input` along `dim`."""
+    if input.dim() == 0:
+        raise RuntimeError("glu does not support scalars because halving size must be even")
+    dim = wrap_dim(dim, input.dim())
+    if input.shape[dim] % 2:
+        raise RuntimeError(
+            f"Halving dimension must be even, but dimension {dim} is size {input.shape[dim]}"
+        )
+    return glu_op.call(input, dim)

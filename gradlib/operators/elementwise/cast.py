@@ -1,0 +1,273 @@
+"""Copies and conversions: clone, to, contiguous, dtype methods."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...op import captures
+from ...op.declare import declare
+from ...op.expose import function, method
+from ...op.formulas import formula_function
+from ...tape import dtypes
+from ...tape.device import CPU, device
+from ...tape.layout import (
+    contiguous_format,
+    copy_in,
+    empty_ordered,
+    has_layout,
+    in_order,
+    memory_format,
+    order_of,
+    preserve_format,
+    suggested,
+)
+from ...tape.tensor import Tensor
+
+
+def _copy(xp, self, *, order):
+    """ "K" keeps the order of strides, "C" is row-major; anything longer is a memory format."""
+    if len(order) > 1:
+        return copy_in(xp, self, order)
+    if (
+        0 in self.strides and order == "K" and self.ndim > 1
+    ):  # expanded: dense, the order of strides kept
+        out = empty_ordered(xp, self.shape, self.dtype, order_of((self,), self.shape))
+        out[...] = self
+        return out
+    return self.copy(order=order)
+
+
+clone_op = declare(
+    "clone",
+    _copy,
+    self=lambda g: g,
+    jvp="linear",
+    pointwise=True, complex=True,
+    samples=lambda t: [(t(3, 4), "K"), (t(), "C"), (t(0, 2), "K")],
+    batch="elementwise",
+)  # fmt: skip
+
+
+def _cast(xp, self, *, dtype):
+    if self.dtype.kind == "c" and dtype.kind != "c":
+        return self.real.astype(dtype) if dtype.kind != "b" else self.astype(dtype)
+    if dtype.kind in "iu" and self.dtype.kind == "V":
+        self = self.astype("f4")
+    if 0 not in self.strides or self.ndim < 2:
+        return self.astype(dtype)
+    return in_order(xp, self.astype(dtype, order="C"), (self,))
+
+
+@formula_function()
+def in_dtype_of(F, x, other):
+    """`x` in the dtype of `other`: gradients of arguments of several dtypes. None stays None."""
+    if x is None:
+        return None
+    have, wanted = (getattr(a, "_array", a).dtype for a in (x, other))
+    return x if have == wanted else F.cast(x, wanted, have)
+
+
+def _cast_back(F, g, self_dtype):
+    """The gradient in the dtype of the argument: of a real argument it is real."""
+    if F.is_complex(g) and self_dtype.kind != "c":
+        g = F.real(g)
+    return F.cast(g, self_dtype, getattr(g, "_array", g).dtype)
+
+
+cast_op = declare(
+    "cast",
+    lambda xp, self, *, dtype, self_dtype: _cast(xp, self, dtype=dtype),
+    implementations="_to_copy",
+    public="to",
+    node="ToCopyBackward0",
+    integer_results=True,
+    self=lambda F, g, self_dtype: _cast_back(F, g, self_dtype),
+    jvp=lambda self_t, dtype, self_dtype: cast_op.call(self_t, dtype, self_dtype),
+    pointwise=True,
+    samples=lambda t: [
+        (t(3, 4), np.dtype("c16"), np.dtype("f8")),
+        (t(), np.dtype("c16"), np.dtype("f8")),
+        (t(0), np.dtype("i8"), np.dtype("f8")),
+    ],
+    batch="elementwise",
+)
+to_device_op = declare(
+    "to_device", lambda xp, self, *, target, origin, non_blocking: _move(self, target, non_blocking), public="to",
+    node="ToCopyBackward0", jvp="linear", captures=captures.across, leaves_device=True,
+    self=lambda F, g, origin, target, non_blocking: F.to_device(g, origin, target, non_blocking),
+    samples=lambda t: [(t(3, 4), CPU, CPU, False), (t(0), CPU, CPU, False)],
+)  # fmt: skip
+
+
+def _move(array, target: device, non_blocking: bool):
+    from ...tape.arrays import backend_for
+
+    if non_blocking:
+        from ...devices.cuda import pinned
+
+        moved = pinned.move(array, -1 if target.type == "cpu" else target.index)
+        if moved is not None:
+            return moved
+    return backend_for(target.type).to_backend(array, target)
+
+
+@function("clone")
+def clone(input, *, memory_format=None):
+    """A copy; the copy is recorded, so gradients flow to the original."""
+    return clone_op.call(input, _order(memory_format))
+
+
+@method("clone")
+def _clone(self, *, memory_format=None):
+    """A copy; the copy is recorded, so gradients flow to the original."""
+    return clone_op.call(self, _order(memory_format))
+
+
+def _order(wanted: memory_format | None) -> str:
+    """The `order` of clone_op for a memory format."""
+    if wanted is None or wanted == preserve_format:
+        return "K"
+    return "C" if wanted == contiguous_format else wanted
+
+
+def convert(
+    tensor: Tensor, dtype=None, target=None, non_blocking=False, copy=False, memory_format=None
+) -> Tensor:
+    """`tensor` in another dtype, on another device, in another memory format.
+
+    Itself if it is so already and no copy is asked for.
+    """
+    out = tensor
+    if target is not None:
+        target = check_device(target)
+        here = tensor.device
+        if target.type != here.type or (target.index is not None and target.index != here.index):
+            out = to_device_op.call(out, target, here, non_blocking)
+    if dtype is not None and dtype.np != out._array.dtype:
+        out = cast_op.call(out, dtype.np, out._array.dtype)
+    if memory_format is not None and memory_format != preserve_format:
+        lies_so = (suggested(out._array) or contiguous_format) == memory_format
+        if out is tensor:
+            lies_so = lies_so and not copy
+        else:
+            lies_so = lies_so and has_layout(out._array, memory_format)
+        return out if lies_so else clone_op.call(out, _order(memory_format))
+    return clone(out) if copy and out is tensor else out
+
+
+def check_device(value) -> device:
+    """A device object; RuntimeError/AssertionError that says what is missing when it cannot be used."""
+    target = value if isinstance(value, device) else device(value)
+    if target.type == "cuda":
+        from ...tape.arrays import backend_for
+
+        backend_for("cuda")
+    return target
+
+
+@method("to")
+def to(self, *args, **kwargs):
+    """``to(dtype)``, ``to(device)``, ``to(device, dtype)``, ``to(other)``.
+
+    Keywords: dtype, device, non_blocking, copy, memory_format.
+    """
+    dtype, target = kwargs.get("dtype"), kwargs.get("device")
+    flags = []
+    for a in args:
+        if isinstance(a, dtypes.dtype):
+            dtype = a
+        elif isinstance(a, Tensor):
+            dtype, target = a.dtype, a.device
+        elif isinstance(a, bool) and a is not args[0]:
+            flags.append(a)
+        elif isinstance(
+            a, (bool, float, complex)
+        ):  # a number stands for the dtype of a tensor of it
+            dtype = dtypes.of(type(a))
+        elif isinstance(a, (str, device, int)):
+            target = a
+        elif a is not None:
+            raise TypeError(
+                f"to() received an invalid combination of arguments - got ({type(a).__name__})"
+            )
+    non_blocking = kwargs.get("non_blocking", flags[0] if flags else False)
+    copy = kwargs.get("copy", flags[1] if len(flags) > 1 else False)
+    return convert(self, dtype, target, non_blocking, copy, kwargs.get("memory_format"))
+
+
+@method("type")
+def type_(self, dtype=None, non_blocking=False):
+    """The type name ('torch.FloatTensor') without argument; else converted to `dtype`."""
+    if dtype is None:
+        return ("torch.cuda." if self.is_cuda else "torch.") + self.dtype.tensor_type
+    if isinstance(dtype, str):
+        name = dtype.rsplit(".", 1)[-1]
+        found = [t for t in dtypes.ALL if t.tensor_type == name]
+        if not found:
+            raise ValueError(f"invalid type: '{dtype}'")
+        dtype = found[0]
+    return convert(self, dtypes.of(dtype))
+
+
+@method("type_as")
+def type_as(self, other):
+    """Converted to the dtype and device of `other`."""
+    return convert(self, other.dtype, other.device)
+
+
+@method("cuda")
+def cuda(self, device=None, non_blocking=False, memory_format=None):
+    """A copy on a CUDA device (itself if it is there)."""
+    target = "cuda" if device is None else device
+    return convert(self, None, target, non_blocking, memory_format=memory_format)
+
+
+@method("cpu")
+def cpu(self, memory_format=None):
+    """A copy in host memory (itself if it is there)."""
+    return convert(self, None, "cpu", memory_format=memory_format)
+
+
+@function("contiguous", method=True)
+def contiguous(input, memory_format=None):
+    """Itself if it is dense and row-major (or in the given memory format), else a copy that is."""
+    if memory_format is not None and memory_format != contiguous_format:
+        if has_layout(input._array, memory_format):
+            return input
+        return clone_op.call(input, "C" if memory_format == preserve_format else memory_format)
+    return input if input._array.flags.c_contiguous else clone_op.call(input, "C")
+
+
+def _to(target: dtypes.dtype, name: str):
+    def convert_to(self, memory_format=None):
+        if memory_format is None:
+            return convert(self, target)
+        return convert(self, target, memory_format=memory_format)
+
+    convert_to.__name__ = convert_to.__qualname__ = name
+    convert_to.__doc__ = f"Converted to {target.name}; itself if it is so already."
+    return convert_to
+
+
+for _name, _dtype in {
+    **dtypes.ALIASES, "bfloat16": dtypes.bfloat16, "bool": dtypes.bool_, "byte": dtypes.uint8, "char": dtypes.int8,
+}.items():  # fmt: skip
+    setattr(Tensor, _name, _to(_dtype, _name))
+
+
+@method("pin_memory")
+def pin_memory(self, device=None):
+    """A copy in page-locked memory, from which copies to a CUDA device need not be waited for; itself if it is there.
+
+    RuntimeError for a CUDA tensor, and without a CUDA device.
+    """
+    from ...devices.cuda import pinned
+
+    if self.is_cuda:
+        raise RuntimeError(
+            f"cannot pin 'torch.cuda.{self.dtype.tensor_type}' only dense CPU tensors can be pinned"
+        )
+    if self.is_pinned():
+        return self
+    out = Tensor._make(pinned.empty(self.shape, self._array.dtype))
+    return out.copy_(self)

@@ -1,0 +1,521 @@
+"""Comparisons, logic, bit operations, tests of values, where."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...devices.numpy.blocks import kind_name, missing
+from ...op.declare import REGISTRY, declare
+from ...op.expose import (
+    FOUND,
+    PUBLIC,
+    apart,
+    function,
+    in_place_operator,
+    method,
+    need_tensor,
+    write_same,
+)
+from ...op.formulas import formula_function
+from ...op.interpret import common_dtype
+from ...op.plain_numbers import is_number, single_number
+from ...op.pointwise import pointwise, unary
+from ...op.vmap import each_entry
+from ...op.write import operator
+from ...tape import dtypes, errors
+from ...tape.device import beside
+from ...tape.layout import in_order
+from ...tape.lazy import raw_values
+from ...tape.tensor import Tensor
+
+
+def _integers(t):
+    """Samples for ops on integers."""
+    kind = {"dtype": dtypes.int64, "low": 1, "high": 6}
+    return [(t(3, 4, **kind), t(4, **kind)), (t(**kind), t(2, 0, **kind))]
+
+
+for _name, _ufunc, _complex, _what, _shown, *_aliases in (
+    ("eq", "equal", None, "are equal to those of `other`; nan equals nothing", "False,  True, False"),
+    ("ne", "not_equal", None, "differ from those of `other`; nan differs from all", " True, False,  True", "not_equal"),
+    ("lt", "less", False, "are below those of `other`", " True, False, False", "less"),
+    ("le", "less_equal", False, "are not above those of `other`", " True,  True, False", "less_equal"),
+    ("gt", "greater", False, "are above those of `other`", "False, False,  True", "greater"),
+    ("ge", "greater_equal", False, "are not below those of `other`", "False,  True,  True", "greater_equal"),
+):  # fmt: skip
+    pointwise(
+        _name,
+        _ufunc,
+        *_aliases,
+        args="self other",
+        complex=_complex,
+        nondifferentiable="bool",
+        numbers="second",
+        doc=f"Whether elements of `input` {_what}.",
+        example=(
+            f"gradlib.{_name}(gradlib.tensor([1, 2, 3]), gradlib.tensor([2, 2, 2]))",
+            f"tensor([{_shown}])",
+        ),
+    )
+for _name, _what, _shown in (
+    ("logical_and", "both elements are", "False, False,  True"),
+    ("logical_or", "one of the elements is, or both are,", "False,  True,  True"),
+    ("logical_xor", "exactly one of the elements is", "False,  True, False"),
+):
+    pointwise(
+        _name,
+        _name,
+        args="self other",
+        nondifferentiable="bool",
+        numbers="none",
+        doc=f"Whether {_what} other than 0.",
+        example=(
+            f"gradlib.{_name}(gradlib.tensor([0, 2, 2]), gradlib.tensor([0, 0, 3]))",
+            f"tensor([{_shown}])",
+        ),
+    )
+for _name, _numbers, _what, _shown in (
+    ("bitwise_and", "one", "The bits that both integers have; of bool the logical and.", "2, 4"),
+    (
+        "bitwise_or",
+        "one",
+        "The bits that one of the integers has, or both; of bool the logical or.",
+        "7, 5",
+    ),
+    (
+        "bitwise_xor",
+        "one",
+        "The bits that exactly one of the integers has; of bool whether they differ.",
+        "5, 1",
+    ),
+    (
+        "gcd",
+        "none",
+        "The greatest common divisor of two integers, not negative; gcd(0, 0) is 0.",
+        "3, 1",
+    ),
+    (
+        "lcm",
+        "none",
+        "The least common multiple of two integers, not negative; 0 if one of them is.",
+        " 6, 20",
+    ),
+):
+    pointwise(
+        _name,
+        _name,
+        args="self other",
+        doc=_what,
+        example=(
+            f"gradlib.{_name}(gradlib.tensor([6, 5]), gradlib.tensor([3, 4]))",
+            f"tensor([{_shown}])",
+        ),
+        nondifferentiable="integer",
+        samples=_integers,
+        numbers=_numbers,
+    )
+
+
+def _shift(ufunc: str, label: str):
+    """A shift of integers; by a negative number or all bits and more it gives what PyTorch's kernels give."""
+
+    def forward(xp, self, other):
+        d = self.dtype
+        if d.kind not in "iu":
+            raise NotImplementedError(f"\"{label}_cpu\" not implemented for '{kind_name(self)}'")
+        bits = 8 * d.itemsize
+        outside = (other < 0) | (other >= bits)
+        if not xp.may(outside):
+            return getattr(xp, ufunc)(self, other)
+        shifted = getattr(xp, ufunc)(self, xp.where(outside, d.type(0), other))
+        beyond = xp.right_shift(self, d.type(bits - 1)) if ufunc == "right_shift" else d.type(0)
+        if d.kind == "u":
+            beyond = d.type(0)
+        return xp.where(outside, beyond, shifted)
+
+    return forward
+
+
+for _name, _ufunc, _label, _what, _shown in (
+    (
+        "bitwise_left_shift",
+        "left_shift",
+        "lshift",
+        "left: input * 2^other, without what does not fit",
+        "16, 10",
+    ),
+    ("bitwise_right_shift", "right_shift", "rshift", "right: floor(input / 2^other)", "1, 2"),
+):
+    pointwise(
+        _name,
+        _shift(_ufunc, _label),
+        doc=f"Integers shifted to the {_what}; `other` is a number of bits.",
+        example=(
+            f"gradlib.{_name}(gradlib.tensor([4, 5]), gradlib.tensor([2, 1]))",
+            f"tensor([{_shown}])",
+        ),
+        nondifferentiable="integer",
+        samples=_integers,
+        numbers="one",
+    )
+pointwise(
+    "bitwise_not",
+    "invert",
+    nondifferentiable="integer",
+    exact_out=FOUND,
+    samples=lambda t: [a[:1] for a in _integers(t)],
+    doc=(
+        "Each element with all bits inverted: -x - 1 of signed integers; of bool "
+        "tensors the logical not."
+    ),
+    example=("gradlib.bitwise_not(gradlib.tensor([0, 5]))", "tensor([-1, -6])"),
+)
+
+
+def _heaviside(xp, self, values):
+    return xp.where(self == 0, values, (self > 0).astype(self.dtype))
+
+
+def _refuse_mixed(args):
+    if args[0].is_complex() or args[1].is_complex():
+        return RuntimeError("heaviside is not yet implemented for complex tensors.")
+    if args[0].dtype is not args[1].dtype:
+        return RuntimeError(_MIXED)
+    return None
+
+
+_MIXED = "heaviside is not yet implemented for tensors with different dtypes."
+
+
+pointwise(
+    "heaviside",
+    _heaviside,
+    self=missing("heaviside"),
+    values=missing("heaviside"),
+    numbers="none",
+    samples=lambda t: [(t(3, 4, requires_grad=False), t(4, requires_grad=False))],
+    check=_refuse_mixed,
+    complex=False,
+    exact_out=_MIXED,
+    doc="The step function: 0 below 0, 1 above it, and at 0 the element of `values`.",
+    example=(
+        ("gradlib.heaviside(gradlib.tensor([-1.5, 0.0, 2.0]), gradlib.tensor([0.5, 0.5, 0.5]))"),
+        "tensor([0.0000, 0.5000, 1.0000])",
+    ),
+)
+pointwise(
+    "logical_not",
+    "logical_not",
+    nondifferentiable="bool",
+    doc="Whether each element is 0.",
+    example=("gradlib.logical_not(gradlib.tensor([0, 2]))", "tensor([ True, False])"),
+)
+
+
+def _test(name: str, of_floats, of_integers: bool, plain: bool = True, **texts: Any) -> None:
+    """A test of each element; integers and bools all give `of_integers`. `plain`: without ``out=``, complex too."""
+
+    def forward(xp, self):
+        if not plain and self.dtype.kind == "c":
+            raise RuntimeError(f"{name} does not support complex inputs.")
+        return (
+            of_floats(xp, self)
+            if self.dtype.kind in "fcV"
+            else xp.full(self.shape, of_integers, bool)
+        )
+
+    op = unary(
+        name, forward=forward, promote="same", inplace=False, nondifferentiable="bool",
+        bool_out="" if plain else name, **texts,
+    )  # fmt: skip
+    if plain:
+        PUBLIC[name] = _without_out(op)
+
+
+def _without_out(op):
+    def test(input):
+        return op.call(input)
+
+    test.__name__ = test.__qualname__ = op.name
+    test.__doc__ = op.call.__doc__
+    return test
+
+
+_test(
+    "isnan",
+    lambda xp, self: xp.isnan(self),
+    False,
+    doc="Whether each element is nan, in the real or the imaginary part.",
+    example=("gradlib.isnan(gradlib.tensor([1.0, float('nan')]))", "tensor([False,  True])"),
+)
+_test(
+    "isinf",
+    lambda xp, self: xp.isinf(self),
+    False,
+    doc="Whether each element is infinite, in the real or the imaginary part.",
+    example=("gradlib.isinf(gradlib.tensor([1.0, float('-inf')]))", "tensor([False,  True])"),
+)
+_test(
+    "isfinite",
+    lambda xp, self: xp.isfinite(self),
+    True,
+    doc="Whether each element is neither infinite nor nan.",
+    example=("gradlib.isfinite(gradlib.tensor([1.0, float('inf')]))", "tensor([ True, False])"),
+)
+_test(
+    "isposinf",
+    lambda xp, self: self == np.inf,
+    False,
+    plain=False,
+    doc="Whether each element is +inf.",
+    example=(
+        "gradlib.isposinf(gradlib.tensor([float('-inf'), float('inf')]))",
+        "tensor([False,  True])",
+    ),
+)
+_test(
+    "isneginf",
+    lambda xp, self: self == -np.inf,
+    False,
+    plain=False,
+    doc="Whether each element is -inf.",
+    example=(
+        "gradlib.isneginf(gradlib.tensor([float('-inf'), float('inf')]))",
+        "tensor([ True, False])",
+    ),
+)
+_test(
+    "isreal",
+    lambda xp, self: xp.imag(self) == 0,
+    True,
+    doc="Whether each element has the imaginary part 0.",
+    example=("gradlib.isreal(gradlib.tensor([1 + 1j, 2 + 0j]))", "tensor([False,  True])"),
+)
+
+
+def _select(xp, self, other, condition):
+    out = xp.where(condition, self, other)
+    if out.ndim < 2:
+        return out
+    arrays = [a for a in (condition, self, other) if getattr(a, "ndim", 0)]
+    return out if arrays[0].flags.c_contiguous else in_order(xp, out, arrays)
+
+
+select = declare(
+    "select_where",
+    _select,
+    public="where",
+    promote="same",
+    fixed=("condition",),
+    self=lambda F, g, condition, self_shape: F.sum_to_size(F.where(condition, g, 0.0), self_shape),
+    other=lambda F, g, condition, other_shape: F.sum_to_size(
+        F.where(condition, 0.0, g), other_shape
+    ),
+    jvp="linear",
+    node="WhereBackward0",
+    complex=True,
+    samples=lambda t: [
+        (t(3, 4), t(3, 4), Tensor._make(np.arange(12).reshape(3, 4) % 3 == 0)),
+        (t(4), t(3, 1), Tensor._make(np.eye(3, 4) > 0)),
+        (t(), t(0), Tensor._make(np.zeros(0, bool))),
+    ],
+    batch="elementwise",
+)
+
+
+@formula_function("where")
+def _where(F, condition, self, other):
+    """``where`` for formulas: condition is a raw bool array or a Tensor, the others may be numbers."""
+    if F.backend is None and not isinstance(condition, Tensor):
+        condition = Tensor._make(condition)
+    return F.select_where(self, other, condition)
+
+
+@formula_function()
+def is_complex(F, x):
+    return x.dtype.kind == "c" if not hasattr(x, "_array") else x.is_complex()
+
+
+def _beside(value, other):
+    """A number as what it is beside a tensor of floats: a 0-dim tensor of its dtype."""
+    if value.__class__ is Tensor:
+        return value
+    array: Any = getattr(other, "_array", None)
+    plain = value.__class__ is float or value.__class__ is int
+    if plain and array.__class__ is np.ndarray and array.dtype in dtypes.NP_FLOATING:
+        kind = dtypes.BY_NP[array.dtype]
+        return Tensor._make(np.asarray(single_number(value, kind), array.dtype))
+    if array is None or not is_number(value):
+        return value
+    return single_number(value, common_dtype((value, other)))
+
+
+@function("where")
+def where(condition, input=None, other=None, *, out=None):
+    """Elements of `input` where `condition`, else of `other`; with `condition` alone, ``nonzero(as_tuple=True)``."""
+    if input is None and other is None:
+        return condition.nonzero(as_tuple=True)
+    if not isinstance(condition, Tensor):
+        raise TypeError(
+            f"where(): argument 'condition' must be Tensor, not {type(condition).__name__}"
+        )
+    if condition._array.dtype.kind not in "bu":
+        raise RuntimeError(
+            f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype}"
+        )
+    if condition._array.dtype.kind != "b":
+        condition = condition.bool()
+    input, other = _beside(input, other), _beside(other, input)
+    return write_same(
+        apart(out, condition, input, other),
+        select.call(input, other, condition),
+        "Expected out type to be {Want} but got {Got}",
+    )
+
+
+@method("where")
+def _where_method(self, condition, other):
+    """The elements of this tensor where `condition` is true, those of `other` elsewhere, with broadcasting.
+
+    Raises RuntimeError for shapes that do not broadcast.
+
+    Example:
+        >>> gradlib.tensor([1, 2]).where(gradlib.tensor([True, False]), gradlib.tensor([3, 4]))
+        tensor([1, 4])
+    """
+    return where(condition, self, other)
+
+
+@function("is_nonzero", method=True)
+def is_nonzero(input) -> bool:
+    """Whether a tensor of one element is not zero; RuntimeError for more or fewer elements."""
+    if not isinstance(input, Tensor):
+        raise need_tensor("is_nonzero", input)
+    return bool(input)
+
+
+@function("isclose", method=True)
+@each_entry
+def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
+    """``|input - other| <= atol + rtol * |other|``, elementwise.
+
+    Raises RuntimeError: the dtypes differ, or a tolerance is negative. equal_nan: nan is close to nan.
+
+    Example:
+        >>> gradlib.isclose(gradlib.tensor([1.0, 2.0]), gradlib.tensor([1.0, 2.1]))
+        tensor([ True, False])
+    """
+    from ...tape.arrays import backend_of
+    from ..create.filled import wrap_like
+
+    if not isinstance(input, Tensor) or not isinstance(other, Tensor):
+        if not isinstance(input, Tensor):
+            raise need_tensor("isclose", input)
+        raise need_tensor("isclose", other, "other", 2)
+    if input.dtype is not other.dtype:
+        raise RuntimeError(
+            f"{input.dtype.tensor_type[:-6]} did not match {other.dtype.tensor_type[:-6]}"
+        )
+    for name, value in (("rtol", rtol), ("atol", atol)):
+        if not value >= 0:
+            raise RuntimeError(f"{name} must be greater than or equal to zero, but got {value}")
+    a, b = input._array, other._array
+    xp = backend_of(a)
+    if (refusal := errors.broadcast(a.shape, b.shape)) is not None:
+        raise refusal
+    a, b = raw_values(input), raw_values(other)
+    with beside(a):
+        if a.dtype.kind in "iub":
+            wide = dtypes.get_default_dtype().np
+            a, b = a.astype(wide), b.astype(wide)
+        close = xp.isclose(xp.wide(a), xp.wide(b), rtol=rtol, atol=atol, equal_nan=equal_nan)
+    return wrap_like(close)
+
+
+@function("allclose", method=True)
+def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False) -> bool:
+    """Whether all elements are close (see ``isclose``).
+
+    Raises RuntimeError: the dtypes differ, or a tolerance is negative.
+
+    Example:
+        >>> gradlib.allclose(gradlib.ones(2), gradlib.ones(2) + 1e-9)
+        True
+    """
+    return bool(isclose(input, other, rtol, atol, equal_nan).all())
+
+
+@function("equal", method=True)
+def equal(input, other) -> bool:
+    """Whether both tensors have the same size and elements.
+
+    Raises RuntimeError: the tensors are on different devices.
+
+    Example:
+        >>> gradlib.equal(gradlib.ones(2), gradlib.ones(3))
+        False
+    """
+    try:
+        a, b = raw_values(input), raw_values(other)
+    except AttributeError:
+        if not isinstance(input, Tensor):
+            raise need_tensor("equal", input) from None
+        raise need_tensor("equal", other, "other", 2) from None
+    if a.__class__ is not b.__class__ or (input.is_cuda and input.device != other.device):
+        raise RuntimeError(
+            f"Cannot compare two tensors on different devices. Got: {input.device} and {other.device}"
+        )
+    if a.shape != b.shape:
+        return False
+    with beside(a):
+        return bool((a == b).all())
+
+
+for _dunder, _name in (
+    ("__eq__", "eq"),
+    ("__ne__", "ne"),
+    ("__lt__", "lt"),
+    ("__le__", "le"),
+    ("__gt__", "gt"),
+    ("__ge__", "ge"),
+    ("__and__", "bitwise_and"),
+    ("__or__", "bitwise_or"),
+    ("__xor__", "bitwise_xor"),
+    ("__rand__", "bitwise_and"),
+    ("__ror__", "bitwise_or"),
+    ("__rxor__", "bitwise_xor"),
+    ("__lshift__", "bitwise_left_shift"),
+    ("__rshift__", "bitwise_right_shift"),
+):
+    setattr(Tensor, _dunder, operator(REGISTRY[_name], _dunder))
+for _dunder, _name in (
+    ("__iand__", "bitwise_and_"),
+    ("__ior__", "bitwise_or_"),
+    ("__ixor__", "bitwise_xor_"),
+    ("__ilshift__", "bitwise_left_shift_"),
+    ("__irshift__", "bitwise_right_shift_"),
+):
+    in_place_operator(_dunder, getattr(Tensor, _name))
+Tensor.__rlshift__ = lambda self, other: _reflected_shift("bitwise_left_shift", other, self)  # type: ignore[attr-defined]
+Tensor.__rrshift__ = lambda self, other: _reflected_shift("bitwise_right_shift", other, self)  # type: ignore[attr-defined]
+
+
+def _reflected_shift(name: str, number, tensor):
+    try:
+        return REGISTRY[name].call(number, tensor)
+    except TypeError:
+        return NotImplemented
+
+
+def _invert(self):
+    """``~self`` of a bool or integer tensor."""
+    if self._array.dtype.kind not in "iub":
+        raise TypeError(
+            "~ (operator.invert) is only implemented on integer and Boolean-type tensors"
+        )
+    return REGISTRY["bitwise_not"].call(self)
+
+
+Tensor.__invert__ = _invert  # type: ignore[attr-defined]

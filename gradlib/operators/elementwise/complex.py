@@ -1,0 +1,367 @@
+"""Complex numbers: real and imaginary parts (views), conjugation, and building complex tensors.
+
+``conj`` is a lazy view, see tape/lazy.py, as is the imaginary part of a conjugated tensor; in gradients conjugation
+is computed at once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...devices.numpy.blocks import widened
+from ...op.declare import declare
+from ...op.expose import FOUND, apart, function, method, need_tensor, write_out, write_same
+from ...op.formulas import formula_function
+from ...op.inplace import inplace
+from ...tape import dtypes, lazy
+from ...tape.tensor import Tensor
+from ..shape.slicing import select_op
+from .cast import contiguous as make_contiguous
+
+REAL = {np.dtype("c8"): np.dtype("f4"), np.dtype("c16"): np.dtype("f8")}
+COMPLEX = {real: kind for kind, real in REAL.items()}
+
+# -- views -------------------------------------------------------------------------------------------------------
+
+
+def _view_as_real(xp, self):
+    return self[..., None].view(REAL[self.dtype])
+
+
+def _view_as_complex(xp, self):
+    item = self.itemsize
+    if self.strides[-1] != item or any([s % (2 * item) for s in self.strides[:-1]]):
+        self = xp.ascontiguousarray(self)
+    return self.view(COMPLEX[self.dtype])[..., 0]
+
+
+@formula_function()
+def contiguous(F, x):
+    """`x` in row-major order."""
+    return make_contiguous(x) if hasattr(x, "_array") else F.backend.ascontiguousarray(x)
+
+
+def _complex(t, *shape):
+    return t(*shape, dtype=dtypes.complex128)
+
+
+view_as_real_op = declare(
+    "view_as_real", _view_as_real, view=True, carries="neg", jvp="linear",
+    self=lambda F, g: F.view_as_complex(F.contiguous(g)),
+    samples=lambda t: [(_complex(t, 3, 4),), (_complex(t),), (_complex(t, 0, 2),)],
+    batch="elementwise",
+)  # fmt: skip
+view_as_complex_op = declare(
+    "view_as_complex", _view_as_complex,
+    autocast="cpu:float32", view=True, jvp=lambda F, self_t: F.view_as_complex(F.contiguous(self_t)),
+    self=lambda F, g: F.view_as_real(g), samples=lambda t: [(t(3, 2),), (t(2),), (t(0, 2),)],
+    batch="elementwise",
+)  # fmt: skip
+
+
+@function("view_as_real")
+def view_as_real(input):
+    """A view of a complex tensor as real numbers, with a last dimension of length two."""
+    if not isinstance(input, Tensor):
+        raise need_tensor("view_as_real", input)
+    if input._array.dtype not in REAL:
+        raise RuntimeError("view_as_real is only supported for complex tensors")
+    if is_conj(input):
+        raise RuntimeError(
+            "view_as_real doesn't work on unresolved conjugated tensors.  To resolve the conjugate tensor so you can "
+            "view it as real, use self.resolve_conj(); however, be warned that the resulting tensor will NOT alias the "
+            "original."
+        )
+    return view_as_real_op.call(input)
+
+
+@function("view_as_complex")
+def view_as_complex(input):
+    """A complex view of a real tensor whose last dimension holds real and imaginary parts."""
+    if not isinstance(input, Tensor):
+        raise need_tensor("view_as_complex", input)
+    (input,) = widened(input)
+    array = input._array
+    if array.dtype not in COMPLEX:
+        raise RuntimeError(
+            "view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: "
+            + input.dtype.tensor_type.removesuffix("Tensor")
+        )
+    if not array.ndim:
+        raise RuntimeError("Input tensor must have one or more dimensions")
+    if array.shape[-1] != 2:
+        raise RuntimeError("Tensor must have a last dimension of size 2")
+    item = array.itemsize
+    if array.strides[-1] != item and array.size:
+        raise RuntimeError("Tensor must have a last dimension with stride 1")
+    if any([s % (2 * item) for s in array.strides[:-1]]):
+        raise RuntimeError("Tensor must have a stride divisible by 2 for all but last dimension")
+    return view_as_complex_op.call(input)
+
+
+@function("real")
+def real(input):
+    """The real part (a view); a real tensor itself."""
+    if not isinstance(input, Tensor):
+        raise need_tensor("real", input)
+    if input._array.dtype.kind != "c":
+        return input
+    plain = conj_view_op.call(input) if is_conj(input) else input
+    return select_op.call(view_as_real_op.call(plain), input._array.ndim, 0)
+
+
+@function("imag")
+def imag(input):
+    """The imaginary part of a complex tensor (a view); RuntimeError for real tensors."""
+    if not isinstance(input, Tensor):
+        raise need_tensor("imag", input)
+    if input._array.dtype.kind != "c":
+        raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
+    if is_conj(input):
+        parts = neg_view_op.call(view_as_real_op.call(conj_view_op.call(input)))
+    else:
+        parts = view_as_real_op.call(input)
+    return select_op.call(parts, input._array.ndim, 1)
+
+
+def _set_part(part):
+    def assign(self, value):
+        part(self).copy_(value)
+
+    return assign
+
+
+Tensor.real = property(real, _set_part(real))  # type: ignore[attr-defined]
+Tensor.imag = property(imag, _set_part(imag))  # type: ignore[attr-defined]
+
+
+@formula_function("real")
+def _f_real(F, x):
+    return real(x) if hasattr(x, "_array") else x.real
+
+
+@formula_function("imag")
+def _f_imag(F, x):
+    """The imaginary part; zeros for real values."""
+    if not hasattr(x, "_array"):
+        return x.imag
+    return imag(x) if x._array.dtype.kind == "c" else F.zeros_like(x)
+
+
+# -- conjugation -------------------------------------------------------------------------------------------------
+
+# computed at once: what `conjugate` is on Tensors
+conj_op = declare("conj", "conjugate", elementwise=True, self=lambda g: g.conjugate(), complex=True)
+conj_view_op = declare(
+    "conj_view", lambda xp, self: lazy.flipped(self, lazy.CONJ), public="_conj", node="ConjBackward0", view=True,
+    flips="conj", self=lambda g: g.conjugate(), jvp=lambda self_t: self_t.conjugate(), complex=True,
+    batch="elementwise",
+    samples=lambda t: [(_complex(t, 3, 4),), (_complex(t),), (_complex(t, 0, 2),)],
+)  # fmt: skip
+neg_view_op = declare(
+    "neg_view", lambda xp, self: lazy.flipped(self, lazy.NEG), public="_neg_view", view=True, flips="neg",
+    self=lambda g: -g, jvp="linear", complex=True, batch="elementwise",
+    samples=lambda t: [(t(3, 4),), (t(),), (t(0, 2),)],
+)  # fmt: skip
+conj_physical_op = declare(
+    "conj_physical", "conjugate", elementwise=True, self=lambda g: g.conjugate(), complex=True
+)
+
+
+@method("conj_physical_")
+def conj_physical_(self):
+    """In-place version of ``conj_physical``."""
+    return self if self._array.dtype.kind == "b" else inplace(conj_physical_op, self)
+
+
+@function("conj", method=True)
+def conj(input):
+    """The complex conjugate, a view with the conjugate bit set; a real tensor itself.
+
+    What is written to the view is written to `input`, conjugated.
+    """
+    return conj_view_op.call(input) if input._array.dtype.kind == "c" else input
+
+
+@function("_neg_view", method=True)
+def neg_view(input):
+    """The negative, a view with the negative bit set."""
+    if not isinstance(input, Tensor):
+        raise need_tensor("_neg_view", input)
+    if input._array.dtype.kind == "b":
+        raise NotImplementedError("\"neg_cpu\" not implemented for 'Bool'")
+    return neg_view_op.call(input)
+
+
+@formula_function("conj")
+def _f_conj(F, x):
+    return x.conjugate()
+
+
+@function("conj_physical", method=True)
+def conj_physical(input, *, out=None):
+    """The complex conjugate; a real tensor itself."""
+    result = conj_physical_op.call(input) if input._array.dtype.kind == "c" else input
+    return write_same(out, result, FOUND)
+
+
+@function("resolve_conj", method=True)
+def resolve_conj(input):
+    """The tensor itself, or a copy with the values of a conjugated view."""
+    if not isinstance(input, Tensor):
+        raise need_tensor("resolve_conj", input)
+    return input.clone() if is_conj(input) else input
+
+
+@function("resolve_neg", method=True)
+def resolve_neg(input):
+    """The tensor itself, or a copy with the values of a negated view."""
+    if not isinstance(input, Tensor):
+        raise need_tensor("resolve_neg", input)
+    return input.clone() if is_neg(input) else input
+
+
+# -- from parts --------------------------------------------------------------------------------------------------
+
+
+def _join(xp, real, imag):
+    shape = real.shape
+    if shape != imag.shape:
+        shape = np.broadcast_shapes(shape, imag.shape)
+    out = xp.empty(shape, COMPLEX[real.dtype])
+    out.real = real
+    out.imag = imag
+    return out
+
+
+complex_op = declare(
+    "complex", _join, elementwise=True, promote="none", jvp="linear",
+    real=lambda F, g: F.real(g), imag=lambda F, g: F.imag(g),
+)  # fmt: skip
+complex_op.inplace = False
+polar_op = declare(
+    "polar", lambda xp, abs, angle: _join(xp, abs * xp.cos(angle), abs * xp.sin(angle)),
+    autocast="cpu:float32", promote="none",
+    abs=lambda F, g, result, abs_shape: F.sum_to_size(F.real(g.conjugate() * F.sgn(result)), abs_shape),
+    angle=lambda F, g, result, angle_shape: F.sum_to_size(F.real(g.conjugate() * (result * 1j)), angle_shape),
+    samples=lambda t: [
+        (t(3, 4, low=0.5, high=2.0), t(3, 4)), (t(4, low=0.5, high=2.0), t(3, 1)), (t(low=1, high=2), t(0)),
+    ],
+    batch="elementwise",
+)  # fmt: skip
+
+
+@formula_function()
+def complex_from(F, re, im):
+    """``re + 1j * im`` of gradients, either of which may be None."""
+    some = im if re is None else re
+    zero = F.zeros_like(some)
+    return F.complex(zero if re is None else re, zero if im is None else im)
+
+
+def _check_parts(name: str, **parts) -> None:
+    """TypeError or RuntimeError unless there are two tensors of one real type that has a complex one."""
+    for i, (part, value) in enumerate(parts.items()):
+        if not isinstance(value, Tensor):
+            raise need_tensor(name, value, part, i + 1)
+    first, second = parts.values()
+    names = [d.dtype.tensor_type.removesuffix("Tensor") for d in (first, second)]
+    if first._array.dtype not in COMPLEX or second._array.dtype not in COMPLEX:
+        raise RuntimeError(
+            f"Expected both inputs to be Half, Float or Double tensors but got {names[0]} and {names[1]}"
+        )
+    if names[0] != names[1]:
+        raise RuntimeError(
+            f"Expected object of scalar type {names[0]} but got scalar type {names[1]} for second argument"
+        )
+
+
+def _write_complex(out, result: Tensor) -> Tensor:
+    if out is not None and out.dtype is not result.dtype:
+        names = [d.tensor_type.removesuffix("Tensor") for d in (result.dtype, out.dtype)]
+        raise RuntimeError(
+            f"Expected object of scalar type {names[0]} but got scalar type {names[1]} for argument 'out'"
+        )
+    return write_out(out, result)
+
+
+@function("complex")
+def complex_(real, imag, *, out=None):
+    """The complex tensor with the given real and imaginary parts, two float or two double tensors."""
+    _check_parts("complex", real=real, imag=imag)
+    return _write_complex(out, complex_op.call(real, imag))
+
+
+@function("polar")
+def polar(abs, angle, *, out=None):
+    """The complex tensor with the given absolute values and angles, two float or two double tensors."""
+    abs, angle = widened(abs, angle)
+    _check_parts("polar", abs=abs, angle=angle)
+    return _write_complex(out, polar_op.call(abs, angle))
+
+
+# -- angle -------------------------------------------------------------------------------------------------------
+
+
+def _angle(xp, self):
+    if self.dtype.kind == "c":
+        return xp.angle(self)
+    turned = xp.where(self < 0, xp.asarray(np.pi, self.dtype), xp.zeros_like(self))
+    return xp.where(xp.isnan(self), self, turned)
+
+
+def _angle_backward(F, g, self):
+    if not F.is_complex(self):
+        return F.zeros_like(g)
+    re, im = F.real(self), F.imag(self)
+    square = re * re + im * im
+    square = square + (square == 0)  # the parts are zero there, and so is the gradient
+    return F.complex(g * (-im / square), g * (re / square))
+
+
+angle_op = declare(
+    "angle", _angle, promote="float", self=_angle_backward, complex=True,
+    samples=lambda t: [(t(3, 4),), (t(),), (t(0, 2),)],
+    batch="elementwise",
+)  # fmt: skip
+
+
+@function("angle", method=True)
+def angle(input, *, out=None):
+    """The angle of each complex number in radians; for real numbers 0, or pi if negative."""
+    return write_out(apart(out, input), angle_op.call(input))
+
+
+# -- questions ---------------------------------------------------------------------------------------------------
+
+
+@function("is_complex")
+def is_complex(input) -> bool:
+    """Whether the dtype is complex."""
+    if not isinstance(input, Tensor):
+        raise need_tensor("is_complex", input)
+    return input.is_complex()
+
+
+@function("is_floating_point")
+def is_floating_point(input) -> bool:
+    """Whether the dtype is a floating-point type."""
+    if not isinstance(input, Tensor):
+        raise need_tensor("is_floating_point", input)
+    return input.is_floating_point()
+
+
+@function("is_conj", method=True)
+def is_conj(input) -> bool:
+    """Whether the values are the conjugates of those in memory: of a tensor made by ``conj``, and views of it."""
+    if not isinstance(input, Tensor):
+        raise need_tensor("is_conj", input)
+    return bool(lazy.bits_of(input) & lazy.CONJ)
+
+
+@function("is_neg", method=True)
+def is_neg(input) -> bool:
+    """Whether the values are the negatives of those in memory: of the imaginary part of a conjugated tensor."""
+    if not isinstance(input, Tensor):
+        raise need_tensor("is_neg", input)
+    return bool(lazy.bits_of(input) & lazy.NEG)

@@ -1,0 +1,235 @@
+"""Pointwise ops of three tensors: addcmul, addcdiv, lerp."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...devices.numpy.blocks import kind_name
+from ...op.declare import declare
+from ...op.expose import FOUND, apart, function, legacy, method, need_tensor, write_out, write_same
+from ...op.inplace import inplace
+from ...op.interpret import common_dtype
+from ...op.plain_numbers import check_factor
+from ...tape import dtypes
+from ...tape.tensor import Tensor
+
+# -- input + value * (tensor1 times or over tensor2) --------------------------------------------------------------
+
+
+def _addcmul(xp, self, tensor1, tensor2, *, value):
+    if self.dtype.kind == "b":
+        raise NotImplementedError("\"addcmul_cpu_out\" not implemented for 'Bool'")
+    wide = xp.wide(self)
+    product = xp.wide(tensor1) * xp.wide(tensor2)
+    if value != 1:
+        product = product * wide.dtype.type(value)
+    return (wide + product).astype(self.dtype, copy=False)
+
+
+def _addcdiv(xp, self, tensor1, tensor2, *, value):
+    wide = xp.wide(self)
+    top = xp.wide(tensor1)
+    if value != 1:
+        top = top * wide.dtype.type(value)
+    return (wide + top / xp.wide(tensor2)).astype(self.dtype, copy=False)
+
+
+def _samples(t):
+    return [
+        (t(3, 4), t(4, low=0.5), t(3, 1, low=0.5), 0.5),
+        (t(), t(2, 3, low=0.5), t(3, low=0.5), 1),
+        (t(0, 2), t(2, low=0.5), t(low=0.5), 2.0),
+    ]
+
+
+addcmul_op = declare(
+    "addcmul", _addcmul, autocast="cuda:promote", elementwise=True, complex=True, numbers="none", samples=_samples,
+    self=lambda g: g,
+    tensor1=lambda g, tensor2, value: g * (tensor2 * value).conjugate(),
+    tensor2=lambda g, tensor1, value: g * (tensor1 * value).conjugate(),
+)  # fmt: skip
+addcdiv_op = declare(
+    "addcdiv", _addcdiv, autocast="cuda:promote", elementwise=True, complex=True, numbers="none", samples=_samples,
+    self=lambda g: g,
+    tensor1=lambda g, tensor2, value: g * (value / tensor2).conjugate(),
+    tensor2=lambda g, tensor1, tensor2, value: -g * (value * tensor1 / (tensor2 * tensor2)).conjugate(),
+)  # fmt: skip
+
+
+def _factor(value: Any, *tensors) -> Any:
+    """`value` in the kind of number of the result; RuntimeError for one that does not fit."""
+    common = common_dtype(tensors)
+    fitting = check_factor(value, common)
+    return fitting if common.category < dtypes.FLOATING else value
+
+
+def _three(name: str, *args) -> None:
+    """TypeError unless all of the arguments are tensors."""
+    for i, (label, a) in enumerate(zip(("input", "tensor1", "tensor2"), args, strict=True)):
+        if not isinstance(a, Tensor):
+            raise need_tensor(name, a, label, i + 1)
+
+
+def _legacy(name: str, *args) -> tuple[list, list]:
+    """``addcmul(input, value, tensor1, tensor2)``: ([input, tensor1, tensor2], [value])."""
+    tensors, factors = legacy(name, args, {"value": 1})
+    if len(tensors) != 3:
+        raise TypeError(f"{name}() takes 3 tensors, but {len(tensors)} were given")
+    return tensors, factors
+
+
+def _check_division(tensor1, tensor2) -> None:
+    if max(tensor1.dtype.category, tensor2.dtype.category) < dtypes.FLOATING:
+        raise RuntimeError(
+            "Integer division with addcdiv is no longer supported: convert tensor1 or tensor2 to a floating-point "
+            "dtype for a true division, or round the quotient with torch.trunc and add it yourself."
+        )
+
+
+@function("addcmul", method=True)
+def addcmul(input, tensor1, tensor2, *more, value=1, out=None):
+    """``input + value * tensor1 * tensor2``, with broadcasting."""
+    if more:
+        (input, tensor1, tensor2), (value,) = _legacy("addcmul", input, tensor1, tensor2, *more)
+    _three("addcmul", input, tensor1, tensor2)
+    value = _factor(value, input, tensor1, tensor2)
+    return write_out(
+        apart(out, input, tensor1, tensor2), addcmul_op.call(input, tensor1, tensor2, value)
+    )
+
+
+@function("addcdiv", method=True)
+def addcdiv(input, tensor1, tensor2, *more, value=1, out=None):
+    """``input + value * tensor1 / tensor2``, with broadcasting; integer quotients are refused."""
+    if more:
+        (input, tensor1, tensor2), (value,) = _legacy("addcdiv", input, tensor1, tensor2, *more)
+    _three("addcdiv", input, tensor1, tensor2)
+    _check_division(tensor1, tensor2)
+    value = _factor(value, input, tensor1, tensor2)
+    return write_out(
+        apart(out, input, tensor1, tensor2), addcdiv_op.call(input, tensor1, tensor2, value)
+    )
+
+
+@method("addcmul_")
+def addcmul_(self, tensor1, tensor2, *more, value=1):
+    """In-place version of ``addcmul``."""
+    if more:
+        (self, tensor1, tensor2), (value,) = _legacy("addcmul_", self, tensor1, tensor2, *more)
+    _three("addcmul_", self, tensor1, tensor2)
+    value = _factor(value, self, tensor1, tensor2)
+    return inplace(addcmul_op, self, (tensor1, tensor2), (value,))
+
+
+@method("addcdiv_")
+def addcdiv_(self, tensor1, tensor2, *more, value=1):
+    """In-place version of ``addcdiv``."""
+    if more:
+        (self, tensor1, tensor2), (value,) = _legacy("addcdiv_", self, tensor1, tensor2, *more)
+    _three("addcdiv_", self, tensor1, tensor2)
+    _check_division(tensor1, tensor2)
+    value = _factor(value, self, tensor1, tensor2)
+    return inplace(addcdiv_op, self, (tensor1, tensor2), (value,))
+
+
+# -- linear interpolation ----------------------------------------------------------------------------------------
+
+
+def _refuse_integers(array, name: str) -> None:
+    if array.dtype.kind in "iub":
+        raise NotImplementedError(f"\"{name}\" not implemented for '{kind_name(array)}'")
+
+
+def _lerp_number(xp, self, end, *, weight):
+    """From the nearer end, so that both ends are met exactly."""
+    _refuse_integers(self, "lerp_kernel_scalar")
+    first, last = xp.wide(self), xp.wide(end)
+    d = first.dtype
+    if abs(weight) < 0.5:
+        out = first + d.type(weight) * (last - first)
+    else:
+        out = last - (last - first) * d.type(1 - weight)
+    return out.astype(self.dtype, copy=False)
+
+
+def _lerp_tensor(xp, self, end, weight):
+    _refuse_integers(self, "lerp_kernel_tensor")
+    first, last, w = xp.wide(self), xp.wide(end), xp.wide(weight)
+    step = last - first
+    out = xp.where(xp.absolute(w) < 0.5, first + w * step, last - step * (1 - w))
+    return out.astype(self.dtype, copy=False)
+
+
+lerp_number = declare(
+    "lerp_number", _lerp_number, public="lerp", elementwise=True, complex=True, numbers="none", node="LerpBackward0",
+    self=lambda g, weight: g * (1 - weight).conjugate(),
+    end=lambda g, weight: g * weight.conjugate(),
+    samples=lambda t: [(t(3, 4), t(4), 0.25), (t(), t(3), 0.75), (t(0), t(), 0.5)],
+)  # fmt: skip
+lerp_tensor = declare(
+    "lerp_tensor", _lerp_tensor, public="lerp", elementwise=True, complex=True, numbers="none", node="LerpBackward1",
+    self=lambda g, weight: g * (1 - weight).conjugate(),
+    end=lambda g, weight: g * weight.conjugate(),
+    weight=lambda g, self, end: g * (end - self).conjugate(),
+    samples=lambda t: [
+        (t(3, 4), t(4), t(3, 1)), (t(), t(3), t(low=0.6, high=0.9)), (t(0), t(), t(low=0.1, high=0.4)),
+    ],
+)  # fmt: skip
+
+_C_NAMES = {"float32": "float", "float64": "double", "int64": "long int", "int32": "int"}
+
+
+def _c_name(dtype: dtypes.dtype) -> str:
+    return _C_NAMES.get(dtype.name) or dtype.name
+
+
+def _check_lerp(input, end, weight):
+    """`weight` ready for its op; TypeError or RuntimeError for what cannot be interpolated."""
+    numbers = isinstance(weight, (int, float, complex))
+    if (
+        not isinstance(input, Tensor)
+        or not isinstance(end, Tensor)
+        or not (numbers or isinstance(weight, Tensor))
+    ):
+        given = ", ".join(type(a).__name__ for a in (input, end, weight))
+        raise TypeError(
+            f"lerp() received an invalid combination of arguments - got ({given}), but expected one of:\n"
+            " * (Tensor input, Tensor end, Tensor weight, *, Tensor out = None)\n"
+            " * (Tensor input, Tensor end, Number weight, *, Tensor out = None)"
+        )
+    if end.dtype is not input.dtype:
+        raise RuntimeError(
+            f"expected dtype {_c_name(input.dtype)} for `end` but got dtype {_c_name(end.dtype)}"
+        )
+    if numbers:
+        return _factor(weight, input) if input.dtype.category >= dtypes.FLOATING else weight
+    if weight.dtype is not input.dtype and weight.ndim:
+        raise RuntimeError(
+            f"expected dtype {_c_name(input.dtype)} for `weight` but got dtype {_c_name(weight.dtype)}"
+        )
+    return weight.to(input.dtype)
+
+
+@function("lerp", method=True)
+def lerp(input, end, weight, *, out=None):
+    """``input + weight * (end - input)``, with broadcasting; `weight` is a number or a tensor.
+
+    Raises RuntimeError: dtypes differ, or shapes do not broadcast.
+
+    Example:
+        >>> gradlib.lerp(gradlib.zeros(2), gradlib.ones(2), 0.25)
+        tensor([0.2500, 0.2500])
+    """
+    weight = _check_lerp(input, end, weight)
+    if isinstance(weight, Tensor):
+        return write_same(out, lerp_tensor.call(input, end, weight), FOUND)
+    return write_out(apart(out, input, end), lerp_number.call(input, end, weight))
+
+
+@method("lerp_")
+def lerp_(self, end, weight):
+    """In-place version of ``lerp``."""
+    weight = _check_lerp(self, end, weight)
+    if isinstance(weight, Tensor):
+        return inplace(lerp_tensor, self, (end, weight))
+    return inplace(lerp_number, self, (end,), (weight,))

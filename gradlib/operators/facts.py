@@ -1,0 +1,111 @@
+"""Questions about tensors as functions: is_tensor, numel, result_type and others."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+from ..op.expose import PUBLIC, function
+from ..op.interpret import common_dtype
+from ..op.plain_numbers import is_number
+from ..tape import dtypes
+from ..tape.tensor import Tensor
+from ..tape.untyped import storage_in
+
+
+def _asked(name: str, input: Any) -> Tensor:
+    if not isinstance(input, Tensor):
+        raise TypeError(
+            f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}"
+        )
+    return input
+
+
+@function("is_tensor")
+def is_tensor(obj) -> builtins.bool:
+    """Whether `obj` is a Tensor."""
+    return isinstance(obj, Tensor)
+
+
+@function("is_storage")
+def is_storage(obj) -> builtins.bool:
+    """Whether `obj` is a storage object."""
+    return storage_in(obj) is not None
+
+
+@function("numel")
+def numel(input) -> builtins.int:
+    """The number of elements."""
+    return _asked("numel", input)._array.size
+
+
+@function("is_signed")
+def is_signed(input) -> builtins.bool:
+    """Whether the dtype of `input` holds negative numbers."""
+    return _asked("is_signed", input).is_signed()
+
+
+@function("is_inference")
+def is_inference(input) -> builtins.bool:
+    """Whether `input` was made in inference mode."""
+    return _asked("is_inference", input).is_inference()
+
+
+@function("is_same_size")
+def is_same_size(input, other) -> builtins.bool:
+    """Whether both have the same shape."""
+    return _asked("is_same_size", input)._array.shape == other._array.shape
+
+
+@function("get_device")
+def get_device(input) -> builtins.int:
+    """The number of the CUDA device that holds `input`; -1 for host memory."""
+    return _asked("get_device", input).get_device()
+
+
+@function("typename")
+def typename(obj) -> str:
+    """The name of the type of a tensor ("torch.FloatTensor") or of any other object."""
+    if isinstance(obj, Tensor):
+        return obj.type()
+    kind = obj if isinstance(obj, type) else type(obj)
+    module = getattr(kind, "__module__", "")
+    return kind.__qualname__ if module in ("", "builtins") else f"{module}.{kind.__qualname__}"
+
+
+@function("result_type")
+def result_type(tensor1, tensor2) -> dtypes.dtype:
+    """The dtype that an arithmetic operation on two tensors or numbers would have."""
+    for i, x in enumerate((tensor1, tensor2)):
+        if not isinstance(x, Tensor) and not is_number(x):
+            raise TypeError(
+                f"result_type(): argument 'tensor{i + 1}' (position {i + 1}) must be Tensor, not {type(x).__name__}"
+            )
+    return common_dtype((tensor1, tensor2))
+
+
+@function("vander")
+def vander(x, N=None, increasing=False):
+    """The matrix of powers of a vector's elements: N columns, by default as many as it has elements.
+
+    increasing: the powers grow from left to right.
+    """
+    if x._array.ndim != 1:
+        raise RuntimeError("x must be a one-dimensional tensor.")
+    n = x._array.size if N is None else N
+    if n < 0:
+        raise RuntimeError("N must be non-negative.")
+    if not n:
+        return x.new_empty((x._array.size, 0), dtype=dtypes.promote(x.dtype, dtypes.int64))
+    x = x.to(dtypes.promote(x.dtype, dtypes.int64))
+    powers = PUBLIC["ones_like"](x).unsqueeze(1)
+    if n > 1:
+        factors = x.unsqueeze(1).expand(x._array.size, n - 1)
+        powers = PUBLIC["cat"]([powers, factors.cumprod(1)], 1)
+    return powers if increasing else powers.flip(1)
+
+
+@function("detach")
+def detach(input):
+    """The same memory outside the graph."""
+    return _asked("detach", input).detach()

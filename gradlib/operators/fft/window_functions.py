@@ -1,0 +1,129 @@
+"""Window functions: gradlib.hann_window and its kind, and the formulas of gradlib.signal.windows.
+
+All are computed in double precision and rounded once.
+
+Source: F. J. Harris, On the Use of Windows for Harmonic Analysis with the Discrete Fourier Transform, Proc. IEEE 66
+(1978); J. F. Kaiser, Nonrecursive Digital Filter Design Using the I0-sinh Window Function, ISCAS (1974).
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+
+from ...op.expose import function
+from ...tape import dtypes
+from ...tape.errors import check_room
+from ..create.filled import finish, place
+
+# Each takes the backend, the positions 0 ... 1 of the points between the ends of the window, and its parameters.
+
+
+def triangle(xp, x):
+    """1 in the middle and 0 at the ends, with straight lines between."""
+    return 1.0 - xp.abs(2.0 * x - 1.0)
+
+
+def cosines(xp, x, a):
+    """``a[0] - a[1] cos(2 pi x) + a[2] cos(4 pi x) - ...``"""
+    terms = [(-1) ** i * a_i * xp.cos(2.0 * math.pi * i * x) for i, a_i in enumerate(a)]
+    return sum(terms[1:], terms[0])
+
+
+def kaiser(xp, x, beta):
+    """The zeroth modified Bessel function over an arch of width `beta`, 1 in the middle."""
+    arch = xp.sqrt(xp.maximum(1.0 - (2.0 * x - 1.0) ** 2, 0.0))
+    return xp.i0(beta * arch) / xp.i0(xp.asarray(float(beta)))
+
+
+def positions(xp, n: int, intervals: float):
+    """The positions of `n` points in a window that is `intervals` long: 0, 1 / intervals, ..."""
+    return xp.arange(n, dtype="f8") / (intervals or 1)
+
+
+# -- gradlib.<name>_window ---------------------------------------------------------------------------------------
+
+
+def _window(name: str, length, periodic, formula, options: dict):
+    """The window of `length` points; periodic: as if one more followed, which is the first one again."""
+    try:
+        if isinstance(length, bool):
+            raise TypeError
+        n = operator.index(length)
+    except TypeError:
+        raise TypeError(
+            f"{name}(): argument 'window_length' (position 1) must be int, not {type(length).__name__}"
+        ) from None
+    if n < 0:
+        raise RuntimeError(f"{name} requires non-negative window_length, got window_length={n}")
+    xp, kind, _ = place(options.pop("dtype", None), options.pop("device", None))
+    found = dtypes.from_np(kind)
+    if found.category < dtypes.FLOATING:
+        raise RuntimeError(f"{name} expects floating point dtypes, got: {found}")
+    if found.is_complex:
+        raise NotImplementedError(
+            f"\"arange_cpu\" not implemented for '{found.tensor_type.removesuffix('Tensor')}'"
+        )
+    requires_grad = options.pop("requires_grad", False)
+    for key in ("layout", "pin_memory"):  # accepted, and without effect
+        options.pop(key, None)
+    if options:
+        raise TypeError(f"{name}() got an unexpected keyword argument '{next(iter(options))}'")
+
+    check_room(xp, (n,), kind.itemsize)
+
+    def values():
+        made = xp.ones(1) if n == 1 else formula(xp, positions(xp, n, n if periodic else n - 1))
+        return made.astype(kind)
+
+    return finish(xp.call(values), requires_grad)
+
+
+@function("bartlett_window")
+def bartlett_window(window_length, periodic=True, **options):
+    """The triangular window; see ``hann_window`` for the arguments."""
+    return _window("bartlett_window", window_length, periodic, triangle, options)
+
+
+@function("blackman_window")
+def blackman_window(window_length, periodic=True, **options):
+    """``0.42 - 0.5 cos + 0.08 cos``; see ``hann_window`` for the arguments."""
+    return _window(
+        "blackman_window",
+        window_length,
+        periodic,
+        lambda xp, x: cosines(xp, x, (0.42, 0.5, 0.08)),
+        options,
+    )
+
+
+@function("hamming_window")
+def hamming_window(window_length, periodic=True, alpha=0.54, beta=0.46, **options):
+    """``alpha - beta cos``; see ``hann_window`` for the arguments."""
+    return _window(
+        "hamming_window",
+        window_length,
+        periodic,
+        lambda xp, x: cosines(xp, x, (alpha, beta)),
+        options,
+    )
+
+
+@function("hann_window")
+def hann_window(window_length, periodic=True, **options):
+    """``0.5 - 0.5 cos`` at `window_length` points.
+
+    periodic: the points of one period, for spectra; else both ends are points of the window, for filters.
+    Keywords: dtype (floating), device, requires_grad. RuntimeError for a negative length or another dtype.
+    """
+    return _window(
+        "hann_window", window_length, periodic, lambda xp, x: cosines(xp, x, (0.5, 0.5)), options
+    )
+
+
+@function("kaiser_window")
+def kaiser_window(window_length, periodic=True, beta=12.0, **options):
+    """The Kaiser window of shape `beta`; see ``hann_window`` for the arguments."""
+    return _window(
+        "kaiser_window", window_length, periodic, lambda xp, x: kaiser(xp, x, beta), options
+    )

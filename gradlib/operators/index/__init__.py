@@ -1,0 +1,1 @@
+"""Reading and writing at places: indexing, gather and scatter, masks, searching."""

@@ -1,0 +1,508 @@
+"""Whole slices of one dimension by a vector of indices (index_select, index_add...), and flat places (take, put)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...op.declare import declare
+from ...op.expose import function, method, refuse_overlap, write_out, write_same
+from ...op.formulas import formula_function
+from ...op.plain_numbers import check_fits, plain_number
+from ...op.writing import InPlace
+from ...tape import dtypes, errors
+from ...tape.lazy import raw_values
+from ...tape.modes import AUTOCAST, state
+from ...tape.tensor import Tensor, wrap_dim
+from ..shape.expand import expand_to
+from ..shape.slicing import ALL
+from .scatter import as_index, outside, scatter_reduce
+
+ndarray = np.ndarray
+
+
+def _vector(index):
+    return index if index.ndim else index.reshape(1)
+
+
+def _at(dim: int, index) -> tuple:
+    return (*(ALL,) * dim, _vector(index))
+
+
+def _sample(*values):
+    return Tensor._make(np.array(values, np.int64))
+
+
+# -- index_select ------------------------------------------------------------------------------------------------
+
+
+def _index_select(xp, self, index, *, dim):
+    return self.take(_vector(index), dim) if self.ndim else self.reshape(1).take(index).reshape(())
+
+
+def _index_select_backward(xp, grad, index, *, shape, dim):
+    out = xp.zeros(shape, grad.dtype)
+    if not shape:
+        return out + grad.sum()
+    xp.add_at(out, _at(dim, index), grad)
+    return out
+
+
+index_select_op = declare(
+    "index_select", _index_select, promote="free", jvp="linear", complex=True,
+    self=lambda F, g, index, self_shape, dim: F.index_select_backward(g, index, self_shape, dim),
+    samples=lambda t: [
+        (t(3, 4), _sample(2, 0, 2), 0), (t(3, 4), _sample(1), 1), (t(), _sample(0), 0), (t(2, 3), _sample(), 0),
+    ],
+    batch="index_select",
+)  # fmt: skip
+declare(
+    "index_select_backward", _index_select_backward, promote="free", jvp="linear", complex=True,
+        node="IndexAddBackward0",
+    grad=lambda F, g, index, dim: F.index_select(g, dim, index),
+    samples=lambda t: [(t(3, 4), _sample(2, 0, 2), (3, 4), 0), (t(3, 1), _sample(1), (3, 4), 1)],
+    batch="index_select_backward",
+)  # fmt: skip
+
+
+@formula_function("index_select")
+def _f_index_select(F, x, dim, index):
+    """``index_select`` for formulas; index is a raw array or a Tensor."""
+    if hasattr(x, "_array"):
+        return index_select_op.call(x, as_index(index), dim)
+    return _index_select(F.backend, x, getattr(index, "_array", index), dim=dim)
+
+
+def _check(name: str, x: Tensor, dim: int, index: Tensor, wrong: str) -> int:
+    array = raw_values(index)
+    if array.dtype.kind != "i" or array.dtype.itemsize < 4:
+        raise RuntimeError(f"{name}(): Expected dtype int32 or int64 for index")
+    if array.ndim > 1:
+        raise IndexError(f"{name}(): Index is supposed to be a vector")
+    shape = x._array.shape
+    dim = wrap_dim(dim, len(shape))
+    n = shape[dim] if shape else 1
+    found = outside(array, n)
+    if found is not None:
+        text = wrong.format(index=found, dim=dim, n=n)
+        raise (RuntimeError if name == "index_add" else IndexError)(text)
+    return dim
+
+
+@function("index_select", method=True)
+def index_select(input, dim, index, *, out=None):
+    """The slices of `dim` that the integer vector `index` names, in its order (a copy).
+
+    Raises IndexError for an index out of range; negative indices are out of range.
+    """
+    shape = input._array.shape
+    if shape and index._array.size and not shape[wrap_dim(dim, len(shape))]:
+        raise RuntimeError("index_select(): self indexing axis dim should be positive")
+    dim = _check("index_select", input, dim, index, "index out of range in self")
+    if not input._array.ndim and index._array.size != 1:
+        raise RuntimeError(
+            f"index_select(): Index to scalar can have only 1 value, got {index._array.size} value(s)"
+        )
+    result = index_select_op.call(input, index, dim)
+    if out is None:
+        return result
+    refuse_overlap(out, input, index)
+    if out.dtype is not input.dtype:
+        raise RuntimeError("index_select(): self and result must have the same scalar type")
+    return write_out(out, result)
+
+
+# -- index_add, index_copy, index_fill ----------------------------------------------------------------------------
+
+
+def _whole(out):
+    """At least one dimension, over the same memory."""
+    return out if out.ndim else out.reshape(1)
+
+
+def _index_add_into(xp, out, index, source, *, dim, alpha):
+    source = _whole(source)
+    xp.add_at(
+        _whole(out),
+        _at(dim, index),
+        source if alpha == 1 else source * xp.number(alpha, source.dtype),
+    )
+
+
+def _index_copy_into(xp, out, index, source, *, dim):
+    _whole(out)[_at(dim, index)] = _whole(source)
+
+
+def _index_fill_into(xp, out, index, *, dim, value):
+    _whole(out)[_at(dim, index)] = value
+
+
+def _index_fill_tensor_into(xp, out, index, value, *, dim):
+    _whole(out)[_at(dim, index)] = value
+
+
+def _on_copy(kernel):
+    def run(xp, self, *args, **attrs):
+        out = xp.array(self, order="C")
+        kernel(xp, out, *args, **attrs)
+        return out
+
+    return run
+
+
+_add, _copied, _filled, _filled_tensor = map(
+    _on_copy, (_index_add_into, _index_copy_into, _index_fill_into, _index_fill_tensor_into)
+)
+index_add_op = declare(
+    "index_add", lambda xp, self, index, source, *, dim, alpha: _add(xp, self, index, source, dim=dim, alpha=alpha),
+    promote="free", jvp="linear", complex=True, sharing="apart", self=lambda g: g,
+    source=lambda F, g, index, source_shape, dim, alpha: F.expand(F.index_select(g, dim, index), source_shape) * alpha
+    if alpha != 1 else F.reshape(F.index_select(g, dim, index), source_shape),
+    samples=lambda t: [
+        (t(3, 4), _sample(2, 0, 2), t(3, 4), 0, 1), (t(3, 4), _sample(1), t(3, 1), 1, 2.5),
+        (t(), _sample(0), t(), 0, 1),
+        (t(2, 3), _sample(), t(0, 3), 0, 1),
+    ],
+)  # fmt: skip
+index_copy_op = declare(
+    "index_copy", lambda xp, self, index, source, *, dim: _copied(xp, self, index, source, dim=dim),
+    autocast="cpu:promote", promote="free", jvp="linear", complex=True,
+    self=lambda F, g, index, dim: F.index_fill(g, index, dim, 0),
+    sharing="apart",
+    source=lambda F, g, index, source_shape, dim: F.reshape(F.index_select(g, dim, index), source_shape),
+    samples=lambda t: [
+        (t(3, 4), _sample(2, 0), t(2, 4), 0), (t(3, 4), _sample(1), t(3, 1), 1), (t(), _sample(0), t(), 0),
+        (t(2, 3), _sample(), t(0, 3), 0),
+    ],
+)  # fmt: skip
+index_fill_op = declare(
+    "index_fill", lambda xp, self, index, *, dim, value: _filled(xp, self, index, dim=dim, value=value),
+    promote="free", complex=True, self=lambda F, g, index, dim: F.index_fill(g, index, dim, 0), overlapping="warn",
+    jvp=lambda F, self_t, index, dim: F.index_fill(self_t, index, dim, 0),
+    samples=lambda t: [(t(3, 4), _sample(2, 0), 0, 1.5), (t(), _sample(0), 0, 2.0), (t(2, 3), _sample(), 0, 1.0)],
+)  # fmt: skip
+index_fill_tensor_op = declare(
+    "index_fill_tensor", lambda xp, self, index, value, *, dim: _filled_tensor(xp, self, index, value, dim=dim),
+    promote="free", complex=True, jvp="linear", node="IndexFillBackward1", overlapping="warn",
+    public="index_fill", sharing="number",
+    self=lambda F, g, index, dim: F.index_fill(g, index, dim, 0),
+    value=lambda F, g, index, dim: F.sum_all(g - F.index_fill(g, index, dim, 0)),
+    samples=lambda t: [(t(3, 4), _sample(2, 0), t(), 0), (t(), _sample(0), t(), 0), (t(2, 3), _sample(), t(), 0)],
+)  # fmt: skip
+_add_into = InPlace(index_add_op, _index_add_into)
+_copy_into = InPlace(index_copy_op, _index_copy_into)
+_fill_into = InPlace(index_fill_op, _index_fill_into)
+_fill_tensor_into = InPlace(index_fill_tensor_op, _index_fill_tensor_into)
+
+
+def _add_plan(x: Tensor, dim: int, index: Tensor, source: Tensor, alpha) -> tuple:
+    dim = _check(
+        "index_add",
+        x,
+        dim,
+        index,
+        "index {index} is out of bounds for dimension {dim} with size {n}",
+    )
+    if x._array.dtype != source._array.dtype:
+        kinds = [t.dtype.tensor_type.removesuffix("Tensor") for t in (x, source)]
+        raise RuntimeError(
+            f"index_add_(): self ({kinds[0]}) and source ({kinds[1]}) must have the same scalar type"
+        )
+    count = index._array.size
+    have = source._array.shape[dim] if source._array.ndim else 1
+    if count != have:
+        raise RuntimeError(
+            f"index_add_(): Number of indices ({count}) should be equal to source.size(dim): ({have}), for dim: {dim}"
+        )
+    a, b = list(x._array.shape), list(source._array.shape)
+    if a and b:
+        a[dim] = b[dim]
+        if a != b:
+            raise RuntimeError(
+                "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = "
+                f"{errors.size(x.shape)} source.shape = {errors.size(source.shape)}"
+            )
+    return (index, source), (dim, alpha if alpha == 1 else plain_number(alpha, x.dtype))
+
+
+@function("index_add", method=True)
+def index_add(input, dim, index, source, *, alpha=1, out=None):
+    """A copy of `input` with ``alpha * source`` added to the slices of `dim` that `index` names.
+
+    Raises IndexError, RuntimeError: an index is out of range, shapes or dtypes do not fit.
+
+    Example:
+        >>> gradlib.index_add(gradlib.zeros(3), 0, gradlib.tensor([0, 2]), gradlib.ones(2))
+        tensor([1., 0., 1.])
+    """
+    others, attrs = _add_plan(input, dim, index, source, alpha)
+    return write_same(out, index_add_op.call(input, *others, *attrs))
+
+
+@method("index_add_")
+def index_add_(self, dim, index, source, *, alpha=1):
+    """In-place version of ``index_add``."""
+    return _add_into(self, *_add_plan(self, dim, index, source, alpha))
+
+
+def _copy_plan(x: Tensor, dim: int, index: Tensor, source: Tensor) -> tuple:
+    dim = _check(
+        "index_copy",
+        x,
+        dim,
+        index,
+        "index_copy_(): index {index} is out of bounds for dimension {dim} with size {n}",
+    )
+    a, b = list(x._array.shape), list(source._array.shape)
+    if x._array.dtype != source._array.dtype and not state.bits & AUTOCAST:
+        kinds = [d.dtype.tensor_type.removesuffix("Tensor") for d in (x, source)]
+        raise RuntimeError(
+            f"index_copy_(): self and source expected to have the same dtype, but got (self) {kinds[0]} and (source) "
+            f"{kinds[1]}"
+        )
+    own, given = a[:dim] + a[dim + 1 :], b[:dim] + b[dim + 1 :]
+    if a and b and own != given:
+        raise RuntimeError(
+            "index_copy_(): Source/destination tensor must have same slice shapes. Destination slice shape: "
+            f"{' '.join(map(str, own))} at dimension {dim} and source slice shape: {' '.join(map(str, given))} at "
+            "dimension 0."
+        )
+    if b and index._array.size != b[dim]:
+        raise IndexError(
+            f"index_copy_(): Number of indices ({index._array.size}) should be equal to source.size(dim) ({b[dim]})"
+        )
+    return (index, source), (dim,)
+
+
+@function("index_copy", method=True)
+def index_copy(input, dim, index, source, *, out=None):
+    """A copy of `input` with `source` in place of the slices of `dim` that `index` names."""
+    others, attrs = _copy_plan(input, dim, index, source)
+    return write_same(out, index_copy_op.call(input, *others, *attrs))
+
+
+@method("index_copy_")
+def index_copy_(self, dim, index, source):
+    """In-place version of ``index_copy``."""
+    return _copy_into(self, *_copy_plan(self, dim, index, source))
+
+
+_COMPLEX_FILL = "index_fill_(): Converting complex Scalar to non-complex type is not supported"
+
+
+def _fill_plan(x: Tensor, dim: int, index: Tensor, value) -> tuple:
+    """(op, in-place op, tensors, attributes)."""
+    if index._array.dtype != np.int64:
+        raise IndexError("index_fill_(): Expected dtype int64 for index.")
+    if index._array.ndim > 1:
+        raise RuntimeError("Index has to be a vector/scalar")
+    shape = x._array.shape
+    dim = wrap_dim(dim, len(shape))
+    n = shape[dim] if shape else 1
+    array = raw_values(index)
+    if array.__class__ is ndarray and array.size:
+        low, high = int(array.min()), int(array.max())
+        if low < -n or high >= n:
+            raise IndexError(
+                f"index {low if low < -n else high} is out of bounds for dimension {dim} with size {n}"
+            )
+    if not isinstance(value, Tensor):
+        if isinstance(value, complex) and x.dtype.category < dtypes.COMPLEX:
+            raise RuntimeError(_COMPLEX_FILL)
+        return index_fill_op, _fill_into, (index,), (dim, plain_number(value, x.dtype))
+    if value._array.ndim:
+        raise RuntimeError(
+            f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value._array.ndim} "
+            "dimension(s)."
+        )
+    if x.dtype.category < dtypes.COMPLEX == value.dtype.category:
+        raise RuntimeError(_COMPLEX_FILL)
+    check_fits(value, x.dtype)
+    value = value.to(x.dtype) if value._array.dtype != x._array.dtype else value
+    return index_fill_tensor_op, _fill_tensor_into, (index, value), (dim,)
+
+
+@function("index_fill", method=True)
+def index_fill(input, dim, index, value):
+    """A copy of `input` with `value`, a number or 0-dim tensor, in the slices of `dim` that `index` names."""
+    op, _, others, attrs = _fill_plan(input, dim, index, value)
+    return op.call(input, *others, *attrs)
+
+
+@method("index_fill_")
+def index_fill_(self, dim, index, value):
+    """In-place version of ``index_fill``."""
+    _, into, others, attrs = _fill_plan(self, dim, index, value)
+    return into(self, others, attrs)
+
+
+def _wide_index(index: Tensor, source: Tensor, dim: int) -> Tensor:
+    shape = [1] * source._array.ndim
+    if shape:
+        shape[dim] = index._array.size
+    return expand_to(index.reshape(shape), source._array.shape)
+
+
+def _reduce_name(reduce: str) -> str:
+    if reduce not in ("prod", "mean", "amax", "amin"):
+        raise RuntimeError(
+            f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}."
+        )
+    return reduce
+
+
+def _reduce_plan(x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str) -> tuple:
+    """(dim, index, reduce) of a call of index_reduce as those of scatter_reduce."""
+    if x._array.dtype.kind == "c" or (x.dtype.name == "bool" and reduce in ("prod", "mean")):
+        kind = x.dtype.tensor_type.removesuffix("Tensor")
+        raise NotImplementedError(f"\"index_func_\" not implemented for '{kind}'")
+    dim = _check("index_reduce", x, dim, index, "index out of range in self")
+    if x.dtype is not source.dtype:
+        kinds = [t.dtype.tensor_type.removesuffix("Tensor") for t in (x, source)]
+        raise RuntimeError(
+            f"index_reduce_(): self ({kinds[0]}) and source ({kinds[1]}) must have the same scalar type"
+        )
+    have = source._array.shape[dim] if source._array.ndim else 1
+    if index._array.size != have:
+        raise RuntimeError(
+            f"index_reduce_(): Number of indices ({index._array.size}) should be equal to source.size(dim): ({have}), "
+            f"for dim: {dim}"
+        )
+    return dim, _wide_index(index, source, dim), _reduce_name(reduce)
+
+
+@function("index_reduce", method=True)
+def index_reduce(input, dim, index, source, reduce, *, include_self=True, out=None):
+    """A copy of `input` with the slices of `source` reduced into those of `dim` that `index` names.
+
+    reduce: "prod", "mean", "amax" or "amin".
+    """
+    dim, where, reduce = _reduce_plan(input, dim, index, source, reduce)
+    return scatter_reduce(input, dim, where, source, reduce, include_self=include_self, out=out)
+
+
+@method("index_reduce_")
+def index_reduce_(self, dim, index, source, reduce, *, include_self=True):
+    """In-place version of ``index_reduce``."""
+    dim, where, reduce = _reduce_plan(self, dim, index, source, reduce)
+    return self.scatter_reduce_(dim, where, source, reduce, include_self=include_self)
+
+
+# -- take and put ------------------------------------------------------------------------------------------------
+
+
+def _positive(index, n: int):
+    return index + n * (index < 0)
+
+
+def _take_backward(xp, grad, index, *, shape):
+    return xp.sum_at(shape, _positive(index, math.prod(shape)), grad)
+
+
+take_op = declare(
+    "take", lambda xp, self, index: self.reshape(-1).take(index), promote="free", jvp="linear", complex=True,
+    self=lambda F, g, index, self_shape: F.take_backward(g, index, self_shape),
+    samples=lambda t: [(t(3, 4), _sample(2, 5, 2, -1)), (t(), _sample(0)), (t(2, 3), _sample())],
+)  # fmt: skip
+declare(
+    "take_backward", _take_backward, promote="free", jvp="linear", complex=True, node="PutBackward0",
+    grad=lambda F, g, index: F.take(g, index),
+    samples=lambda t: [(t(4), _sample(2, 5, 2, -1), (3, 4))],
+)  # fmt: skip
+
+
+def _put_into(xp, out, index, source, *, accumulate):
+    spots, values = _positive(index.reshape(-1), out.size), source.reshape(-1)
+    flat = xp.ascontiguousarray(out).reshape(-1)
+    if accumulate:
+        xp.add_flat(flat, spots, values)
+    else:
+        flat[spots] = values
+    if not out.flags.c_contiguous:
+        out[...] = flat.reshape(out.shape)
+
+
+def _put(xp, self, index, source, *, accumulate):
+    out = xp.array(self, order="C")
+    _put_into(xp, out, index, source, accumulate=accumulate)
+    return out
+
+
+put_op = declare(
+    "put", _put, promote="free", jvp="linear", complex=True, sharing="apart",
+    self=lambda F, g, index, accumulate: g if accumulate else F.put(g, index, F.new_zeros(g, index.shape), False),
+    source=lambda F, g, index, source_shape: F.reshape(F.take(g, index), source_shape),
+    samples=lambda t: [(t(3, 4), _sample(2, 5, -1), t(3), False), (t(3, 4), _sample(2, 2), t(2), True),
+        (t(), _sample(0), t(1), False)],
+)  # fmt: skip
+_put_in = InPlace(put_op, _put_into)
+
+
+def _check_flat(name: str, x: Tensor, index: Tensor) -> None:
+    array, n = raw_values(index), x._array.size
+    if array.dtype != np.int64:
+        raise RuntimeError(
+            f"{name}(): Expected a long tensor for index, but got {index.dtype.tensor_type.removesuffix('Tensor')}"
+        )
+    if array.size and not n:
+        raise IndexError(
+            f"{name}(): tried to {'take from' if name == 'take' else 'put elements into'} an empty tensor"
+        )
+    if array.__class__ is ndarray and array.size:
+        low, high = int(array.min()), int(array.max())
+        if low < -n or high >= n:
+            raise IndexError(
+                f"out of range: tried to access index {low if low < -n else high} on a tensor of {n} elements."
+            )
+
+
+@function("take", method=True)
+def take(input, index, *, out=None):
+    """The elements at the positions `index` of the flat input, in the shape of `index`.
+
+    Raises IndexError: a position is out of range. RuntimeError: `index` is not int64.
+
+    Example:
+        >>> gradlib.take(gradlib.tensor([[1, 2], [3, 4]]), gradlib.tensor([0, 3]))
+        tensor([1, 4])
+    """
+    _check_flat("take", input, index)
+    if out is not None:
+        refuse_overlap(out, input, index)
+        if out.dtype is not input.dtype:
+            kinds = [x.dtype.tensor_type.removesuffix("Tensor") for x in (input, out)]
+            raise RuntimeError(
+                f"take(): self and out expected to have the same dtype, but got self.dtype = {kinds[0]} and out.dtype "
+                f"= {kinds[1]}"
+            )
+    return write_out(out, take_op.call(input, index))
+
+
+def _put_plan(x: Tensor, index: Tensor, source: Tensor, accumulate) -> tuple:
+    _check_flat("put_", x, index)
+    if index._array.size != source._array.size:
+        raise IndexError(
+            "put_(): Expected source and index to have the same number of elements, but got source.numel() = "
+            f"{source._array.size}, index.numel() = {index._array.size}"
+        )
+    if x._array.dtype != source._array.dtype:
+        kinds = [d.dtype.tensor_type.removesuffix("Tensor") for d in (x, source)]
+        raise RuntimeError(
+            f"put_(): self and source expected to have the same dtype, but got self.dtype = {kinds[0]} and "
+            f"source.dtype = {kinds[1]}"
+        )
+    return (index, source), (bool(accumulate),)
+
+
+@function("put", method=True)
+def put(input, index, source, accumulate=False):
+    """A copy of `input` with `source` written (or added) at the positions `index` of the flat input."""
+    others, attrs = _put_plan(input, index, source, accumulate)
+    return put_op.call(input, *others, *attrs)
+
+
+@method("put_")
+def put_(self, index, source, accumulate=False):
+    """In-place version of ``put``."""
+    return _put_in(self, *_put_plan(self, index, source, accumulate))

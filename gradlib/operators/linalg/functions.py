@@ -1,0 +1,419 @@
+"""The rest of torch.linalg: matrix norms, powers, exponentials, products, tensor equations, Householder products."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ...op import captures
+from ...op.declare import declare
+from ...op.expose import PUBLIC, need_tensor, write_out, write_same
+from ...tape import dtypes
+from ...tape.tensor import Tensor, wrap_dim
+from ..reduce.norm import vector_norm
+from .base import check_matrix, check_square, eye_like, full_precision, linalg
+from .decompose import svdvals
+from .matmul import c_name
+from .products import chain, linalg_cross
+from .solve import inv, inv_ex, solve
+
+linalg("cross")(linalg_cross)
+
+# -- norms -------------------------------------------------------------------------------------------------------
+
+
+def _two_dims(name: str, A: Tensor, dim) -> tuple[int, int]:
+    if not isinstance(dim, (tuple, list)):
+        raise TypeError(f"{name}(): argument 'dim' must be tuple of ints, not {type(dim).__name__}")
+    if len(dim) != 2:
+        raise RuntimeError(f"{name}: dim must be a 2-tuple. Got {' '.join(map(str, dim))}")
+    first, second = (wrap_dim(d, A.ndim) for d in dim)
+    if first == second:
+        raise RuntimeError(f"{name}: dims must be different. Got ({dim[0]}, {dim[1]})")
+    return first, second
+
+
+@linalg("vector_norm")
+def linalg_vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None, out=None):
+    """The norm of order `ord` (a number, inf or -inf) of vectors along `dim`; all elements are one vector by default.
+
+    dtype: the type to compute in, complex for complex `x` and real for real `x`. RuntimeError for integers.
+    """
+    if isinstance(ord, str):
+        raise TypeError("linalg_vector_norm(): argument 'ord' (position 2) must be Number, not str")
+    floating = x.dtype.category >= dtypes.FLOATING
+    if dtype is not None and floating and x.dtype.is_complex != dtype.is_complex:
+        which = "complex" if x.dtype.is_complex else "real"
+        raise RuntimeError(
+            f"linalg.vector_norm: dtype should be {which} for {which} inputs, but got "
+            f"{dtype.tensor_type.removesuffix('Tensor')}"
+        )
+    return vector_norm(x, ord, dim, keepdim, dtype=dtype, out=out)
+
+
+@linalg("matrix_norm")
+def matrix_norm(A, ord: Any = "fro", dim=(-2, -1), keepdim=False, *, dtype=None, out=None):
+    """A norm of matrices: "fro", "nuc", 2 or -2 (singular values), 1 or -1 (columns), inf or -inf (rows)."""
+    check_dims(A)
+    A = _norm_input(A, dtype, ord in ("nuc", 2, -2))
+    rows, columns = _two_dims("linalg.matrix_norm", A, dim)
+    if ord == "fro":
+        return vector_norm(A, 2, (rows, columns), keepdim, out=out)
+    if ord in (1, -1, math.inf, -math.inf):
+        summed, kept = (rows, columns) if abs(ord) == 1 else (columns, rows)
+        sums = A.abs().sum(summed, keepdim=True)
+        result = _extreme(sums, kept, ord > 0)
+        return write_same(
+            out,
+            result if keepdim else result.squeeze((rows, columns)),
+            "linalg.matrix_norm expected out tensor dtype {want} but got: {got}",
+        )
+    if ord in ("nuc", 2, -2):
+        S = svdvals(A.movedim((rows, columns), (-2, -1)))
+        result = S.sum(-1) if ord == "nuc" else _extreme(S, -1, ord == 2).squeeze(-1)
+        if keepdim:
+            for d in sorted((rows, columns)):
+                result = result.unsqueeze(d)
+        return write_same(
+            out, result, "linalg.matrix_norm expected out tensor dtype {want} but got: {got}"
+        )
+    if isinstance(ord, str):
+        raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
+    raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
+
+
+def _extreme(x: Tensor, dim: int, largest: bool) -> Tensor:
+    """The maxima (0 of nothing) or minima along a dimension, which is kept."""
+    if not largest:
+        return x.amin(dim, keepdim=True)
+    return x.amax(dim, keepdim=True) if x.shape[dim] else x.detach().sum(dim, keepdim=True)
+
+
+def _norm_input(A: Tensor, dtype, singular_values: bool) -> Tensor:
+    """The matrices in the dtype of the computation, with the checks of both dtypes."""
+    name = "linalg.matrix_norm"
+    if A._array.dtype not in dtypes.DIFFERENTIABLE:
+        check_matrix(name, A)
+    if dtype is not None:
+        kinds = [d.tensor_type.removesuffix("Tensor") for d in (A.dtype, dtype)]
+        if A.dtype.is_complex != dtype.is_complex:
+            which = "complex" if A.dtype.is_complex else "real"
+            raise RuntimeError(
+                f"{name}: dtype should be {which} for {which} inputs, but got {kinds[1]}"
+            )
+        if dtypes.promote(A.dtype, dtype) is not dtype:
+            raise RuntimeError(
+                f"{name}: the dtype of the input ({kinds[0]}) should be convertible without narrowing to the "
+                f"specified dtype ({kinds[1]})"
+            )
+        A = A.to(dtype)
+    if singular_values:
+        check_matrix(name, A)
+    return A
+
+
+def check_dims(A: Tensor) -> None:
+    if A.ndim < 2:
+        raise RuntimeError(
+            "linalg.matrix_norm: The input tensor A must have at least 2 dimensions."
+        )
+
+
+@linalg("norm")
+def norm(A, ord=None, dim=None, keepdim=False, *, out=None, dtype=None):
+    """A vector norm (one dim, or no `ord`) or a matrix norm (two dims or a 2-dim tensor) of order `ord`."""
+    if isinstance(dim, (tuple, list)) and len(dim) not in (1, 2):
+        raise RuntimeError(
+            f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dim)}"
+        )
+    if out is not None and out.dtype is not (dtype or A.dtype).to_real():
+        kinds = [
+            d.tensor_type.removesuffix("Tensor") for d in ((dtype or A.dtype).to_real(), out.dtype)
+        ]
+        raise RuntimeError(f"linalg.norm expected out tensor dtype {kinds[0]} but got: {kinds[1]}")
+    if ord is None:
+        return linalg_vector_norm(A, 2, dim, keepdim, dtype=dtype, out=out)
+    if dim is None and A.ndim not in (1, 2):
+        raise RuntimeError(
+            "linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. "
+            f"Got {A.ndim}D."
+        )
+    if (
+        isinstance(ord, str)
+        or (dim is None and A.ndim == 2)
+        or (isinstance(dim, (tuple, list)) and len(dim) == 2)
+    ):
+        dims = (-2, -1) if dim is None else (dim,) if isinstance(dim, int) else dim
+        return matrix_norm(A, ord, dims, keepdim, dtype=dtype, out=out)
+    return linalg_vector_norm(A, ord, dim, keepdim, dtype=dtype, out=out)
+
+
+@linalg("cond")
+def cond(A, p=None, *, out=None):
+    """The condition number of matrices in the matrix norm `p` (None: 2)."""
+    if A.ndim < 2:
+        raise RuntimeError("linalg.cond: The input tensor must have at least 2 dimensions.")
+    if p is None or p in (2, -2):
+        S = svdvals(A)
+        if not S.shape[-1]:
+            return write_out(out, S.sum(-1))
+        large, small = S[..., 0], S[..., -1]
+        return write_out(out, large / small if p != -2 else small / large)
+    if p not in ("fro", "nuc", 1, -1, math.inf, -math.inf):
+        raise RuntimeError(f"linalg.cond got an invalid norm type: {p}")
+    check_square(f"linalg.cond(ord={p})", A, half=True)
+    if not A.numel():
+        return write_out(out, A.abs().sum((-2, -1)))
+    inverse, info = inv_ex(A)
+    result = matrix_norm(A, p) * matrix_norm(inverse, p)
+    return write_out(out, result.masked_fill(info != 0, math.inf))
+
+
+# -- powers and products -----------------------------------------------------------------------------------------
+
+
+@linalg("matrix_power", also="matrix_power", methods="matrix_power")
+def matrix_power(A, n, *, out=None):
+    """The n-th power of square matrices by repeated squaring; a negative n inverts first."""
+    if A.ndim < 2:
+        raise RuntimeError(
+            "linalg.matrix_power: The input tensor A must have at least 2 dimensions."
+        )
+    if A.shape[-1] != A.shape[-2]:
+        raise RuntimeError(
+            "linalg.matrix_power: A must be batches of square matrices, but they are "
+            f"{A.shape[-2]} by {A.shape[-1]} matrices"
+        )
+    if not isinstance(n, int):
+        raise TypeError(
+            f"linalg_matrix_power(): argument 'n' (position 2) must be int, not {type(n).__name__}"
+        )
+    if n == 0:
+        return write_same(out, A.clone().copy_(eye_like(A)))
+    if n < 0:
+        A, n = inv(A), -n
+    result, square = None, A
+    while True:
+        if n & 1:
+            result = square if result is None else result @ square
+        n >>= 1
+        if not n:
+            return write_same(out, A.clone() if result is A else result)
+        square = square @ square
+
+
+# coefficients of the (13, 13) Pade approximant of exp, which is exact to rounding for norms up to 5.37
+_PADE = (
+    64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000, 10559470521600,
+    670442572800, 33522128640, 1323241920, 40840800, 960960, 16380, 182, 1,
+)  # fmt: skip
+
+
+def _matrix_exp(xp, self):
+    """Scaling and squaring with a Pade approximant."""
+    if not self.size:
+        return self.copy()
+    if self.shape[-1] == 1:
+        return xp.exp(self)
+    size = xp.abs(self).sum(-2).max(-1)
+    unbounded = ~xp.isfinite(size)
+    if xp.may(unbounded):
+        kept = xp.where(unbounded[..., None, None], self.dtype.type(0), self)
+        result = (
+            self
+            if xp.surely(unbounded.all())
+            else _exponential(xp, kept, xp.where(unbounded, 0, size))
+        )
+        return xp.where(unbounded[..., None, None], self.dtype.type(math.nan), result)
+    return _exponential(xp, self, size)
+
+
+def _exponential(xp, self, size):
+    """The same for finite matrices, of known norms."""
+    n = self.shape[-1]
+    halvings = xp.maximum(xp.ceil(xp.log2(xp.where(size > 0, size, 1) / 5.37)), 0)
+    A = self / xp.exp2(halvings)[..., None, None].astype(self.real.dtype)
+    b, one = [float(c) for c in _PADE], xp.eye(n, dtype=self.dtype)
+    A2 = xp.matmul(A, A)
+    A4 = xp.matmul(A2, A2)
+    A6 = xp.matmul(A4, A2)
+    odd = (
+        xp.matmul(A6, b[13] * A6 + b[11] * A4 + b[9] * A2)
+        + b[7] * A6
+        + b[5] * A4
+        + b[3] * A2
+        + b[1] * one
+    )
+    even = (
+        xp.matmul(A6, b[12] * A6 + b[10] * A4 + b[8] * A2)
+        + b[6] * A6
+        + b[4] * A4
+        + b[2] * A2
+        + b[0] * one
+    )
+    odd = xp.matmul(A, odd)
+    result = xp.linalg.solve(even - odd, even + odd)
+    for i in range(int(halvings.max())):
+        result = xp.where((halvings > i)[..., None, None], xp.matmul(result, result), result)
+    return result.astype(self.dtype)
+
+
+def _frechet(F, A, E):
+    """The derivative of exp at A in the direction E: a block of the exponential of a matrix of twice the size."""
+    n, rows, columns = A.shape[-1], A.ndim - 2, A.ndim - 1
+    top = F.cat([A, E], columns)
+    bottom = F.cat([F.zeros_like(A), A], columns)
+    whole = F.linalg_matrix_exp(F.cat([top, bottom], rows))
+    return F.slice(F.slice(whole, rows, 0, n, 1), columns, n, 2 * n, 1)
+
+
+matrix_exp_op = declare(
+    "linalg_matrix_exp", full_precision("linalg_matrix_exp", _matrix_exp),
+    captures=captures.SOLVER, autocast="cpu:float32", complex=True,
+    node="LinalgMatrixExpBackward0",
+    self=lambda F, g, self: _frechet(F, F.mH(self), g), jvp=lambda F, self, self_t: _frechet(F, self, self_t),
+    samples=lambda t: [(t(3, 3),), (t(2, 2, 2),), (t(0, 0),)],
+    batch="leading",
+)  # fmt: skip
+
+
+@linalg("matrix_exp", also="matrix_exp", methods="matrix_exp")
+def matrix_exp(A):
+    """The exponential of square matrices."""
+    if not isinstance(A, Tensor):
+        raise need_tensor("matrix_exp", A)
+    half = A.dtype in (dtypes.float16, dtypes.bfloat16)
+    wide = A.float() if half else A
+    check_square("linalg.matrix_exp", wide)
+    result = matrix_exp_op.call(wide)
+    return result.to(A.dtype) if half else result
+
+
+def _check_chain(tensors: list) -> None:
+    """RuntimeError unless the tensors are matrices (the outer ones perhaps vectors) that can be multiplied."""
+    last = len(tensors) - 1
+    for i, t in enumerate(tensors):
+        if i in (0, last) and t.ndim not in (1, 2):
+            which = "first" if i == 0 else "last"
+            raise RuntimeError(
+                f"multi_dot(): the {which} tensor must be 1D or 2D but got {t.ndim}D"
+            )
+        if 0 < i < last and t.ndim != 2:
+            raise RuntimeError(f"multi_dot(): tensor {i} must be 2D but got {t.ndim}D")
+        if t.dtype is not tensors[0].dtype:
+            kinds = [d.dtype.tensor_type.removesuffix("Tensor").lower() for d in (tensors[0], t)]
+            raise RuntimeError(
+                "multi_dot(): all tensors must have be the same dtype but tensor 0 is "
+                f"{kinds[0]} and tensor {i} {kinds[1]}"
+            )
+        if i and tensors[i - 1].shape[-1] != t.shape[0]:
+            before = (
+                (1, *tensors[i - 1].shape) if tensors[i - 1].ndim == 1 else tensors[i - 1].shape
+            )
+            here = (*t.shape, 1) if t.ndim == 1 else t.shape
+            raise RuntimeError(
+                f"multi_dot(): tensors {i - 1} and {i} with shapes {list(before)} and {list(here)} cannot be multiplied"
+            )
+
+
+@linalg("multi_dot")
+def multi_dot(tensors, *, out=None):
+    """The product of two or more matrices in the cheapest order; the first and last may be vectors."""
+    tensors = list(tensors)
+    if len(tensors) < 2:
+        raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(tensors)}")
+    _check_chain(tensors)
+    row, column = tensors[0].ndim == 1, tensors[-1].ndim == 1
+    if row:
+        tensors[0] = tensors[0].unsqueeze(0)
+    if column:
+        tensors[-1] = tensors[-1].unsqueeze(-1)
+    if out is not None and out.dtype is not tensors[0].dtype:
+        raise RuntimeError(
+            f"multi_dot(): expected out tensor to have dtype {c_name(tensors[0])} but got {c_name(out)}"
+        )
+    result = chain(tensors)
+    if row:
+        result = result.squeeze(0)
+    return write_out(out, result.squeeze(-1) if column else result)
+
+
+@linalg("vecdot")
+def vecdot(x, y, *, dim=-1, out=None):
+    """Dot products of vectors along `dim`, those of `x` conjugated."""
+    kinds = [t.dtype.tensor_type.removesuffix("Tensor") for t in (x, y)]
+    if x._array.dtype not in dtypes.DIFFERENTIABLE:
+        raise RuntimeError(
+            f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {kinds[0]}"
+        )
+    if x.dtype is not y.dtype:
+        raise RuntimeError(
+            f"linalg.vecdot: Expected x and y to have the same dtype, but found x of type {kinds[0]} and y of type "
+            f"{kinds[1]} instead"
+        )
+    if x.ndim == 1 and y.ndim == 1:
+        return PUBLIC["vdot"](x, y, out=out)
+    return write_same(
+        out,
+        (x.conjugate() * y).sum(dim),
+        "linalg.vecdot: Expected out of dtype{Want} but found {Got}",
+    )
+
+
+@linalg("matmul")
+def matmul(input, other, *, out=None):
+    """See ``gradlib.matmul``."""
+    return PUBLIC["matmul"](input, other, out=out)
+
+
+@linalg("diagonal")
+def diagonal(A, *, offset=0, dim1=-2, dim2=-1):
+    """``gradlib.diagonal`` of the last two dimensions."""
+    return PUBLIC["diagonal"](A, offset, dim1, dim2)
+
+
+@linalg("vander")
+def vander(x, N=None):
+    """Rows of powers 0, 1, ..., N - 1 of the elements of x."""
+    if x.dtype in (dtypes.bool_, dtypes.float16, dtypes.bfloat16):
+        raise RuntimeError(
+            "linalg.vander supports floating point, complex, and integer tensors, but got "
+            f"{x.dtype.tensor_type.removesuffix('Tensor')}"
+        )
+    x = x.reshape((1,)) if not x.ndim else x
+    n = x.shape[-1] if N is None else N
+    if n <= 1:
+        raise RuntimeError("N must be greater than 1.")
+    powers = x.unsqueeze(-1).expand((*x.shape, n - 1)).cumprod(-1)
+    return PUBLIC["cat"]([powers.new_ones((*x.shape, 1)), powers], -1)
+
+
+# -- tensor equations --------------------------------------------------------------------------------------------
+
+
+@linalg("tensorinv")
+def tensorinv(A, ind=2, *, out=None):
+    """The inverse of A as a map from its last dimensions to its first `ind`."""
+    if ind <= 0:
+        raise RuntimeError(f"Expected a strictly positive integer for 'ind', but got {ind}")
+    first, last = tuple(A.shape[:ind]), tuple(A.shape[ind:])
+    if math.prod(first) != math.prod(last):
+        raise RuntimeError(
+            "Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but got "
+            f"{math.prod(last)} != {math.prod(first)}"
+        )
+    return write_out(out, inv(A.reshape((math.prod(first), -1))).reshape((*last, *first)))
+
+
+@linalg("tensorsolve")
+def tensorsolve(A, B, dims=None, *, out=None):
+    """X with ``tensordot(A, X, X.ndim) = B``; `dims` of A are moved to its end first."""
+    if dims is not None:
+        A = A.movedim(tuple(dims), tuple(range(A.ndim - len(dims), A.ndim)))
+    shape = tuple(A.shape[B.ndim :])
+    if math.prod(shape) != math.prod(A.shape[: B.ndim]):
+        raise RuntimeError(
+            "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim]), "
+            f"but got {math.prod(shape)} != {math.prod(A.shape[: B.ndim])}"
+        )
+    return write_out(out, solve(A.reshape((-1, math.prod(shape))), B.reshape((-1,))).reshape(shape))

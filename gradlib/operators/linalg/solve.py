@@ -1,0 +1,476 @@
+"""Square matrices: determinants, inverses, linear systems, triangular systems."""
+
+from __future__ import annotations
+
+import math
+
+from numpy.linalg import LinAlgError as SingularError  # CuPy raises NumPy's too
+
+from ... import return_types
+from ...devices.numpy.blocks import widened
+from ...op import captures
+from ...op.declare import declare
+from ...op.expose import function, write_same
+from ...op.formulas import formula_function
+from ...tape.device import beside
+from ...tape.lazy import raw_values
+from ...tape.tensor import Tensor
+from .base import (
+    LinAlgError,
+    added,
+    broadcast_batch,
+    check_batches,
+    check_kernel,
+    check_matrix,
+    check_square,
+    check_system,
+    check_types,
+    fill_diagonal,
+    flat_batch,
+    full_precision,
+    linalg,
+    renamed,
+    singular_values,
+)
+
+# -- determinants ------------------------------------------------------------------------------------------------
+
+
+def _det(xp, self):
+    return xp.asarray(xp.linalg.det(self), self.dtype)
+
+
+def _cofactor(xp, self):
+    """The derivative of the determinant by each element, also of singular matrices."""
+    n = self.shape[-1]
+    if not self.size:
+        return self.copy()
+    try:
+        if (
+            xp.name != "numpy"
+        ):  # which way is the better one would have to be waited for; the other is always right
+            raise SingularError
+        inverse = xp.linalg.inv(self)
+        condition = xp.abs(inverse).max() * xp.abs(self).max()
+        if condition * n < 1.0 / xp.sqrt(xp.finfo(self.dtype).eps):
+            return xp.linalg.det(self)[..., None, None].astype(self.dtype) * xp.swapaxes(
+                inverse, -1, -2
+            )
+    except SingularError:
+        pass
+    finite = xp.isfinite(self).all((-2, -1))[..., None, None]
+    U, S, Vh = singular_values(xp, xp.where(finite, self, xp.zeros_like(self)), True)
+    others = xp.stack(
+        [xp.prod(xp.concatenate([S[..., :i], S[..., i + 1 :]], -1), -1) for i in range(n)], -1
+    )
+    phase = (xp.linalg.det(U) * xp.linalg.det(Vh))[..., None, None]
+    result = (phase * xp.matmul(U.conj() * others[..., None, :], Vh.conj())).astype(self.dtype)
+    return xp.where(finite, result, xp.full_like(result, math.nan))
+
+
+def _cofactor_self(F, g, self):
+    inverse = F.mT(F.linalg_inv(self)).conjugate()
+    det = F.unsqueeze(F.unsqueeze(F.linalg_det(self), self.ndim - 2), self.ndim - 2).conjugate()
+    # cofactor = det * inv^T, a product: the change of det, and the change of the inverse
+    total = F.sum(g * F.mT(F.linalg_inv(self)).conjugate(), (self.ndim - 2, self.ndim - 1), True)
+    return det * (total * inverse - F.matmul(F.matmul(inverse, F.mT(g)), inverse))
+
+
+cofactor_op = declare(
+    "cofactor", full_precision("lu_cpu", _cofactor),
+    captures=captures.SOLVER, complex=True, self=_cofactor_self, node="LinalgDetBackward0",
+    samples=lambda t: [(t(3, 3),), (t(2, 2, 2),)],
+)  # fmt: skip
+det_op = declare(
+    "linalg_det", full_precision("lu_cpu", _det), captures=captures.SOLVER, complex=True, node="LinalgDetBackward0",
+    self=lambda F, g, self: F.unsqueeze(F.unsqueeze(g, g.ndim), g.ndim + 1) * F.cofactor(self).conjugate(),
+    samples=lambda t: [(t(3, 3),), (t(2, 3, 3),), (t(1, 1),), (t(0, 3, 3),)],
+    batch="leading",
+)  # fmt: skip
+
+
+def _slogdet(xp, self):
+    sign, log = xp.linalg.slogdet(self)
+    return xp.asarray(sign, self.dtype), xp.asarray(log, self.real.dtype)
+
+
+def _slogdet_self(F, gs, self, result0):
+    weight = gs[1]
+    if F.is_complex(self) and gs[0] is not None:
+        turn = F.imag(gs[0] * result0.conjugate()) * 1j
+        weight = turn if weight is None else weight + turn
+    if weight is None:
+        return F.zeros_like(self)
+    return F.unsqueeze(F.unsqueeze(weight, weight.ndim), weight.ndim + 1) * F.mH(
+        F.inverse_or_nan(self)
+    )
+
+
+@formula_function()
+def inverse_or_nan(F, A):
+    """The inverses of matrices; where one is singular, nan."""
+    try:
+        return F.linalg_inv(A)
+    except LinAlgError:
+        return A * float("nan")
+
+
+slogdet_op = declare(
+    "linalg_slogdet", full_precision("lu_cpu", _slogdet),
+    captures=captures.SOLVER, n_out=2, complex=True, self=_slogdet_self,
+    samples=lambda t: [(t(3, 3),), (t(2, 3, 3),)],
+    batch="leading",
+)  # fmt: skip
+
+
+@linalg("det", also="det", methods="det")
+def det(A, *, out=None):
+    """The determinant of square matrices (..., n, n): (...). The gradient exists for singular matrices too."""
+    check_square("linalg.det", A, half=True)
+    return write_same(out, det_op.call(A))
+
+
+def _slogdet_pair(result_type):
+    def slogdet(A, *, out=None):
+        """(sign, logabsdet) of square matrices: ``det = sign * exp(logabsdet)`` without overflow."""
+        check_square("linalg.slogdet", A)
+        return write_same(out, result_type(*slogdet_op.call(A)))
+
+    return slogdet
+
+
+slogdet = linalg("slogdet")(_slogdet_pair(return_types.linalg_slogdet))
+function("slogdet", method=True)(_slogdet_pair(return_types.slogdet))
+
+
+@function("logdet", method=True)
+def logdet(input):
+    """The logarithm of the determinant: nan where it is negative, -inf where it is 0."""
+    check_square("logdet", input)
+    sign, log = slogdet(input)
+    if input.is_complex():
+        return log + sign.log()
+    return log.where(sign != -1, float("nan"))
+
+
+# -- inverse and solutions ---------------------------------------------------------------------------------------
+
+
+def _zero_pivot(xp, A) -> int:
+    """The number (from 1) of the pivot at which elimination of one matrix meets a zero."""
+    A = A.copy()
+    for k in range(A.shape[0]):
+        p = k + int(xp.abs(A[k:, k]).argmax())
+        if A[p, k] == 0:
+            return k + 1
+        A[[k, p]] = A[[p, k]]
+        A[k + 1 :, k:] -= (A[k + 1 :, k] / A[k, k])[:, None] * A[k, k:]
+    return A.shape[0]
+
+
+def _column_major(xp, matrices):
+    """The same matrices with their columns in one piece, as LAPACK leaves them."""
+    return xp.swapaxes(xp.ascontiguousarray(xp.swapaxes(matrices, -1, -2)), -1, -2)
+
+
+def _inv(xp, self):
+    try:
+        return _column_major(xp, xp.checked_linalg.inv(self))
+    except SingularError:
+        flat = flat_batch(self)
+        for i, one in enumerate(flat):
+            try:
+                xp.checked_linalg.inv(one)
+            except SingularError:
+                where = f"(Batch element {i}): " if self.ndim > 2 else ""
+                raise LinAlgError(
+                    f"linalg.inv: {where}The diagonal element {_zero_pivot(xp, one)} is zero, the inversion could "
+                    "not be "
+                    "completed because the input matrix is singular."
+                ) from None
+        raise
+
+
+inv_op = declare(
+    "linalg_inv", full_precision("lu_cpu", _inv),
+    captures=captures.SOLVER, autocast="cpu:float32", complex=True, node="LinalgInvExBackward0",
+    self=lambda F, g, result: -F.matmul(F.matmul(F.mH(result), g), F.mH(result)),
+    jvp=lambda F, self_t, result: -F.matmul(F.matmul(result, self_t), result),
+    samples=lambda t: [(t(3, 3),), (t(2, 3, 3),), (t(0, 0),)],
+    batch="leading",
+)  # fmt: skip
+
+
+@linalg("inv", also="inverse", methods="inverse")
+def inv(A, *, out=None):
+    """The inverse of square matrices. Raises LinAlgError for a singular one."""
+    check_square("linalg.inv", A)
+    return write_same(out, inv_op.call(A))
+
+
+def with_info(fn, where, check_errors: bool, A: Tensor, *others: Tensor):
+    """(fn(A, *others), info); where it fails the result is nan and info says ``where(xp, matrix)``.
+
+    With `check_errors` it fails as `fn` does.
+    """
+    from ...tape.arrays import backend_of
+
+    xp = backend_of(A._array)
+    try:
+        return fn(A, *others), Tensor._make(xp.zeros(A._array.shape[:-2], "i4"))
+    except LinAlgError:
+        if check_errors:
+            raise
+    with beside(A._array):
+        xp = backend_of(A._array)
+        flat = flat_batch(raw_values(A))
+        info = xp.asarray([where(xp, one) for one in flat], "i4")
+        failed = (info != 0).reshape((*A._array.shape[:-2], 1, 1))
+        real = flat.real.dtype
+        good = Tensor._make(~failed)
+        eye = Tensor._make(xp.eye(flat.shape[-1], dtype=flat.dtype))
+        ones = Tensor._make(xp.where(failed, xp.asarray(math.nan, real), xp.asarray(1, real)))
+        zeros = Tensor._make(xp.where(failed, xp.asarray(math.nan, real), xp.asarray(0, real)))
+    result = fn(A.where(good, eye), *others)
+    lost = (A * zeros).sum(
+        (-2, -1), keepdim=True
+    )  # so that the gradient of what failed is nan, too
+    if result.ndim < A.ndim:  # vectors
+        ones, lost = ones.squeeze(-1), lost.squeeze(-1)
+    return result * ones + lost, Tensor._make(info.reshape(A._array.shape[:-2]))
+
+
+@linalg("inv_ex")
+def inv_ex(A, *, check_errors=False, out=None):
+    """(inverse, info): as ``inv``, but a singular matrix gives nan and the number of its zero pivot in info."""
+    check_square("linalg.inv", A)
+    with renamed("linalg.inv", "linalg.inv_ex"):
+        found = with_info(inv, _pivot_or_zero, check_errors, A)
+    return write_same(out, return_types.linalg_inv_ex(*found))
+
+
+def _pivot_or_zero(xp, one) -> int:
+    try:
+        xp.checked_linalg.inv(one)
+    except SingularError:
+        return _zero_pivot(xp, one)
+    return 0
+
+
+def _solve(xp, A, B):
+    try:
+        return _column_major(xp, xp.checked_linalg.solve(A, B))
+    except SingularError:
+        where = ""
+        if A.ndim > 2:
+            singular = xp.linalg.det(A) == 0
+            where = f"(Batch element {int(singular.reshape(-1).argmax())}): "
+        raise LinAlgError(
+            f"torch.linalg.solve: {where}The solver failed because the input matrix is singular."
+        ) from None
+
+
+def _solve_jvp(F, A, B, A_t, B_t, result):
+    right = (
+        B_t
+        if A_t is None
+        else -F.matmul(A_t, result)
+        if B_t is None
+        else B_t - F.matmul(A_t, result)
+    )
+    return F.linalg_solve(A, right)
+
+
+solve_op = declare(
+    "linalg_solve", full_precision("lu_cpu", _solve),
+    captures=captures.SOLVER, autocast="cpu:float32", promote="none", complex=True, jvp=_solve_jvp,
+    node="LinalgSolveExBackward0",
+    A=lambda F, g, A, result, A_shape: F.times_h(-F.linalg_solve(F.mH(A), g), result, A_shape),
+    B=lambda F, g, A, B_shape: F.sum_to_size(F.linalg_solve(F.mH(A), g), B_shape),
+    samples=lambda t: [(t(3, 3), t(3, 2)), (t(2, 3, 3), t(3, 2)), (t(3, 3), t(2, 3, 2)), (t(0, 0), t(0, 2))],
+)  # fmt: skip
+
+
+def is_vector(A: Tensor, B: Tensor) -> bool:
+    """Whether B is one vector, or one for each matrix of A, and not matrices."""
+    return B.ndim == 1 or (A.ndim - 1 == B.ndim and tuple(B.shape) == tuple(A.shape[:-1]))
+
+
+@linalg("solve")
+def solve(A, B, *, left=True, out=None):
+    """X with ``A @ X = B`` (``X @ A = B`` if not `left`) for square A.
+
+    A is (..., n, n); B is (..., n, k) or (..., k, n), or (n) or (*batch of A, n) for vectors. LinAlgError if singular.
+    """
+    check_square("linalg.solve", A, half=True)
+    check_types("linalg.solve", A, B)
+    if not B.ndim:
+        check_matrix("linalg.solve", B, "B", half=True)
+    vector = is_vector(A, B)
+    rows = B.unsqueeze(-1) if vector else B
+    n, m = A.shape[-1], rows.shape[-2 if left else -1]
+    if n != m:
+        raise RuntimeError(
+            f"linalg.solve: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} "
+            f"({n}x{n} and {rows.shape[-2]}x{rows.shape[-1]})"
+        )
+    check_batches(rows, A)
+    if vector and not left:
+        raise RuntimeError(
+            "linalg.solve: Vector broadcasting of the left hand side is not supported for left=False. In this case "
+            "linalg.solve is equivalent to B / A.squeeze(-1)"
+        )
+    result = solve_op.call(A, rows) if left else solve_op.call(A.mT, rows.mT).mT
+    return write_same(out, result.squeeze(-1) if vector else result)
+
+
+@linalg("solve_ex")
+def solve_ex(A, B, *, left=True, check_errors=False, out=None):
+    """(result, info): as ``solve``, but a singular matrix gives nan and the number of its zero pivot in info."""
+
+    def run(matrix, right):
+        return solve(matrix, right, left=left)
+
+    with renamed("linalg.solve", "linalg.solve_ex"):
+        found = with_info(run, _pivot_or_zero, check_errors, A, B)
+    return write_same(out, return_types.linalg_solve_ex(*found))
+
+
+# -- triangular systems ------------------------------------------------------------------------------------------
+
+_BLOCK = 48
+
+
+def _substitute(xp, A, B, lower: bool):
+    """Block substitution: small systems on the diagonal, matrix products for the rest."""
+    n = A.shape[-1]
+    if n <= _BLOCK:
+        return xp.linalg.solve(A, B)
+    h = n // 2
+    one, two = (slice(0, h), slice(h, n)) if lower else (slice(h, n), slice(0, h))
+    first = _substitute(xp, A[..., one, one], B[..., one, :], lower)
+    rest = B[..., two, :] - xp.matmul(A[..., two, one], first)
+    second = _substitute(xp, A[..., two, two], rest, lower)
+    return xp.concatenate([first, second] if lower else [second, first], -2)
+
+
+def _solve_triangular(xp, self, B, *, upper, unitriangular):
+    A = (xp.triu if upper else xp.tril)(self)
+    if unitriangular:
+        A = fill_diagonal.forward(xp, A, value=1)
+    batch = xp.broadcast_shapes(A.shape[:-2], B.shape[:-2])
+    B = xp.broadcast_to(B, batch + B.shape[-2:])
+    if not B.size:
+        return B.copy()
+    try:
+        return _substitute(xp, A, B, not upper)
+    except SingularError:
+        # a zero on the diagonal: division by it gives inf or nan, as in back substitution
+        return _divide_rows(xp, A, B, upper)
+
+
+def _divide_rows(xp, A, B, upper: bool):
+    n = A.shape[-1]
+    X = xp.zeros(xp.broadcast_shapes(A.shape[:-2], B.shape[:-2]) + B.shape[-2:], B.dtype)
+    for i in reversed(range(n)) if upper else range(n):
+        known = slice(i + 1, n) if upper else slice(0, i)
+        X[..., i, :] = (
+            B[..., i, :] - xp.matmul(A[..., i : i + 1, known], X[..., known, :])[..., 0, :]
+        ) / A[..., i, i, None]
+    return X
+
+
+def _triangular_self(F, g, self, result, self_shape, upper, unitriangular):
+    gB = F.linalg_solve_triangular(F.mH(self), g, not upper, unitriangular)
+    full = F.times_h(-gB, result, self_shape)
+    return F.triangle(full, not upper, (1 if upper else -1) if unitriangular else 0)
+
+
+solve_triangular_op = declare(
+    "linalg_solve_triangular", full_precision("triangular_solve_cpu", _solve_triangular),
+    captures=captures.SOLVER, autocast="cpu:float32", promote="none", complex=True,
+    self=_triangular_self,
+    B=lambda F, g, self, B_shape, upper, unitriangular: F.sum_to_size(
+        F.linalg_solve_triangular(F.mH(self), g, not upper, unitriangular), B_shape
+    ),
+    samples=lambda t: [(t(3, 3), t(3, 2), True, True), (t(2, 3, 3), t(3, 2), False, True), (t(0, 0), t(0, 2),
+    True, False)],
+)  # fmt: skip
+
+
+@linalg("solve_triangular")
+def solve_triangular(A, B, *, upper, left=True, unitriangular=False, out=None):
+    """X with ``A @ X = B`` (``X @ A = B`` if not `left`) for triangular A; the other triangle is not read.
+
+    A zero on the diagonal gives inf or nan.
+    """
+    if A.ndim > 1:
+        check_kernel("triangular_solve_cpu", A)
+    check_square("linalg.solve_triangular", A)
+    check_matrix("linalg.solve_triangular", B, "B")
+    check_types("linalg.solve_triangular", A, B)
+    n, m = A.shape[-1], B.shape[-2 if left else -1]
+    if n != m:
+        raise RuntimeError(
+            f"linalg.solve_triangular: Incompatible shapes of A and B for the equation "
+            f"{'AX = B' if left else 'XA = B'} "
+            f"({n}x{n} and {B.shape[-2]}x{B.shape[-1]})"
+        )
+    check_batches(B, A)
+    if left:
+        return write_same(out, solve_triangular_op.call(A, B, upper, unitriangular))
+    return write_same(out, solve_triangular_op.call(A.mT, B.mT, not upper, unitriangular).mT)
+
+
+def _triangular_solve(xp, self, A, *, upper, transpose, unitriangular):
+    matrix = xp.swapaxes(A, -1, -2) if transpose else A
+    X = _solve_triangular(xp, matrix, self, upper=upper != transpose, unitriangular=unitriangular)
+    return X, A.copy()
+
+
+def _triangular_solve_vjp(F, gs, A, result0, upper, transpose, unitriangular):
+    g, gA = gs
+    if g is None:
+        return None, gA
+    matrix, above = (F.mT(A), not upper) if transpose else (A, upper)
+    gb = F.linalg_solve_triangular(F.mH(matrix), g, not above, unitriangular)
+    full = F.triangle(
+        -F.matmul(gb, F.mH(result0)), not above, (1 if above else -1) if unitriangular else 0
+    )
+    return gb, added(gA, F.mT(full) if transpose else full)
+
+
+def _triangular_solve_jvp(F, A, self_t, A_t, result0, upper, transpose, unitriangular):
+    """The tangent of A counts as a whole, as if it were triangular too."""
+    right = self_t
+    if A_t is not None:
+        right = added(right, -F.matmul(F.mT(A_t) if transpose else A_t, result0))
+    matrix = F.mT(A) if transpose else A
+    return F.linalg_solve_triangular(matrix, right, upper != transpose, unitriangular), A_t
+
+
+# a difference quotient of larger samples would see that one triangle of A is not read
+triangular_solve_op = declare(
+    "triangular_solve", full_precision("triangular_solve_cpu", _triangular_solve),
+    captures=captures.SOLVER, autocast="cpu:float32", n_out=2, promote="none",
+    complex=True, vjp=_triangular_solve_vjp, jvp=_triangular_solve_jvp,
+    samples=lambda t: [(t(1, 2), t(1, 1, low=1.0), True, False, False), (t(2, 1, 2), t(2, 1, 1, low=1.0), False, True,
+    False)],
+)  # fmt: skip
+
+
+@function("triangular_solve", method=True)
+def triangular_solve(b, A, upper=True, transpose=False, unitriangular=False, *, out=None):
+    """(solution, a copy of A): the older form of ``linalg.solve_triangular``."""
+    for name, t in (("b", b), ("A", A)):
+        if t.ndim < 2:
+            raise RuntimeError(
+                f"torch.triangular_solve: Expected {name} to have at least 2 dimensions, but it has {t.ndim} "
+                "dimensions instead"
+            )
+    b, A = widened(b, A)
+    check_system(A, b, "triangular_solve")
+    check_kernel("triangular_solve_cpu", A)
+    b, A = broadcast_batch(b, A)
+    found = triangular_solve_op.call(b, A, bool(upper), bool(transpose), bool(unitriangular))
+    return write_same(out, return_types.triangular_solve(*found))

@@ -1,0 +1,196 @@
+"""Methods of Tensor that are no function: filling a diagonal, applying Python functions, old names."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+
+from ..op.declare import declare
+from ..op.expose import method
+from ..op.plain_numbers import plain_number, single_number
+from ..op.vmap import each_entry
+from ..op.writing import InPlace
+from ..tape import dtypes, errors, memory
+from ..tape.storage import before_write, bump
+from ..tape.tensor import Size, Tensor, to_host
+from .shape.reshape import alias_op
+
+# -- fill_diagonal_ ----------------------------------------------------------------------------------------------
+
+
+def _fill_diagonal_into(xp, out, *, value, wrap):
+    n, step = min(out.shape), sum(s // out.itemsize for s in out.strides)
+    if wrap and out.ndim == 2 and out.shape[0] > out.shape[1] + 1:
+        for first in range(0, out.shape[0], out.shape[1] + 1):
+            block = out[first : first + out.shape[1]]
+            _fill_diagonal_into(xp, block, value=value, wrap=False)
+    elif n:
+        xp.as_strided(out, (n,), (step * out.itemsize,))[...] = value
+
+
+def _fill_diagonal(xp, self, *, value, wrap):
+    out = self.copy()
+    _fill_diagonal_into(xp, out, value=value, wrap=wrap)
+    return out
+
+
+fill_diagonal_op = declare(
+    "fill_main_diagonal", _fill_diagonal, complex=True, inplace=True,
+    self=lambda F, g, wrap: F.fill_main_diagonal(g, 0, wrap),
+    jvp=lambda F, self_t, wrap: F.fill_main_diagonal(self_t, 0, wrap),
+    samples=lambda t: [(t(3, 4), 2.0, False), (t(7, 2), 2.0, True), (t(3, 3, 3), 1.0, False), (t(0, 2), 1.0, False)],
+)  # fmt: skip
+_fill_diagonal_in_place = InPlace(fill_diagonal_op, _fill_diagonal_into)
+
+
+@method("fill_diagonal_")
+def fill_diagonal_(self, fill_value, wrap=False):
+    """`fill_value` written where all indices are equal; `wrap`: of a tall matrix, again and again.
+
+    Raises RuntimeError for a vector, and for more than two dimensions of different lengths.
+    """
+    shape = self._array.shape
+    if len(shape) < 2:
+        raise RuntimeError("dimensions must larger than 1")
+    if len(shape) > 2 and len(set(shape)) > 1:
+        raise RuntimeError("all dimensions of input must be of equal length")
+    value = (single_number if 1 in shape else plain_number)(fill_value, self.dtype)
+    return _fill_diagonal_in_place(self, (), (value, bool(wrap)))
+
+
+# -- Python functions of elements --------------------------------------------------------------------------------
+
+
+def _host_only(x: Tensor, name: str) -> None:
+    if x._rg:
+        raise RuntimeError(
+            f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() instead."
+        )
+    if x.is_cuda:
+        raise TypeError(f"{name} is only implemented on CPU tensors")
+
+
+@each_entry
+def _each_(x: Tensor, function, *others: Tensor) -> Tensor:
+    """`x` with ``function(x_i, other_i...)`` in the place of each element."""
+    array = x._array
+    items = [np.broadcast_to(to_host(o._array), array.shape).ravel().tolist() for o in (x, *others)]
+    before_write(x)
+    values = [function(*row) for row in zip(*items)]
+    array[...] = np.array(values, array.dtype).reshape(array.shape)
+    bump(x)
+    return x
+
+
+@method("apply_")
+def apply_(self, callable):
+    """Every element replaced by ``callable(element)``: slow, a Python call for each. CPU only, no gradients."""
+    _host_only(self, "apply_")
+    return _each_(self, callable)
+
+
+@method("map_")
+def map_(self, tensor, callable):
+    """Every element replaced by ``callable(element, other)``, `other` being that of `tensor`, which is broadcast."""
+    _host_only(self, "map_")
+    if not isinstance(tensor, Tensor):
+        raise TypeError(
+            f"map_(): argument 'tensor' (position 1) must be Tensor, not {type(tensor).__name__}"
+        )
+    wrong = errors.broadcast(self._array.shape, tensor._array.shape)
+    if wrong is not None:
+        raise wrong
+    return _each_(self, callable, tensor)
+
+
+# -- subclasses, memory, old names -------------------------------------------------------------------------------
+
+
+@method("as_subclass")
+def as_subclass(self, cls):
+    """The same memory and history as an instance of `cls`, a subclass of Tensor."""
+    if not (isinstance(cls, type) and issubclass(cls, Tensor)):
+        raise TypeError(f"cls must be a type (got {type(cls).__name__})")
+    out = alias_op.call(self)
+    if cls is not Tensor:
+        out.__class__ = cls
+    return out
+
+
+@method("share_memory_")
+def share_memory_(self):
+    """Move the elements, and those of all views, into memory that processes forked later share.
+
+    CUDA memory is as it is.
+    """
+    self.untyped_storage().share_memory_()
+    return self
+
+
+@method("is_shared")
+def is_shared(self) -> bool:
+    """Whether processes forked from now on share this memory: after ``share_memory_``, and on a CUDA device."""
+    return self.is_cuda or memory.is_shared(memory.owner(self._array))
+
+
+@method("to_dense")
+def to_dense(self, dtype=None, *, masked_grad=True):
+    """The tensor itself: all tensors here are dense."""
+    return self if dtype is None else self.to(dtype)
+
+
+@method("const_data_ptr")
+def const_data_ptr(self):
+    """The address of the first element."""
+    return self.data_ptr()
+
+
+def _reshaped(x: Tensor, sizes: tuple, name: str):
+    if not all([isinstance(n, int) for n in sizes]) or math.prod(sizes) != x._array.size:
+        text = "x".join(map(str, sizes))
+        raise RuntimeError(
+            f"requested resize to {text} ({Size(sizes).numel()} elements in total), but the given tensor has a size of "
+            f"{'x'.join(map(str, x.shape))} ({x._array.size} elements). autograd's resize can only change the shape "
+            "of a given tensor, while preserving the number of elements. "
+        )
+    warnings.warn(f"non-inplace {name} is deprecated", UserWarning, stacklevel=3)
+    return x.contiguous().view(*sizes)
+
+
+@method("resize")
+def resize(self, *sizes):
+    """Deprecated: ``reshape`` to sizes with as many elements; RuntimeError for another number of them."""
+    return _reshaped(self, sizes, "resize")
+
+
+@method("resize_as")
+def resize_as(self, tensor):
+    """Deprecated: ``reshape`` to the shape of `tensor`, which has as many elements."""
+    return _reshaped(self, tuple(tensor.shape), "resize_as")
+
+
+@method("__reversed__")
+def reversed_entries(self):
+    """``reversed(x)``: the entries of the first dimension, the last one first."""
+    return self.flip(0) if self._array.ndim else self
+
+
+@method("__array_wrap__")
+def array_wrap(self, array, context=None, return_scalar=False):
+    """The result of a NumPy function on this tensor, as a tensor on its device; bool becomes uint8, as in PyTorch.
+
+    Raises TypeError for a dtype that tensors cannot hold. `context` and `return_scalar` are what NumPy passes.
+
+    Example:
+        >>> numpy.exp(gradlib.zeros(2))
+        tensor([1., 1.])
+    """
+    array = np.asarray(array)
+    wanted = dtypes.uint8 if array.dtype == np.bool_ else dtypes.from_np(array.dtype)
+    return Tensor._make(array.astype(wanted.np, copy=False)).to(self.device)
+
+
+Tensor.__nonzero__ = Tensor.__bool__  # type: ignore[attr-defined]
+Tensor.__long__ = Tensor.__int__  # type: ignore[attr-defined]

@@ -1,0 +1,348 @@
+"""batch_norm: one node that keeps its input, the mean and 1 / standard deviation of each channel."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...devices.numpy.blocks import check_kind, check_parameters, row_blocks, wide_or_none
+from ...devices.numpy.sums import add_up, column_sums, row_products, row_sums
+from ...op.declare import declare
+from ...op.expose import SCALAR_TYPE, function, write_same
+from ...op.vmap import is_logical, refuse_shared
+from ...tape import dtypes
+from ...tape.device import beside
+from ...tape.lazy import raw_values, store
+from ...tape.modes import AUTOCAST, shared, state
+from ...tape.storage import before_write, bump
+from ...tape.tensor import Tensor
+
+SHARED = (
+    "Batch norm got a batched tensor as input while the running_mean or running_var, which will be updated in place, "
+    "were not batched.\nWith track_running_stats=False a layer has none."
+)
+F4, F8 = dtypes.float32.np, dtypes.float64.np
+
+# -- batch_norm: statistics for each channel, over all other dimensions ----------------------------------------------
+
+
+def as_channels(x):
+    """A view (or copy) of (N, C, ...) as (N, C, L), or as (M, C) where channels are the fastest in memory."""
+    if x.ndim == 2:
+        return x
+    if x.ndim > 2 and not x.flags.c_contiguous:
+        moved = x.transpose(0, *range(2, x.ndim), 1)
+        if moved.flags.c_contiguous:
+            return moved.reshape(-1, x.shape[1])
+    return x.reshape(x.shape[0], x.shape[1], -1)
+
+
+def like_channels(flat, x):
+    """The inverse of `as_channels`: shape (and storage order) of `x`."""
+    if flat.ndim == 2 and x.ndim > 2:
+        return flat.reshape(x.shape[0], *x.shape[2:], x.shape[1]).transpose(
+            0, x.ndim - 1, *range(1, x.ndim - 1)
+        )
+    return flat.reshape(x.shape)
+
+
+def _same_layout(g, x):
+    """`g` as channels, in the layout that `x` has there."""
+    flat = as_channels(x)
+    if flat.ndim == 2 and x.ndim > 2:
+        return g.transpose(0, *range(2, x.ndim), 1).reshape(flat.shape), flat
+    return g.reshape(flat.shape), flat
+
+
+def channel_moments(xp, x):
+    """Mean and (biased) variance of each channel; x as from `as_channels`."""
+    count = x.size // x.shape[1]
+    if xp.name != "numpy":
+        axes = (0,) if x.ndim == 2 else (0, 2)
+        return x.mean(axis=axes), x.var(axis=axes)
+    if x.ndim == 2:
+        mean = column_sums(x) / count
+        var = np.zeros(mean.shape, F8)
+        for i, j in row_blocks(*x.shape):
+            centred = x[i:j] - mean
+            centred *= centred
+            var += column_sums(centred)
+        return mean, (var / count).astype(x.dtype, copy=False)
+    n, c, length = x.shape
+    mean = add_up(row_sums(x.reshape(-1, length)).reshape(n, c), (0,)) / count
+    var = np.zeros(mean.shape, F8)
+    shift = mean[:, None]
+    for i, j in row_blocks(n, c * length):
+        centred = x[i:j] - shift
+        var += add_up(row_products(centred, centred), (0,))
+    return mean, (var / count).astype(x.dtype, copy=False)
+
+
+def scale_shift(xp, x, scale, shift):
+    """``x * scale + shift`` for each channel."""
+    if x.ndim == 3:
+        scale, shift = scale[:, None], shift[:, None]
+    if xp.name != "numpy":
+        return x * scale + shift
+    out = np.empty(x.shape, x.dtype)
+    for i, j in row_blocks(x.shape[0], x[0].size if len(x) else 1):
+        o = out[i:j]
+        np.multiply(x[i:j], scale, out=o)
+        o += shift
+    return out
+
+
+def _batch_norm(
+    xp, input, weight=None, bias=None, running_mean: Any = None, running_var: Any = None, *, training, eps, box,
+):  # fmt: skip
+    d = input.dtype
+    if d is not F4 and d is not F8:
+        check_kind(input, "batch_norm")
+    for p in (weight, bias, running_mean, running_var):
+        if p is not None and p.dtype is not d:
+            check_parameters(input, weight, bias, running_mean, running_var)
+            break
+    if d is not F4 and d is not F8:
+        input, weight, bias = xp.wide(input), wide_or_none(xp, weight), wide_or_none(xp, bias)
+    x = as_channels(input)
+    if training:
+        mean, var = channel_moments(xp, x)
+        if box is not None:
+            box[:] = mean, var, x.size // x.shape[1]
+    else:
+        mean, var = (a.astype(x.dtype, copy=False) for a in (running_mean, running_var))
+    rstd = 1 / xp.sqrt(var + eps)
+    scale = rstd if weight is None else rstd * weight
+    shift = -mean * scale if bias is None else bias - mean * scale
+    out = like_channels(scale_shift(xp, x, scale, shift), input)
+    return out.astype(d, copy=False), mean, rstd
+
+
+def _channel_sums(x, g, mean):
+    """For each channel the sums of g and of g * (x - mean)."""
+    if x.ndim == 2:
+        total, with_x = column_sums(g), np.zeros(mean.shape, F8)
+        for i, j in row_blocks(*x.shape):
+            t = x[i:j] - mean
+            t *= g[i:j]
+            with_x += column_sums(t)
+        return total, with_x.astype(x.dtype, copy=False)
+    n, c, length = x.shape
+    total = add_up(row_sums(g.reshape(-1, length)).reshape(n, c), (0,))
+    with_x = np.zeros(mean.shape, F8)
+    for i, j in row_blocks(n, c * length):
+        with_x += add_up(row_products(x[i:j] - mean[:, None], g[i:j]), (0,))
+    return total, with_x.astype(x.dtype, copy=False)
+
+
+def _channel_gradient(g, x, a, b, c):
+    """``a * g + b * x + c`` for each channel."""
+    if x.ndim == 3:
+        a, b, c = a[:, None], b[:, None], c[:, None]
+    out = np.empty(x.shape, x.dtype)
+    for i, j in row_blocks(x.shape[0], x[0].size):
+        o, t = out[i:j], x[i:j] * b
+        np.multiply(g[i:j], a, out=o)
+        o += t
+        o += c
+    return out
+
+
+def _batch_norm_vjp(F, g, input, weight, result1, result2, training, needs, traced):
+    if traced or F.backend.name != "numpy" or not g.size:
+        found = _batch_norm_formula(F, g, input, weight, result1, result2, training, needs)
+        return (*map(F.in_dtype_of, found, (input, weight, weight)), None, None)
+    xp, d = F.backend, input.dtype
+    gf, x = _same_layout(xp.wide(g), xp.wide(input))
+    w = wide_or_none(xp, weight)
+    scale = result2 if w is None else result2 * w
+    dx = dw = db = None
+    if training or needs[1] or needs[2]:
+        total, with_x = _channel_sums(x, gf, result1)
+        dw = (with_x * result2).astype(d, copy=False) if needs[1] else None
+        db = total.astype(d, copy=False) if needs[2] else None
+    if needs[0]:
+        if training:
+            m = x.size // x.shape[1]
+            b = with_x * result2 * result2 * (-1.0 / m) * scale
+            flat = _channel_gradient(gf, x, scale, b, total * scale * (-1.0 / m) - b * result1)
+        else:
+            flat = gf * (scale if x.ndim == 2 else scale[:, None])
+        dx = like_channels(flat, input).astype(d, copy=False)
+    return dx, dw, db, None, None
+
+
+def _batch_norm_formula(F, g, input, weight, result1, result2, training, needs):
+    dims = tuple(i for i in range(g.ndim) if i != 1)
+    column = (-1,) + (1,) * (g.ndim - 2)
+    mean, rstd = F.reshape(result1, column), F.reshape(result2, column)
+    xhat = (input - mean) * rstd
+    dx = dw = db = None
+    if needs[0]:
+        scale = rstd if weight is None else rstd * F.reshape(weight, column)
+        if training:
+            g_mean, slope = F.mean(g, dims, True), F.mean(g * xhat, dims, True)
+            dx = scale * (g - g_mean - xhat * slope)
+        else:
+            dx = scale * g
+    if needs[1]:
+        dw = F.sum(g * xhat, dims, False)
+    if needs[2]:
+        db = F.sum(g, dims, False)
+    return dx, dw, db
+
+
+def _channel_mean(F, input, running_mean, training):
+    return (
+        F.mean(input, tuple(i for i in range(input.ndim) if i != 1), False)
+        if training
+        else running_mean
+    )
+
+
+def _channel_rstd(F, input, running_var, result1, training, eps):
+    if not training:
+        return F.rsqrt(running_var + eps)
+    dims = tuple(i for i in range(input.ndim) if i != 1)
+    mean = F.reshape(result1, (-1,) + (1,) * (input.ndim - 2))
+    return F.rsqrt(F.mean(F.square(input - mean), dims, False) + eps)
+
+
+def _batch_norm_samples(t):
+    still = {"requires_grad": False}
+    return [
+        (t(4, 3), t(3), t(3), None, None, True, 1e-5, None),
+        (t(2, 3, 4), t(3), None, None, None, True, 1e-3, None),
+        (t(2, 3, 2, 2), None, None, t(3, **still), t(3, low=0.5, **still), False, 1e-5, None),
+        (t(4, 2), t(2), t(2), t(2, **still), t(2, low=0.5, **still), False, 1e-5, None),
+        (t(0, 3), t(3), t(3), t(3, **still), t(3, low=0.5, **still), False, 1e-5, None),
+    ]
+
+
+batch_norm_op = declare(
+    "native_batch_norm", _batch_norm,
+    implementations="cudnn_batch_norm miopen_batch_norm", promote="free", vjp=_batch_norm_vjp, dependent="input weight",
+    channels_last="input",
+    hidden={"result1": _channel_mean, "result2": _channel_rstd}, samples=_batch_norm_samples,
+)  # fmt: skip
+
+
+@function("batch_norm")
+def _batch_norm_public(
+    input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled=True,
+):  # fmt: skip
+    """`nn.functional.batch_norm` with all arguments in PyTorch's order of the namespace.
+
+    input: [N, C, *] -> the same shape; weight, bias, running_mean, running_var: [C] or None. In training the running
+    statistics are
+    updated in place. cudnn_enabled: accepted for compatibility.
+    """
+    return batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+def batch_norm(
+    input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5,
+):  # fmt: skip
+    """Normalise each channel (dimension 1) over all other dimensions; then scale by `weight` and shift by `bias`.
+
+    In training the statistics are those of `input`, and `running_mean`, `running_var` (if not None) move towards
+    them by the fraction `momentum`; else they are the running ones.
+
+    Raises:
+        ValueError: training on one value per channel.
+        RuntimeError: shapes that do not fit, or no running statistics when not training.
+    """
+    shape = input._array.shape
+    if eps <= 0 and (training or eps < 0):
+        limit = "positive during training" if training else "non-negative"
+        raise ValueError(f"batch_norm eps must be {limit}, but got {eps}")
+    if not input._array.size:
+        return nothing(input, weight, bias)
+    if len(shape) < 2:
+        raise IndexError(
+            f"batch_norm: expected 2 or more dimensions of input, but got {len(shape)}"
+        )
+    if training and math.prod(shape) == shape[1]:
+        raise ValueError(
+            f"Expected more than 1 value per channel when training, got input size {input.shape}"
+        )
+    for name, value in (
+        ("running_mean", running_mean), ("running_var", running_var), ("weight", weight), ("bias", bias),
+    ):  # fmt: skip
+        if value is None:
+            if not training and name.startswith("running"):
+                raise RuntimeError(f"{name} must be defined in evaluation mode")
+        elif value._array.size != shape[1]:
+            raise RuntimeError(f"{name} should contain {shape[1]} elements not {value._array.size}")
+    if training and running_mean is not None:
+        kinds = {t.dtype for t in (input, running_mean, running_var)}
+        if len(kinds) > 1 and not state.bits & AUTOCAST:
+            check_kind(input._array, "batch_norm")
+            given = (weight, bias, running_mean, running_var)
+            check_parameters(input._array, *(None if t is None else t._array for t in given))
+    box: list | None = [] if training and running_mean is not None else None
+    if not training:
+        return batch_norm_op.call(input, weight, bias, running_mean, running_var, False, eps, None)
+    out = batch_norm_op.call(input, weight, bias, None, None, True, eps, box)
+    if box is not None and not follows_inside(input, (running_mean, running_var), False, momentum):
+        mean, var, count = box
+        update_running(running_mean, running_var, mean, var, count, momentum)
+    return out
+
+
+def follows_inside(input: Tensor, running: tuple, alone: bool, momentum: float) -> bool:
+    """Inside vmap: move running statistics by ops, and True; those that entries share cannot follow them.
+
+    alone: the statistics of each sample (instance_norm), averaged.
+    """
+    if not shared.batches or not any([is_logical(t) for t in (input, *running)]):
+        return False
+    refuse_shared(running, input, SHARED)
+    x = input.detach()
+    dims = tuple(range(2, x.ndim)) if alone else (0, *range(2, x.ndim))
+    count = math.prod([x.shape[d] for d in dims])
+    unbiased = count / max(count - 1, 1)
+    for statistic, value in zip(
+        running, (x.mean(dims), x.var(dims, correction=0) * unbiased), strict=True
+    ):
+        if statistic is not None:
+            fresh = value.mean(0) if alone else value
+            statistic.mul_(1 - momentum).add_(fresh.to(statistic.dtype) * momentum)
+    return True
+
+
+def nothing(input, weight, bias):
+    """batch_norm of no elements: a copy that depends on the parameters. IndexError if there are none."""
+    out = input.clone()
+    if weight is not None:
+        out = out * weight[0]
+    return out if bias is None else out + bias[0]
+
+
+@function("native_batch_norm")
+def native_batch_norm(
+    input, weight, bias, running_mean, running_var, training, momentum, eps, *, out=None
+):
+    """``batch_norm``, and mean and 1 / standard deviation of the batch (empty if not training) without gradient."""
+    from .layer_norm import moments
+
+    result = batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    if training:
+        dims = tuple(i for i in range(input.ndim) if i != 1)
+        stats = moments(Tensor._make(input._array), dims, eps, keepdim=False)
+    else:
+        stats = input.new_empty(0), input.new_empty(0)
+    return write_same(out, (result, *stats), SCALAR_TYPE)
+
+
+def update_running(running_mean, running_var, mean, var, count: int, momentum: float) -> None:
+    """Move running statistics towards those of a batch of `count` values; the variance becomes the unbiased one."""
+    with beside(mean):
+        unbiased = var * (count / max(count - 1, 1))
+        for running, value in ((running_mean, mean), (running_var, unbiased)):
+            if running is not None:
+                before_write(running)
+                store(running, raw_values(running) * (1 - momentum) + value * momentum)
+                bump(running)

@@ -1,0 +1,377 @@
+"""nll_loss and cross_entropy: with class indices one node each, softmax included."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ...devices.numpy.blocks import floating, raw
+from ...op.declare import declare
+from ...tape import dtypes
+from ...tape.tensor import Tensor
+from .loss import reduction_number
+from .softmax import LOW_SUM, ROWS, SMALL, exp_rows, log_softmax_op
+
+NONE, MEAN, SUM = range(3)
+
+
+# -- pieces ------------------------------------------------------------------------------------------------------------
+
+
+def _classes_last(x):
+    """(C,), (N, C) or (N, C, ...) as (rows, C)."""
+    if x.ndim > 2:
+        x = x.transpose(0, *range(2, x.ndim), 1)
+    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+
+
+def _classes_second(rows, shape):
+    """The inverse of `_classes_last`."""
+    if len(shape) > 2:
+        return rows.reshape(shape[0], *shape[2:], shape[1]).transpose(
+            0, len(shape) - 1, *range(1, len(shape) - 1)
+        )
+    return rows.reshape(shape)
+
+
+def _rows(xp, target, weight, classes: int, ignore_index: int, dtype):
+    """Flat class numbers (0 where ignored), weights of the rows (None: all one), and which rows count (None: all).
+
+    Raises IndexError for a class out of range.
+    """
+    flat = target.reshape(-1)
+    if flat.dtype.kind not in "iu":
+        kind = "Double" if flat.dtype.itemsize == 8 else "Float"
+        raise RuntimeError(f"expected scalar type Long but found {kind}")
+    kept = None
+    if (
+        xp.name != "numpy"
+    ):  # looking at the classes would mean waiting: what is out of range makes the loss nan
+        kept = flat != ignore_index
+        wrong = ((flat < 0) | (flat >= classes)) & kept
+        marks = xp.where(wrong, dtype.type(math.nan), kept.astype(dtype))
+        flat = xp.where(kept & ~wrong, flat, 0)
+        return (
+            flat,
+            marks if weight is None else weight.astype(dtype, copy=False)[flat] * marks,
+            kept,
+        )
+    # as unsigned numbers negative ones are large: one test serves for both ends
+    if flat.size and (
+        0 <= ignore_index < classes
+        or flat.astype(np.int64, copy=False).view(np.uint64).max() >= classes
+    ):
+        kept = flat != ignore_index
+        wrong = ((flat < 0) | (flat >= classes)) & kept
+        if wrong.any():
+            raise IndexError(f"Target {int(flat[wrong][0])} is out of bounds.")
+        flat = xp.where(kept, flat, 0)
+    if weight is not None:
+        weights = weight.astype(dtype, copy=False)[flat]
+        return flat, weights if kept is None else weights * kept, kept
+    return flat, None if kept is None else kept.astype(dtype), kept
+
+
+def _total(weights, count: int):
+    """What the mean divides by."""
+    return count if weights is None else weights.sum()
+
+
+def _reduced(xp, losses, weights, kept, reduction: int, shape):
+    """Losses of rows, weighted, those that do not count set to zero, and reduced."""
+    if weights is not None:
+        losses = losses * weights
+    if kept is not None:
+        losses = xp.where(kept, losses, losses.dtype.type(0))  # also where a loss is infinite
+    if reduction == NONE:
+        return losses.reshape(shape)
+    total = xp.add.reduce(losses, None)
+    if reduction == SUM:
+        return total
+    count = _total(weights, losses.size)
+    return total / count if losses.size else total * math.nan
+
+
+def _factors(xp, weights, kept, reduction: int, count: int):
+    """What the reduction multiplies each row by: an array, or a number for all; 0 where a row does not count."""
+    if reduction != MEAN:
+        return 1 if weights is None else weights
+    if weights is None:
+        return 1 / max(count, 1)
+    shares = weights / weights.sum()
+    return shares if kept is None else xp.where(kept, shares, shares.dtype.type(0))
+
+
+def _shares(xp, g, weights, kept, reduction: int, count: int):
+    """What each row's negative log probability is multiplied by in the gradient: a row or a number."""
+    g = g.reshape(-1) if reduction == NONE else g
+    return g * _factors(xp, weights, kept, reduction, count)
+
+
+# -- nll_loss ----------------------------------------------------------------------------------------------------------
+
+
+@partial(floating, refused="nll_loss_out_frame")
+def _nll_loss(xp, self, target, weight=None, *, reduction, ignore_index):
+    rows = _classes_last(self)
+    classes, weights, kept = _rows(xp, target, weight, rows.shape[1], ignore_index, rows.dtype)
+    losses = -rows[xp.arange(len(rows)), classes]
+    return _reduced(xp, losses, weights, kept, reduction, target.shape)
+
+
+@floating
+def _nll_grad(xp, grad, target, weight=None, *, shape, reduction, ignore_index):
+    classes_of = shape[0] if len(shape) == 1 else shape[1]
+    classes, weights, kept = _rows(xp, target, weight, classes_of, ignore_index, grad.dtype)
+    out = xp.zeros((classes.size, classes_of), grad.dtype)
+    out[xp.arange(len(out)), classes] = -_shares(xp, grad, weights, kept, reduction, len(out))
+    out = _classes_second(out, shape)
+    return out if out.flags.c_contiguous else xp.ascontiguousarray(out)
+
+
+def _class_samples(t, extra):
+    def whole(*shape):
+        return t(*shape, dtype=dtypes.int64, low=0, high=4)
+
+    still = {"requires_grad": False}
+    return [
+        (t(3, 4), whole(3), None, MEAN, *extra), (t(3, 4), whole(3), t(4, low=0.5, **still), MEAN, 1),
+        (t(2, 4, 3), whole(2, 3), t(4, low=0.5, **still), SUM, *extra), (t(4), whole(), None, MEAN, *extra),
+        (t(3, 4), whole(3), None, NONE, 2), (t(0, 4), whole(0), None, SUM, *extra),
+    ]  # fmt: skip
+
+
+def _nll_grad_samples(t):
+    index = t(3, dtype=dtypes.int64, low=0, high=4)
+    return [(t(), index, None, (3, 4), MEAN, -100), (t(3), index, None, (3, 4), NONE, 1)]
+
+
+nll_loss_op = declare(
+    "nll_loss_op", _nll_loss,
+    implementations="nll_loss_forward nll_loss2d_forward",
+    autocast="float32", public="nll_loss", promote="free", node="NllLossBackward0", dependent="self",
+    self=lambda F, g, target, weight, self_shape, reduction, ignore_index: F.nll_loss_grad(
+        g, target, weight, tuple(self_shape), reduction, ignore_index
+    ),
+    jvp=lambda F, self_t, target, weight, reduction, ignore_index: F.nll_loss_op(
+        self_t, target, weight, reduction, ignore_index
+    ),
+    samples=lambda t: _class_samples(t, (-100,)),
+    batch="class_losses",
+)  # fmt: skip
+declare(
+    "nll_loss_grad",
+    _nll_grad,
+    public="nll_loss_backward",
+    promote="free",
+    node="NllLossBackwardBackward0",
+    grad=lambda F, g, target, weight, reduction, ignore_index: F.nll_loss_op(
+        g, target, weight, reduction, ignore_index
+    ),
+    jvp=lambda F, grad_t, target, weight, shape, reduction, ignore_index: F.nll_loss_grad(
+        grad_t, target, weight, shape, reduction, ignore_index
+    ),
+    samples=_nll_grad_samples,
+    batch="nll_loss_grad",
+)
+
+
+# -- cross_entropy with class indices ----------------------------------------------------------------------------------
+
+
+@partial(floating, refused="log_softmax_lastdim_kernel_impl")
+def _cross_entropy(xp, self, target, weight=None, *, reduction, ignore_index):
+    rows = _classes_last(self)
+    n, width = rows.shape
+    classes, weights, kept = _rows(xp, target, weight, width, ignore_index, rows.dtype)
+    if xp.name != "numpy":
+        top = rows.max(axis=1)
+        logs = xp.log(xp.exp(rows - top[:, None]).sum(axis=1))
+    elif 0 < rows.size <= SMALL:
+        total, shift = exp_rows(rows, np.empty(rows.shape, rows.dtype), LOW_SUM)
+        top, logs = shift[:, 0], np.log(total[:, 0])
+    else:
+        top, logs = np.zeros(n, rows.dtype), np.zeros(n, rows.dtype)
+        step = max(1, ROWS // max(width, 1))
+        buffer = np.empty((min(step, n), width), rows.dtype)
+        for i in range(0, n if width else 0, step):
+            x = rows[i : i + step]
+            total, shift = exp_rows(x, buffer[: len(x)], LOW_SUM)
+            np.log(total[:, 0], out=logs[i : i + step])
+            top[i : i + step] = shift if shift.ndim == 0 else shift[:, 0]
+    # in this order the difference of large scores is exact
+    losses = logs - (rows[xp.arange(n), classes] - top)
+    return _reduced(xp, losses, weights, kept, reduction, target.shape), top, logs
+
+
+def _cross_entropy_grad(
+    F, g, self, target, weight, result1, result2, reduction, ignore_index, traced
+):
+    xp = _backend(self)
+    shape = tuple(self.shape)
+    dim = 0 if len(shape) == 1 else 1
+    d = raw(self).dtype if raw(self).dtype.itemsize > 2 else np.dtype(np.float32)
+    classes, weights, kept = _rows(xp, raw(target), raw(weight), shape[dim], ignore_index, d)
+    if not traced:
+        rows = xp.wide(_classes_last(self))
+        shares = _shares(xp, xp.wide(g), weights, kept, reduction, len(rows))
+        out = rows - result1[:, None]
+        out -= result2[:, None]
+        xp.exp(out, out=out)
+        out *= shares[:, None] if shares.ndim else shares
+        out[xp.arange(len(out)), classes] -= shares
+        out = _classes_second(out, shape).astype(self.dtype, copy=False)
+        return out if out.flags.c_contiguous else xp.ascontiguousarray(out)
+    picked = xp.zeros((classes.size, shape[dim]), d)
+    picked[xp.arange(len(picked)), classes] = 1
+    column = shape[:dim] + (1,) + shape[dim + 1 :]
+    if reduction == NONE:
+        g = F.reshape(g, column)
+    own = self._array.dtype
+    factors: Any = _factors(xp, weights, kept, reduction, classes.size)
+    g = g * (Tensor._make(factors.reshape(column).astype(own)) if weights is not None else factors)
+    return (F.softmax(self, dim) - Tensor._make(_classes_second(picked, shape).astype(own))) * g
+
+
+def _backend(x):
+    from ...tape.arrays import backend_of
+
+    return backend_of(raw(x))
+
+
+cross_entropy_op = declare(
+    "cross_entropy_op", _cross_entropy,
+    autocast="float32", public="cross_entropy_loss", promote="free", node="NllLossBackward0",
+    hidden={"result1": None, "result2": None},  # only the kernels use them
+    self=_cross_entropy_grad, samples=lambda t: _class_samples(t, (-100,)),
+    apart="cross_entropy",
+)  # fmt: skip
+
+
+# -- public ------------------------------------------------------------------------------------------------------------
+
+
+def _check_classes(input: Tensor, target: Tensor, weight, name: str) -> None:
+    shape, ndim = input._array.shape, input._array.ndim
+    if not ndim:
+        raise RuntimeError(f"{name}: input should have at least one dimension")
+    expected = shape[:0] if ndim == 1 else (shape[0], *shape[2:])
+    found = target._array.shape
+    if ndim > 1 and (not found or found[0] != shape[0]):
+        if name == "cross_entropy" or ndim == 2:
+            raise ValueError(
+                f"Expected input batch_size ({shape[0]}) to match target batch_size ({found[0] if found else 1})."
+            )
+        raise ValueError(f"Expected target size {list(expected)}, got {list(found)}")
+    if found != expected and not (ndim == 1 and found == (1,)):
+        if ndim == 2:
+            raise RuntimeError(
+                "0D or 1D target tensor expected, multi-target not supported"
+                if len(found) > 1
+                else f"size mismatch (got input: {list(shape)}, target: {list(found)})"
+            )
+        raise RuntimeError(f"Expected target size {list(expected)}, got {list(found)}")
+    kind = target.dtype
+    if kind is not dtypes.int64 and (kind is not dtypes.uint8 or ndim > 2):
+        given = kind.tensor_type.removesuffix("Tensor")
+        raise RuntimeError(
+            "expected scalar type Long but found Byte"
+            if kind is dtypes.uint8
+            else f"expected target dtype to be Long or Byte, but got {given}"
+        )
+    classes = shape[0] if ndim == 1 else shape[1]
+    if weight is not None and weight.dtype is not input.dtype:
+        wanted, given = (t.dtype.tensor_type.removesuffix("Tensor") for t in (input, weight))
+        raise RuntimeError(f"expected scalar type {wanted} but found {given}")
+    if weight is not None and weight._array.shape != (classes,):
+        raise RuntimeError(
+            f"{name}: weight tensor should be defined either for all or no classes"
+            if name == "cross_entropy"
+            else f"weight tensor should be defined either for all {classes} classes or no classes "
+            f"but got weight tensor of shape: {list(weight.shape)}"
+        )
+
+
+def nll_loss(
+    input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean",
+):  # fmt: skip
+    """The negative log likelihood of classes: minus the log probabilities `input` (N, C, ...) at `target` (N, ...).
+
+    weight: one for each class; the mean is weighted. ignore_index: a target that counts for nothing.
+    IndexError for a class out of range.
+    """
+    number = reduction_number(reduction, size_average, reduce)
+    _check_classes(input, target, weight, "nll_loss")
+    return nll_loss_op.call(input, target, weight, number, ignore_index)
+
+
+def cross_entropy(
+    input,
+    target,
+    weight=None,
+    size_average=None,
+    ignore_index=-100,
+    reduce=None,
+    reduction="mean",
+    label_smoothing=0.0,
+):
+    """Cross entropy of scores `input` (N, C, ...) against class indices (N, ...) or probabilities (N, C, ...).
+
+    weight: one for each class. ignore_index: a class index that counts for nothing. label_smoothing: the fraction of
+    each target that is spread evenly over the classes, in [0, 1].
+    """
+    number = reduction_number(reduction, size_average, reduce)
+    if target._array.shape == input._array.shape and target._array.dtype.kind in "fV":
+        if ignore_index >= 0:
+            raise RuntimeError("ignore_index is not supported for floating point target")
+        return _against_probabilities(input, target, weight, number, label_smoothing)
+    _check_classes(input, target, weight, "cross_entropy")
+    if not label_smoothing:
+        return cross_entropy_op.call(input, target, weight, number, ignore_index)
+    if not 0 <= label_smoothing <= 1:
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing:g}")
+    return _smoothed(input, target, weight, number, ignore_index, label_smoothing)
+
+
+def _smoothed(input, target, weight, reduction, ignore_index, label_smoothing):
+    dim = 0 if input.dim() == 1 else 1
+    classes = input.shape[dim]
+    scores = log_softmax_op.call(input, dim)
+    picked = nll_loss_op.call(scores, target, weight, reduction, ignore_index)
+    if weight is not None:
+        column = (-1,) + (1,) * (input.dim() - dim - 1)
+        smooth = -(scores * weight.reshape(column)).sum(dim)
+    else:
+        smooth = -scores.sum(dim)
+    kept = target != ignore_index
+    smooth = smooth * kept.to(smooth.dtype)
+    if reduction == SUM:
+        smooth = smooth.sum()
+    elif reduction == MEAN:
+        if weight is None:
+            smooth = smooth.sum() / kept.sum()
+        else:
+            total = (weight[target.masked_fill(~kept, 0)] * kept.to(weight.dtype)).sum()
+            smooth = smooth.sum() / total
+    return picked * (1 - label_smoothing) + smooth * (label_smoothing / classes)
+
+
+def _against_probabilities(input, target, weight, reduction, label_smoothing):
+    dim = 0 if input.dim() == 1 else 1
+    classes = input.shape[dim]
+    if not 0 <= label_smoothing <= 1:
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing:g}")
+    if label_smoothing:
+        target = target * (1 - label_smoothing) + label_smoothing / classes
+    losses = log_softmax_op.call(input, dim) * target
+    if weight is not None:
+        losses = losses * weight.reshape((-1,) + (1,) * (input.dim() - dim - 1))
+    if reduction == NONE:
+        return -losses.sum(dim)
+    if reduction == SUM:
+        return -losses.sum()
+    rows = input.numel() // classes if classes else 0
+    return -losses.sum() / rows if rows else -losses.sum() * math.nan

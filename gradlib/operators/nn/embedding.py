@@ -1,0 +1,371 @@
+"""Embedding: rows of a table by index, sums of such rows (embedding_bag), one_hot."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+
+from ...devices.numpy.blocks import raw
+from ...devices.numpy.sums import add_up
+from ...op.declare import declare
+from ...op.expose import function
+from ...op.formulas import formula_function
+from ...op.vmap import each_entry
+from ...tape import dtypes
+from ...tape.arrays import backend_of
+from ...tape.device import beside_first
+from ...tape.errors import check_room
+from ...tape.interop import host_reads
+from ...tape.lazy import raw_values
+from ...tape.storage import before_write, bump
+from ...tape.tensor import Tensor, to_host
+from ..create.filled import wrap_like
+
+MODES = {"sum": 0, "mean": 1, "max": 2}
+_FEW = 32  # rows of a table for which a product with indicators beats adding at indices
+
+
+# -- kernels -----------------------------------------------------------------------------------------------------------
+
+
+def _index_error(position: int, indices) -> RuntimeError:
+    return RuntimeError(
+        f"Expected tensor for argument #{position} 'indices' to have one of the following scalar types: Long, Int; but "
+        f"got torch.{dtypes.BY_NP[indices.dtype].tensor_type} instead (while checking arguments for embedding)"
+    )
+
+
+def _embedding(xp, weight, indices, *, padding_idx, scale_grad_by_freq):
+    if indices.dtype.kind != "i" or indices.dtype.itemsize < 4:
+        raise _index_error(1, indices)
+    if indices.size and xp.name == "numpy":
+        # negative indices are large unsigned ones: one test serves for both ends
+        top = indices.astype(np.int64, copy=False).view(np.uint64).max()
+        if top >= weight.shape[0]:
+            raise IndexError("index out of range in self")
+    return weight.take(indices, axis=0)
+
+
+def _embedding_grad(xp, grad, indices, *, rows):
+    """Rows of `grad` (*indices, D...) added up by index: (rows, D...)."""
+    shape = grad.shape[indices.ndim :]
+    values = xp.wide(grad).reshape(indices.size, math.prod(shape))
+    width, flat = values.shape[1], indices.reshape(-1)
+    if rows <= _FEW and values.dtype.kind == "f" and flat.size:
+        hot = xp.zeros((rows, flat.size), values.dtype)
+        hot[flat, xp.arange(flat.size)] = 1
+        out = xp.dot(hot, values)
+        # an infinite or nan row times the zeros of the matrix makes others nan
+        added = xp.name != "numpy" or math.isfinite(add_up(out, ()))
+    else:
+        out, added = values, False
+    if not added:
+        out = xp.zeros((rows, width), values.dtype)
+        xp.add_at(out, (flat,), values)
+    return out.reshape(rows, *shape).astype(grad.dtype, copy=False)
+
+
+@formula_function()
+def row_scaled(F, g, indices, rows, padding_idx, scale_grad_by_freq):
+    """The gradient of each looked-up row: none for the padding index, divided by the frequency if so asked."""
+    if padding_idx < 0 and not scale_grad_by_freq:
+        return g
+    where = raw(indices)
+    scale = (where != padding_idx).astype(raw(g).dtype)
+    if scale_grad_by_freq and where.size:
+        flat = where.reshape(-1)
+        counts = (
+            np.bincount(flat, minlength=rows)
+            if flat.__class__ is np.ndarray
+            else flat.__class__.bincount(flat)
+        )
+        scale = scale / counts[where].astype(raw(g).dtype)
+    return g * scale.reshape(where.shape + (1,) * (g.ndim - where.ndim))
+
+
+def _samples(t):
+    index = {"dtype": dtypes.int64, "low": 0, "high": 4}
+    return [
+        (t(4, 3), t(5, **index), -1, False), (t(4, 3), t(2, 3, **index), -1, False),
+        (t(4, 2), t(**index), -1, False), (t(4, 2), t(0, **index), -1, False), (t(40, 2), t(3, **index), -1, False),
+    ]  # fmt: skip
+
+
+def _grad_samples(t):
+    index = {"dtype": dtypes.int64, "low": 0, "high": 4}
+    return [
+        (t(5, 3), t(5, **index), 4),
+        (t(2, 3, 2), t(2, 3, **index), 40),
+        (t(0, 2), t(0, **index), 3),
+    ]
+
+
+embedding_op = declare(
+    "embedding_op", _embedding, public="embedding", promote="free", node="EmbeddingBackward0", complex=True,
+    weight=lambda F, g, indices, weight_shape, padding_idx, scale_grad_by_freq: F.embedding_grad(
+        F.row_scaled(g, indices, weight_shape[0], padding_idx, scale_grad_by_freq), indices, weight_shape[0]
+    ),
+    jvp=lambda F, weight_t, indices, padding_idx, scale_grad_by_freq: F.embedding_op(weight_t, indices, -1, False),
+    samples=_samples,
+    batch="embedding",
+)  # fmt: skip
+embedding_grad_op = declare(
+    "embedding_grad", _embedding_grad, public="embedding_dense_backward",
+    promote="free", node="EmbeddingDenseBackwardBackward0", complex=True,
+    grad=lambda F, g, indices: F.embedding_op(g, indices, -1, False),
+    jvp=lambda F, grad_t, indices, rows: F.embedding_grad(grad_t, indices, rows),
+    samples=_grad_samples,
+)  # fmt: skip
+
+
+# -- public ------------------------------------------------------------------------------------------------------------
+
+
+@beside_first
+def _renorm(weight, indices, max_norm: float, norm_type: float) -> None:
+    """Scale the rows in use down to `max_norm`, in place and outside the graph."""
+    if raw(indices).dtype.kind != "i" or raw(indices).dtype.itemsize < 4:
+        raise _index_error(2, raw(indices))
+    if not (weight.is_floating_point() or weight.is_complex()):
+        kind = weight.dtype.tensor_type.removesuffix("Tensor")
+        raise RuntimeError(
+            f"norm(): input dtype should be either floating point or complex. Got {kind} instead."
+        )
+    array, used = weight._array, np.unique(raw(indices).reshape(-1))
+    rows = array[used]
+    size = (abs(rows) ** norm_type).sum(axis=-1) ** (1.0 / norm_type)
+    long = size > max_norm
+    if long.any():
+        before_write(weight)
+        array[used[long]] = rows[long] * (max_norm / (size[long] + 1e-7))[:, None]
+        bump(weight)
+
+
+def _padding(padding_idx, rows: int) -> int:
+    if padding_idx is None:
+        return -1
+    if not -rows <= padding_idx < rows:
+        raise AssertionError("Padding_idx must be within num_embeddings")
+    return padding_idx % rows
+
+
+def embedding(
+    input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False,
+):  # fmt: skip
+    """Rows of `weight` (rows, D) at the integer indices `input` (any shape): (*input, D).
+
+    padding_idx: a row that gets no gradient. max_norm: rows in use are first scaled down to this `norm_type`-norm, in
+    place. scale_grad_by_freq: gradients are divided by how often a row occurs in `input`. sparse: accepted, gradients
+    are dense.
+
+    Raises:
+        IndexError: an index out of range.
+        RuntimeError: `weight` is not two-dimensional, or indices that are not integers.
+    """
+    if weight._array.ndim != 2:
+        raise RuntimeError("'weight' must be 2-D")
+    padding = -1 if padding_idx is None else _padding(padding_idx, weight._array.shape[0])
+    if max_norm is not None:
+        _renorm(weight, input, max_norm, norm_type)
+    return embedding_op.call(weight, input, padding, scale_grad_by_freq)
+
+
+@function("embedding")
+def _embedding_public(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
+    """Rows of `weight` at `indices`; see ``gradlib.nn.functional.embedding``."""
+    return embedding(
+        indices, weight, padding_idx if padding_idx >= 0 else None, None, 2.0, scale_grad_by_freq
+    )
+
+
+@function("embedding_renorm_")
+@each_entry
+def embedding_renorm_(weight, indices, max_norm, norm_type):
+    """Scale the rows of `weight` at `indices` down to `max_norm`, in place."""
+    _renorm(weight, indices, max_norm, norm_type)
+    return weight
+
+
+def _constant(like, array) -> Tensor:
+    """A host array as a tensor where `like` is."""
+    return wrap_like(backend_of(raw(like)).asarray(array))
+
+
+def _bag_numbers(input, offsets, include_last_offset: bool):
+    """For flat indices and offsets: the bag of each index (on the host), and the number of bags.
+
+    The bags may end before the indices do, where the last offset says so.
+    """
+    starts = to_host(raw(offsets))
+    if starts.ndim != 1:
+        raise ValueError("offsets has to be a 1D Tensor")
+    if include_last_offset and not len(starts):
+        raise RuntimeError("include_last_offset: number of offset should be at least 1")
+    if (starts[1:] < starts[:-1]).any():
+        raise RuntimeError("offsets must not decrease")
+    if len(starts) and int(starts[0]) != 0:
+        raise RuntimeError(
+            "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from "
+            "position 0. However, got "
+            f"{int(starts[0])}"
+        )
+    if len(starts) and int(starts[-1]) > input.shape[0]:
+        raise RuntimeError(
+            f"offsets[-1] can not be greater than input's length {input.shape[0]} but got "
+            f"offsets[-1] of {int(starts[-1])}"
+        )
+    count = len(starts) - 1 if include_last_offset else len(starts)
+    positions = np.arange(int(starts[-1]) if include_last_offset else input.shape[0])
+    return np.searchsorted(starts[:count], positions, side="right") - 1, count
+
+
+def _other_shape(per_sample_weights, input) -> ValueError:
+    return ValueError(
+        f"embedding_bag: If per_sample_weights ({per_sample_weights.shape}) is not None, then it must have the same "
+        f"shape as the input ({input.shape})"
+    )
+
+
+@each_entry
+def embedding_bag(
+    input, weight, offsets=None, max_norm=None, norm_type: float = 2, scale_grad_by_freq=False, mode="mean",
+    sparse=False, per_sample_weights=None, include_last_offset=False, padding_idx=None,
+):  # fmt: skip
+    """The sum, mean or maximum of the rows of `weight` in each bag of indices, without the rows in between.
+
+    input: (bags, length), or flat with the bags' start positions `offsets`. per_sample_weights: a factor for each index
+    (mode "sum"). padding_idx: an index that counts for nothing. Empty bags give zeros.
+    """
+    if weight.dtype is dtypes.int64 and input.is_floating_point():
+        warnings.warn(
+            "Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag(weight, input, ...)` is "
+            "deprecated, and should now be `embedding_bag(input, weight, ...)`.",
+            UserWarning,
+            stacklevel=2,
+        )
+        weight, input = input, weight
+    if mode not in MODES:
+        raise ValueError("mode has to be one of sum or mean" if mode != "max" else "")
+    if input.dim() == 2:
+        if offsets is not None:
+            raise ValueError(
+                "if input is 2D, then offsets has to be None, as input is treated is a mini-batch "
+                f"of fixed length sequences. However, found offsets of type {type(offsets)}"
+            )
+        count, length = input.shape
+        bags = np.repeat(np.arange(count), length)
+        if per_sample_weights is not None and per_sample_weights.size() != input.size():
+            raise _other_shape(per_sample_weights, input)
+        input = input.reshape(-1)
+        if per_sample_weights is not None:
+            per_sample_weights = per_sample_weights.reshape(-1)
+    elif input.dim() == 1:
+        if offsets is None:
+            raise ValueError("offsets has to be a 1D Tensor but got None")
+        host_reads("embedding_bag", offsets)
+        bags, count = _bag_numbers(input, offsets, include_last_offset)
+        if per_sample_weights is not None and per_sample_weights.size() != input.size():
+            raise _other_shape(per_sample_weights, input)
+        if len(bags) < input.shape[0]:
+            input = input[: len(bags)]
+            per_sample_weights = (
+                None if per_sample_weights is None else per_sample_weights[: len(bags)]
+            )
+    else:
+        raise ValueError(
+            f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.dim()}"
+        )
+    if not (weight.is_floating_point() or weight.is_complex()):
+        raise RuntimeError(
+            "Expected tensor for argument #1 'weight' to have one of the following scalar types: Half, BFloat16, "
+            f"Float, Double; but got {weight.type()} instead (while checking arguments for embedding_bag)"
+        )
+    if mode == "max" and scale_grad_by_freq:
+        raise ValueError("max mode does not support scaling the gradient by the frequency")
+    if per_sample_weights is not None and mode != "sum":
+        raise NotImplementedError(
+            "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got "
+            f"mode='{mode}'). Please open a feature request on GitHub."
+        )
+    if per_sample_weights is not None and per_sample_weights.dtype is not weight.dtype:
+        kinds = [t.dtype.tensor_type for t in (weight, per_sample_weights)]
+        raise RuntimeError(
+            "Expected tensor for argument #1 'weight' to have the same type as tensor for argument #1 "
+            f"'per_sample_weights'; but type torch.{kinds[0]} does not equal torch.{kinds[1]} (while checking "
+            "arguments for embedding_bag)"
+        )
+    if max_norm is not None:
+        _renorm(weight, input, max_norm, norm_type)
+    if padding_idx is not None:
+        host_reads("embedding_bag", input)
+        keep = np.flatnonzero(to_host(raw(input)) != _padding(padding_idx, weight.shape[0]))
+        bags, where = bags[keep], _constant(input, keep)
+        input = input[where]
+        per_sample_weights = per_sample_weights[where] if per_sample_weights is not None else None
+    try:
+        rows = embedding(input, weight, None, None, 2.0, scale_grad_by_freq)
+    except IndexError:
+        at, wrong = next(
+            (k, i) for k, i in enumerate(input.tolist()) if not 0 <= i < weight.shape[0]
+        )
+        raise RuntimeError(
+            f"embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {wrong}"
+            if mode == "max"
+            else f"Index {at} of input takes value {wrong} which is not in the valid range [0, {weight.shape[0]})"
+        ) from None
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights.unsqueeze(-1)
+    return _by_bag(rows, bags, count, mode)
+
+
+def _by_bag(rows: Tensor, bags, count: int, mode: str) -> Tensor:
+    """Rows combined by bag number (ascending)."""
+    sizes = np.bincount(bags, minlength=count)
+    if mode != "max":
+        total = embedding_grad_op.call(rows, _constant(rows, bags), count)
+        if mode == "sum":
+            return total
+        scale = (1.0 / np.maximum(sizes, 1)).astype(raw(rows).dtype)
+        return total * _constant(rows, scale[:, None])
+    longest = int(sizes.max()) if sizes.size else 0
+    if not longest:
+        return rows.new_zeros(count, rows.shape[-1])
+    starts = np.cumsum(sizes) - sizes
+    table = starts[:, None] + np.minimum(np.arange(longest), np.maximum(sizes - 1, 0)[:, None])
+    table = np.minimum(table, len(bags) - 1)
+    best = rows[_constant(rows, table)].max(1)[
+        0
+    ]  # the first of equal maxima, so repeats of the last row add nothing
+    return best * _constant(rows, (sizes > 0).astype(raw(rows).dtype)[:, None])
+
+
+@each_entry
+@beside_first
+def one_hot(tensor, num_classes=-1):
+    """For each class number in `tensor` (int64) a row of zeros with a one in its place: (*tensor, num_classes).
+
+    num_classes: -1 takes the largest class + 1. RuntimeError for negative classes or too few of them.
+    """
+    array = raw_values(tensor)
+    if tensor.dtype is not dtypes.int64:
+        raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
+    if not array.size:
+        if num_classes <= 0:
+            raise RuntimeError("Can not infer total number of classes from empty tensor.")
+        return tensor.new_zeros(*tensor.shape, num_classes)
+    if array.min() < 0:
+        raise RuntimeError("Class values must be non-negative.")
+    top = int(array.max()) + 1
+    if num_classes == -1:
+        num_classes = top
+    elif num_classes < 1:
+        raise RuntimeError("num_classes should be positive")
+    elif top > num_classes:
+        raise RuntimeError("Class values must be smaller than num_classes.")
+    from ...tape.arrays import backend_of
+
+    xp = backend_of(array)
+    check_room(xp, (*array.shape, num_classes), 8)
+    return wrap_like((array[..., None] == xp.arange(num_classes)).astype(np.int64))

@@ -1,0 +1,280 @@
+"""grid_sample and affine_grid: images sampled at given places."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from ...devices.numpy.blocks import floating, raw
+from ...op.declare import declare
+from ...op.expose import function
+from ...op.vmap import each_entry
+from ...tape.arrays import backend_of
+from ...tape.device import beside_first
+from ...tape.modes import AUTOCAST, state
+from ...tape.tensor import Tensor
+
+INTERPOLATION = {"bilinear": 0, "nearest": 1, "bicubic": 2}
+PADDING = {"zeros": 0, "border": 1, "reflection": 2}
+
+# -- gather from planes shared by all channels -------------------------------------------------------------------------
+
+
+def _take_pixels(xp, self, *, index):
+    """self (N, C, P), index (N, Q) of positions, -1 for none: (N, C, Q)."""
+    rows = xp.arange(len(self))[:, None]
+    picked = self.transpose(0, 2, 1)[rows, xp.maximum(index, 0)]
+    picked = picked * (index >= 0)[:, :, None]
+    return picked.transpose(0, 2, 1).astype(self.dtype, copy=False)
+
+
+def _add_pixels(xp, self, *, index, size):
+    """The transpose: self (N, C, Q) added to zeros (N, C, size)."""
+    n, c, q = self.shape
+    out = xp.zeros((n * c, size), self.dtype)
+    values = self.reshape(n, c, q) * (index >= 0)[:, None, :]
+    where = xp.maximum(index, 0)[:, None, :] + (xp.arange(n * c) * size).reshape(n, c, 1)
+    xp.add.at(out.reshape(-1), where.reshape(-1), values.reshape(-1))
+    return out.reshape(n, c, size)
+
+
+def _index_sample():
+    return np.array([[0, 2, -1, 3, 2], [1, 1, 0, -1, 3]])
+
+
+take_pixels_op = declare(
+    "take_pixels", floating(_take_pixels, refused="grid_sampler_2d_cpu_kernel_impl"),
+    jvp="linear", node="GridSampler2DBackward0",
+    self=lambda F, g, self_shape, index: F.add_pixels(g, index, self_shape[2]),
+    samples=lambda t: [(t(2, 3, 4), _index_sample())],
+)  # fmt: skip
+add_pixels_op = declare(
+    "add_pixels", floating(_add_pixels), jvp="linear", node="GridSampler2DBackwardBackward0",
+    self=lambda F, g, index: F.take_pixels(g, index), samples=lambda t: [(t(2, 3, 5), _index_sample(), 4)],
+)  # fmt: skip
+
+
+# -- coordinates -------------------------------------------------------------------------------------------------------
+
+
+def _unnormalised(x, size: int, align_corners: bool):
+    return (x + 1) * ((size - 1) / 2) if align_corners else (x + 1) * (size / 2) - 0.5
+
+
+def _reflected(x, size: int, align_corners: bool):
+    """Coordinates mirrored at the borders of the image (recorded: the slope is 1 or -1)."""
+    low, high = (0.0, size - 1.0) if align_corners else (-0.5, size - 0.5)
+    span = high - low
+    if span <= 0:
+        return x * 0
+    distance = (x - low).abs()
+    flips = (distance.detach() / span).floor()
+    extra = distance - flips * span
+    odd = (flips % 2).to(x.dtype)
+    return extra * (1 - odd) + (span - extra) * odd + low
+
+
+def _padded(x, size: int, padding: int, align_corners: bool):
+    if padding == 1:
+        return x.clamp(0, size - 1)
+    if padding == 2:
+        return _reflected(x, size, align_corners).clamp(0, size - 1)
+    return x
+
+
+def _positions(corner: list, space: tuple):
+    """Flat positions of integer coordinates (raw arrays, last axis of the image first); -1 outside the image."""
+    inside, flat = True, 0
+    for at, size in zip(corner, space, strict=True):
+        inside = inside & (at >= 0) & (at < size)
+        flat = flat * size + np.clip(at, 0, size - 1)
+    return np.where(inside, flat, -1)
+
+
+def _whole(x):
+    """Raw integer coordinates; what is not a number or far outside counts as outside."""
+    a = raw(x)
+    return np.where(np.isfinite(a) & (np.abs(a) < 2**31), a, -(2**31)).astype(np.int64)
+
+
+def _linear_taps(coordinates: list):
+    """For each corner around the coordinates: integer coordinates and weight."""
+    lows = [c.detach().floor() for c in coordinates]
+    parts = [c - low for c, low in zip(coordinates, lows, strict=True)]
+    for corner in product((0, 1), repeat=len(coordinates)):
+        weight = None
+        for bit, part in zip(corner, parts, strict=True):
+            factor = part if bit else 1 - part
+            weight = factor if weight is None else weight * factor
+        yield [_whole(low) + bit for low, bit in zip(lows, corner, strict=True)], weight
+
+
+def _cubic_weights(t, a: float = -0.75) -> list:
+    """Weights of the four neighbours for a fraction t."""
+
+    def near(x):
+        return ((a + 2) * x - (a + 3)) * x * x + 1
+
+    def far(x):
+        return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+
+    return [far(t + 1), near(t), near(1 - t), far(2 - t)]
+
+
+def _cubic_taps(coordinates: list, space: tuple, padding: int, align_corners: bool):
+    lows = [c.detach().floor() for c in coordinates]
+    weights = [_cubic_weights(c - low) for c, low in zip(coordinates, lows, strict=True)]
+    for shifts in product(range(4), repeat=2):
+        places = []
+        for low, shift, size in zip(lows, shifts, space, strict=True):
+            places.append(_whole(_padded(low + (shift - 1), size, padding, align_corners)))
+        yield places, weights[0][shifts[0]] * weights[1][shifts[1]]
+
+
+@beside_first
+def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corners=None):
+    """`input` (N, C, H, W) at the places `grid` (N, h, w, 2) of pairs (x, y) in [-1, 1]: (N, C, h,
+    w); also in 3 dimensions.
+
+    mode: "bilinear", "nearest", "bicubic" (2 dimensions). padding_mode: what lies outside:
+    "zeros", "border", "reflection".
+    align_corners: whether -1 and 1 are the centres of the corner pixels or the borders of the image.
+    """
+    if mode not in INTERPOLATION:
+        raise ValueError(
+            f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{mode}'"
+        )
+    if padding_mode not in PADDING:
+        raise ValueError(
+            "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or "
+            f"'reflection', but got: '{padding_mode}'"
+        )
+    if align_corners is None:
+        warnings.warn(
+            "Default grid_sample and affine_grid behavior has changed to align_corners=False since "
+            "1.3.0. Please specify "
+            "align_corners=True if the old behavior is desired. See the documentation of grid_sample for details.",
+            stacklevel=2,
+        )
+        align_corners = False
+    return grid_sampler(input, grid, INTERPOLATION[mode], PADDING[padding_mode], align_corners)
+
+
+def _check(input, grid, mode: int) -> None:
+    n = input.dim() - 2
+    if n not in (2, 3) or grid.dim() != input.dim():
+        raise RuntimeError(
+            "grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got input with sizes "
+            f"{list(input.shape)} and grid with sizes {list(grid.shape)}"
+        )
+    if input.shape[0] != grid.shape[0]:
+        raise RuntimeError(
+            "grid_sampler(): expected grid and input to have same batch size, but got input with "
+            f"sizes {list(input.shape)} and "
+            f"grid with sizes {list(grid.shape)}"
+        )
+    if grid.shape[-1] != n:
+        raise RuntimeError(
+            f"grid_sampler(): expected grid to have size {n} in last dimension, but got grid with "
+            f"sizes {list(grid.shape)}"
+        )
+    for i, size in enumerate(input.shape[2:], 2):
+        if not size:
+            raise RuntimeError(
+                "grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes "
+                f"{list(input.shape)} with dimension {i} being empty"
+            )
+    if mode == 2 and n != 2:
+        raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
+
+
+@function("grid_sampler", "grid_sampler_2d", "grid_sampler_3d")
+@each_entry
+def grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
+    """``nn.functional.grid_sample`` with modes as numbers."""
+    _check(input, grid, interpolation_mode)
+    if input.dtype is not grid.dtype and not state.bits & AUTOCAST:
+        kinds = [t.dtype.tensor_type.removesuffix("Tensor") for t in (input, grid)]
+        raise RuntimeError("expected scalar type {} but found {}".format(*kinds))
+    space, out = tuple(input.shape[2:]), tuple(grid.shape[1:-1])
+    n = len(space)
+    points = grid.reshape(grid.shape[0], math.prod(out), n)
+    # grid holds x first; coordinates follow the order of the dimensions
+    coordinates = [
+        _unnormalised(points.select(2, n - 1 - d), size, align_corners)
+        for d, size in enumerate(space)
+    ]
+    if interpolation_mode == 2:
+        taps = _cubic_taps(coordinates, space, padding_mode, align_corners)
+    else:
+        coordinates = [
+            _padded(c, s, padding_mode, align_corners)
+            for c, s in zip(coordinates, space, strict=True)
+        ]
+        if interpolation_mode == 0:
+            taps = _linear_taps(coordinates)
+        else:
+            taps = [([_whole(c.detach().round()) for c in coordinates], None)]
+    image = input.reshape(*input.shape[:2], math.prod(space))
+    total: Any = None
+    for corner, weight in taps:
+        part = take_pixels_op.call(image, _positions(corner, space))
+        if weight is not None:
+            part = part * weight.unsqueeze(1)
+        total = part if total is None else total + part
+    assert total is not None
+    if interpolation_mode == 1:  # the gradient of the grid is zero, not missing
+        step = coordinates[0].clamp(0, 1).floor()
+        total = total + (step - step.detach()).unsqueeze(1)
+    return total.contiguous().view(*input.shape[:2], *out)
+
+
+def _base_line(size: int, align_corners: bool):
+    if size <= 1:
+        return np.zeros(size)
+    line = np.linspace(-1, 1, size)
+    return line if align_corners else line * (size - 1) / size
+
+
+def affine_grid(theta, size, align_corners=None):
+    """The grid of ``grid_sample`` for affine maps `theta` (N, 2, 3) or (N, 3, 4) and an output of
+    `size` (N, C, ...).
+    """
+    if align_corners is None:
+        warnings.warn(
+            "Default grid_sample and affine_grid behavior has changed to align_corners=False since "
+            "1.3.0. Please specify "
+            "align_corners=True if the old behavior is desired. See the documentation of grid_sample for details.",
+            stacklevel=2,
+        )
+        align_corners = False
+    if not theta.is_floating_point():
+        raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
+    n = len(size) - 2
+    if n not in (2, 3):
+        raise NotImplementedError(
+            "affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. Got size "
+            f"{list(size)}."
+        )
+    if theta.dim() != 3 or tuple(theta.shape[-2:]) != (n, n + 1):
+        raise ValueError(
+            f"Expected a batch of {n}D affine matrices of shape Nx{n}x{n + 1} for size "
+            f"{list(size)}. Got {list(theta.shape)}."
+        )
+    if min(size) <= 0:
+        raise ValueError(f"Expected non-zero, positive output size. Got {size}")
+    space = tuple(int(s) for s in size[2:])
+    lines = np.meshgrid(*[_base_line(s, align_corners) for s in space], indexing="ij")
+    base = np.stack([*reversed(lines), np.ones(space)], axis=-1).reshape(-1, n + 1)
+    points = Tensor._make(backend_of(theta._array).table(base, theta._array.dtype))
+    return (points @ theta.transpose(1, 2)).view(int(size[0]), *space, n)
+
+
+@function("affine_grid_generator")
+def affine_grid_generator(theta, size, align_corners):
+    """``nn.functional.affine_grid``."""
+    return affine_grid(theta, size, align_corners)

@@ -1,0 +1,326 @@
+"""layer_norm and rms_norm: normalisations of each row (the last dimensions).
+
+Each is one node that keeps its input and 1 / standard deviation (layer_norm: and the mean). Gradients have two forms:
+kernels in blocks of rows that fit into cache, and, for derivatives of derivatives, the same formula in recorded
+operations.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...devices.numpy.blocks import (
+    PIECE,
+    check_kind,
+    check_parameters,
+    is_half,
+    row_blocks,
+    wide_or_none,
+)
+from ...devices.numpy.sums import RUN, column_sums, ones, row_products, row_sums
+from ...op.declare import declare
+from ...op.expose import function
+from ...tape import dtypes, modes
+
+F4, F8 = dtypes.float32.np, dtypes.float64.np
+
+
+# -- layer_norm ------------------------------------------------------------------------------------------------------
+
+
+def _row_moments(x, centred, eps: float):
+    """Centre the rows of a block into `centred`; returns (mean, 1 / standard deviation) as columns."""
+    n = x.shape[1]
+    mean = row_sums(x)
+    mean /= n
+    mean = mean[:, None]
+    np.subtract(x, mean, out=centred)
+    rstd = row_products(centred, centred)
+    rstd /= n
+    rstd += eps
+    np.sqrt(rstd, out=rstd)
+    return mean, np.reciprocal(rstd, out=rstd)[:, None]
+
+
+def _layer_norm_rows(x, weight, bias, eps: float):
+    """On (rows, n): (result, mean, rstd), the last two as columns."""
+    rows, n = x.shape
+    out = np.empty((rows, n), x.dtype)
+    if x.size <= PIECE:
+        return out, *_layer_norm_block(x, weight, bias, eps, out)
+    mean, rstd = np.empty((rows, 1), x.dtype), np.empty((rows, 1), x.dtype)
+    for i, j in row_blocks(rows, n):
+        mean[i:j], rstd[i:j] = _layer_norm_block(x[i:j], weight, bias, eps, out[i:j])
+    return out, mean, rstd
+
+
+def _layer_norm_block(x, weight, bias, eps: float, out):
+    """The result of a block into `out`; returns (mean, rstd) as columns."""
+    mean, rstd = _row_moments(x, out, eps)
+    out *= rstd
+    if weight is not None:
+        out *= weight
+    if bias is not None:
+        out += bias
+    return mean, rstd
+
+
+def _layer_norm_rows_any(xp, x, weight, bias, eps):
+    """The same in whole arrays, for other array libraries."""
+    mean = x.mean(axis=1, keepdims=True)
+    centred = x - mean
+    rstd = 1 / xp.sqrt((centred * centred).mean(axis=1, keepdims=True) + eps)
+    out = centred * rstd
+    if weight is not None:
+        out *= weight
+    if bias is not None:
+        out += bias
+    return out, mean, rstd
+
+
+def _layer_norm(xp, input, weight=None, bias=None, *, normalized_shape, eps):
+    d, shape = input.dtype, input.shape
+    if (weight is not None and weight.dtype is not d) or (bias is not None and bias.dtype is not d):
+        check_parameters(input, weight, bias)
+    if d is not F4 and d is not F8:
+        check_kind(input, "LayerNormKernelImpl")
+        input, weight, bias = xp.wide(input), wide_or_none(xp, weight), wide_or_none(xp, bias)
+    outer = shape[: len(shape) - len(normalized_shape)]
+    stats = outer + (1,) * len(normalized_shape)
+    n = math.prod(normalized_shape)
+    if not input.size:
+        empty = xp.zeros(stats, input.dtype)
+        return input.astype(d), empty, empty
+    if weight is not None and weight.ndim > 1:
+        weight = weight.reshape(-1)
+    if bias is not None and bias.ndim > 1:
+        bias = bias.reshape(-1)
+    rows = input.reshape(-1, n)
+    if xp.name == "numpy":
+        out, mean, rstd = _layer_norm_rows(rows, weight, bias, eps)
+    else:
+        out, mean, rstd = _layer_norm_rows_any(xp, rows, weight, bias, eps)
+    out = out.reshape(shape)
+    if out.dtype is not d:
+        out = out.astype(d, copy=False)
+    return out, mean.reshape(stats), rstd.reshape(stats)
+
+
+def _layer_norm_grad_rows(g, x, mean, rstd, weight, needs):
+    """Gradients of input, weight and bias on (rows, n)."""
+    rows, n = x.shape
+    d = x.dtype
+    dx = np.empty((rows, n), d) if needs[0] else None
+    total = F8 if rows > RUN else d  # sums of many blocks
+    dw = np.zeros(n, total) if needs[1] else None
+    db = np.zeros(n, total) if needs[2] else None
+    # the weight is folded into the two row means: mean(g * w), mean(g * w * xhat)
+    w = ones(n, d) if weight is None else weight
+    for i, j in row_blocks(rows, n):
+        gb = g[i:j]
+        xhat = x[i:j] - mean[i:j]
+        xhat *= rstd[i:j]
+        product = gb * xhat
+        if dw is not None:
+            dw += column_sums(product)
+        if db is not None:
+            db += column_sums(gb)
+        if dx is None:
+            continue
+        slope = row_products(product, w)
+        slope /= n
+        shift = row_products(gb, w)
+        shift /= n
+        xhat *= slope[:, None]
+        xhat += shift[:, None]
+        o = dx[i:j]
+        if weight is None:
+            np.subtract(gb, xhat, out=o)
+        else:
+            np.multiply(gb, w, out=o)
+            o -= xhat
+        o *= rstd[i:j]
+    return dx, dw, db
+
+
+def _layer_norm_vjp(F, g, input, weight, result1, result2, normalized_shape, needs, traced):
+    if traced or F.backend.name != "numpy" or not g.size:
+        found = _layer_norm_formula(F, g, input, weight, result1, result2, normalized_shape, needs)
+        like = input if weight is None else weight  # a bias may come alone
+        return tuple(map(F.in_dtype_of, found, (input, like, like)))
+    n, d = math.prod(normalized_shape), input.dtype
+    kinds = (
+        d,
+        weight.dtype if weight is not None else d,
+        weight.dtype if weight is not None else d,
+    )
+    g_rows, rows = (wide_or_none(F.backend, a).reshape(-1, n) for a in (g, input))
+    mean, rstd = result1.reshape(-1, 1), result2.reshape(-1, 1)
+    w = None if weight is None else wide_or_none(F.backend, weight).reshape(-1)
+    found = _layer_norm_grad_rows(g_rows, rows, mean, rstd, w, needs)
+    shapes = (input.shape, normalized_shape, normalized_shape)
+    return tuple(
+        None if a is None else a.reshape(s).astype(k, copy=False)
+        for a, s, k in zip(found, shapes, kinds, strict=True)
+    )
+
+
+def _layer_norm_formula(F, g, input, weight, result1, result2, normalized_shape, needs):
+    k = g.ndim - len(normalized_shape)
+    inner, outer = tuple(range(k, g.ndim)), tuple(range(k))
+    xhat = (input - result1) * result2
+    gw = g if weight is None else g * weight
+    dx = dw = db = None
+    if needs[0]:
+        dx = result2 * (gw - F.mean(gw, inner, True) - xhat * F.mean(gw * xhat, inner, True))
+    if needs[1]:
+        dw = F.sum(g * xhat, outer, False) if outer else g * xhat
+    if needs[2]:
+        db = F.sum(g, outer, False) if outer else g
+    return dx, dw, db
+
+
+def _inner(input, normalized_shape):
+    return tuple(range(input.ndim - len(normalized_shape), input.ndim))
+
+
+layer_norm_op = declare(
+    "native_layer_norm", _layer_norm,
+    autocast="cuda:float32", promote="free", vjp=_layer_norm_vjp, dependent="input weight",
+    hidden={
+        "result1": lambda F, input, normalized_shape: F.mean(input, _inner(input, normalized_shape), True),
+        "result2": lambda F, input, result1, normalized_shape, eps: F.rsqrt(
+            F.mean(F.square(input - result1), _inner(input, normalized_shape), True) + eps
+        ),
+    },
+    samples=lambda t: [
+        (t(3, 5), t(5), t(5), (5,), 1e-5), (t(2, 3, 4), t(3, 4), None, (3, 4), 1e-3), (t(4, 3), None, None, (3,), 1e-5),
+        (t(6), t(6), t(6), (6,), 1e-5), (t(0, 3), t(3), t(3), (3,), 1e-5),
+    ],
+    batch="layer_norm",
+)  # fmt: skip
+
+
+@function("layer_norm")
+def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5, cudnn_enable=True):
+    """Normalise over the last dimensions, those of `normalized_shape`, to mean 0 and variance 1; then scale and shift.
+
+    weight, bias: of shape `normalized_shape`, or None. RuntimeError when the shapes do not fit.
+    """
+    shape = _normalized(input, normalized_shape, weight, bias)
+    return layer_norm_op.call(input, weight, bias, shape, eps)
+
+
+@function("native_layer_norm")
+def native_layer_norm(input, normalized_shape, weight, bias, eps):
+    """``layer_norm``, the mean and 1 / standard deviation; gradients flow through the first only."""
+    shape = _normalized(input, normalized_shape, weight, bias)
+    out = layer_norm_op.call(input, weight, bias, shape, eps)
+    with modes.Flag(modes.NO_GRAD, True):
+        return out, *moments(input, _inner(input, shape), eps, keepdim=True)
+
+
+def moments(input, dims: tuple, eps: float, *, keepdim: bool) -> tuple:
+    """Mean and 1 / standard deviation of `input` over `dims`, computed in float32 for half types."""
+    wide = input.float() if is_half(input._array) else input
+    mean, var = wide.mean(dims, keepdim=keepdim), wide.var(dims, correction=0, keepdim=keepdim)
+    return mean.to(input.dtype), (var + eps).rsqrt().to(input.dtype)
+
+
+def _normalized(input, normalized_shape, weight, bias=None) -> tuple:
+    """`normalized_shape` as a tuple of ints, checked."""
+    if normalized_shape.__class__ is not tuple:
+        normalized_shape = (
+            (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        )
+    k, shape = len(normalized_shape), input._array.shape
+    if not k:
+        raise RuntimeError(
+            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got "
+            "normalized_shape = []"
+        )
+    for name, value in (("weight", weight), ("bias", bias)):
+        if value is not None and value._array.shape != normalized_shape:
+            raise RuntimeError(
+                f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape "
+                f"{list(value.shape)} and normalized_shape = {list(normalized_shape)}"
+            )
+    if shape[len(shape) - k :] != normalized_shape or len(shape) < k:
+        raise RuntimeError(
+            f"Given normalized_shape={list(normalized_shape)}, expected input with shape "
+            f"[*, {', '.join(map(str, normalized_shape))}], but got input of size{list(shape)}"
+        )
+    return normalized_shape
+
+
+# -- rms_norm --------------------------------------------------------------------------------------------------------
+
+
+def _rms_norm(xp, input, weight=None, *, normalized_shape, eps):
+    d, shape = input.dtype, input.shape
+    n = math.prod(normalized_shape)
+    x = xp.wide(input).reshape(math.prod(shape[: len(shape) - len(normalized_shape)]), n)
+    rstd = row_products(x, x)[:, None] if xp.name == "numpy" else (x * x).sum(axis=1, keepdims=True)
+    rstd = 1 / xp.sqrt(rstd / max(x.shape[1], 1) + eps)
+    out = x * rstd
+    if weight is not None:
+        out *= xp.wide(weight).reshape(-1)
+    stats = shape[: len(shape) - len(normalized_shape)] + (1,) * len(normalized_shape)
+    return out.reshape(shape).astype(d, copy=False), rstd.reshape(stats)
+
+
+def _rms_norm_vjp(F, g, input, weight, result1, normalized_shape, needs):
+    inner = _inner(g, normalized_shape)
+    outer = tuple(range(g.ndim - len(inner)))
+    xhat = input * result1
+    gw = g if weight is None else g * weight
+    dx = result1 * (gw - xhat * F.mean(gw * xhat, inner, True)) if needs[0] else None
+    dw = None
+    if needs[1]:
+        dw = F.sum(g * xhat, outer, False) if outer else g * xhat
+    return F.in_dtype_of(dx, input), F.in_dtype_of(dw, weight)
+
+
+rms_norm_op = declare(
+    "fused_rms_norm",
+    _rms_norm,
+    autocast="cuda:float32",
+    public="_fused_rms_norm",
+    dependent="input weight",
+    channels_last="input",
+    promote="free",
+    vjp=_rms_norm_vjp,
+    hidden={
+        "result1": lambda F, input, normalized_shape, eps: F.rsqrt(
+            F.mean(F.square(input), _inner(input, normalized_shape), True) + eps
+        ),
+    },
+    samples=lambda t: [
+        (t(3, 5), t(5), (5,), 1e-5),
+        (t(2, 3, 4), None, (3, 4), 1e-3),
+        (t(6), t(6), (6,), 1e-5),
+        (t(0, 3), t(3), (3,), 1e-5),
+    ],
+    batch="layer_norm",
+)
+
+
+@function("rms_norm")
+def rms_norm(input, normalized_shape, weight=None, eps=None):
+    """Divide by the root of the mean square over the dimensions of `normalized_shape`; then scale by `weight`.
+
+    eps: added to the mean square; None is the machine epsilon of the dtype of `input` (float32 for half types).
+    """
+    shape = _normalized(input, normalized_shape, weight)
+    if not (input.is_floating_point() or input.is_complex()):
+        kind = input.dtype.tensor_type.removesuffix("Tensor")
+        raise NotImplementedError(f"\"rms_norm\" not implemented for '{kind}'")
+    if eps is None:
+        eps = dtypes.finfo(dtypes.float32 if is_half(input._array) else input.dtype).eps
+    if input.is_complex():  # squares, not absolute values
+        inner = _inner(input, shape)
+        out = input * (input.square().mean(inner, keepdim=True) + eps).rsqrt()
+        return out if weight is None else out * weight
+    return rms_norm_op.call(input, weight, shape, eps)

@@ -1,0 +1,239 @@
+"""Normalisations by groups of channels and others: group_norm, instance_norm, local_response_norm, normalize."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...devices.numpy.blocks import check_kind, check_parameters, row_blocks
+from ...devices.numpy.sums import row_products, row_sums
+from ...op.declare import declare
+from ...op.expose import function
+from ...tape.tensor import Tensor
+from .batch_norm import batch_norm_op, follows_inside, nothing, update_running
+from .layer_norm import moments
+
+# -- group_norm ------------------------------------------------------------------------------------------------------
+
+
+def _group_moments(xp, x, eps):
+    """x (N, G, m): mean and 1 / standard deviation, each (N, G)."""
+    n, groups, m = x.shape
+    if xp.name != "numpy":
+        return x.mean(axis=2), 1 / xp.sqrt(x.var(axis=2) + eps)
+    mean, var = np.empty((n, groups), x.dtype), np.empty((n, groups), x.dtype)
+    for i, j in row_blocks(n, groups * m):
+        mean[i:j] = row_sums(x[i:j].reshape(-1, m)).reshape(-1, groups) / m
+        centred = x[i:j] - mean[i:j, :, None]
+        var[i:j] = row_products(centred, centred)
+    var /= m
+    return mean, 1 / np.sqrt(var + eps)
+
+
+def _group_norm(xp, input, weight=None, bias=None, *, groups, eps):
+    d, shape = input.dtype, input.shape
+    check_parameters(input, weight, bias)
+    check_kind(input, "GroupNormKernelImpl")
+    n, c = shape[:2]
+    if not input.size:
+        empty = xp.zeros((n, groups), xp.wide(input).dtype)
+        return input.copy(), empty, empty
+    x = xp.wide(input).reshape(n, groups, -1)
+    mean, rstd = _group_moments(xp, x, eps)
+    scale, middle = (xp.repeat(a, c // groups, axis=1) for a in (rstd, mean))
+    if weight is not None:
+        scale = scale * xp.wide(weight)
+    shift = -middle * scale if bias is None else xp.wide(bias) - middle * scale
+    x = x.reshape(n, c, -1)
+    out = x * scale[:, :, None]
+    out += shift[:, :, None]
+    return out.reshape(shape).astype(d, copy=False), mean, rstd
+
+
+def _group_norm_vjp(F, g, input, weight, result1, result2, groups, needs):
+    n, c = input.shape[0], input.shape[1]
+    split = (n, groups, c // groups, math.prod(input.shape[2:]))
+    x, gx = F.reshape(input, split), F.reshape(g, split)
+    mean, rstd = (F.reshape(a, (n, groups, 1, 1)) for a in (result1, result2))
+    xhat = (x - mean) * rstd
+    gw = gx if weight is None else gx * F.reshape(weight, (groups, c // groups, 1))
+    dx = dw = db = None
+    if needs[0]:
+        dx = rstd * (gw - F.mean(gw, (2, 3), True) - xhat * F.mean(gw * xhat, (2, 3), True))
+        dx = F.reshape(dx, tuple(input.shape))
+    if needs[1]:
+        dw = F.reshape(F.sum(gx * xhat, (0, 3), False), (c,))
+    if needs[2]:
+        db = F.reshape(F.sum(gx, (0, 3), False), (c,))
+    return tuple(map(F.in_dtype_of, (dx, dw, db), (input, weight, weight)))
+
+
+def _grouped(F, input, groups):
+    return F.reshape(input, (input.shape[0], groups, math.prod(input.shape[1:]) // groups))
+
+
+group_norm_op = declare(
+    "native_group_norm", _group_norm,
+    autocast="cuda:float32", promote="free", vjp=_group_norm_vjp, channels_last="input",
+    hidden={
+        "result1": lambda F, input, groups: F.mean(_grouped(F, input, groups), (2,), False),
+        "result2": lambda F, input, result1, groups, eps: F.rsqrt(
+            F.mean(F.square(_grouped(F, input, groups) - F.unsqueeze(result1, 2)), (2,), False) + eps
+        ),
+    },
+    samples=lambda t: [
+        (t(2, 4, 3), t(4), t(4), 2, 1e-5), (t(2, 4, 2, 2), None, None, 4, 1e-3), (t(3, 4), t(4), None, 1, 1e-5),
+        (t(0, 4, 3), t(4), t(4), 2, 1e-5),
+    ],
+)  # fmt: skip
+
+
+def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
+    """Normalise each of `num_groups` groups of channels of each sample; then scale and shift each channel.
+
+    input: (N, C, ...).
+
+    Raises:
+        RuntimeError: C is not a multiple of `num_groups`.
+        ValueError: one group in all has only one value.
+    """
+    shape = input._array.shape
+    if len(shape) >= 2:
+        rows = shape[0] * shape[1] // num_groups
+        if rows * math.prod(shape[2:]) == 1:
+            raise ValueError(
+                "Expected more than 1 value per channel when training, got input size "
+                f"{[rows, int(num_groups), *shape[2:]]}"
+            )
+    return _group_norm_public(input, num_groups, weight, bias, eps)
+
+
+@function("group_norm")
+def _group_norm_public(input, num_groups, weight=None, bias=None, eps=1e-5, cudnn_enabled=True):
+    """``nn.functional.group_norm``, also of groups of one value."""
+    if input.dim() < 2:
+        raise RuntimeError(
+            f"Expected at least 2 dimensions for input tensor but received {input.dim()}"
+        )
+    c = input._array.shape[1]
+    if num_groups <= 0:
+        raise RuntimeError(f"Expected num groups to be greater than 0, got {num_groups}")
+    if c % num_groups:
+        raise RuntimeError(
+            "Expected number of channels in input to be divisible by num_groups, but got input of shape "
+            f"{list(input.shape)} and num_groups={num_groups}"
+        )
+    for name, value in (("weight", weight), ("bias", bias)):
+        if value is not None and value._array.shape != (c,):
+            raise RuntimeError(
+                f"Expected {name} to be a vector of size equal to the number of channels in input, but got {name} of "
+                f"shape {list(value.shape)} and input of shape {list(input.shape)}"
+            )
+    return group_norm_op.call(input, weight, bias, num_groups, eps)
+
+
+@function("native_group_norm")
+def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
+    """``group_norm`` of `group` groups, and mean and 1 / standard deviation (N, group)."""
+    out = _group_norm_public(input, group, weight, bias, eps)
+    return out, *moments(input.reshape(N, group, C // group * HxW), (2,), eps, keepdim=False)
+
+
+# -- instance_norm, local_response_norm ------------------------------------------------------------------------------
+
+
+@function("instance_norm")
+def _instance_norm_public(
+    input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled=True,
+):  # fmt: skip
+    """`nn.functional.instance_norm` with all arguments in PyTorch's order of the namespace.
+
+    input: [N, C, *] -> the same shape; weight, bias, running_mean, running_var: [C] or None. cudnn_enabled: accepted
+    for
+    compatibility.
+    """
+    return instance_norm(
+        input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps
+    )
+
+
+def instance_norm(
+    input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5,
+):  # fmt: skip
+    """Normalise each channel of each sample over its positions; then scale and shift each channel.
+
+    use_input_stats: whether the statistics are those of `input` (running ones then follow them) or the running ones.
+    """
+    if not use_input_stats and (running_mean is None or running_var is None):
+        raise RuntimeError(
+            "Expected running_mean and running_var to be defined when use_input_stats is false"
+        )
+    n, c, *space = input.shape
+    if not input.numel():  # as many parameters as samples, if there are any
+        return nothing(input, *[t[:n] if n < 1 and t is not None else t for t in (weight, bias)])
+    if use_input_stats and math.prod(space) == 1:
+        raise ValueError(
+            f"Expected more than 1 spatial element when training, got input size {input.shape}"
+        )
+
+    def spread(t):
+        return None if t is None else t.repeat(n)
+
+    box: list = []
+    flat = input.contiguous().view(1, n * c, *space)
+    if use_input_stats:
+        out = batch_norm_op.call(flat, spread(weight), spread(bias), None, None, True, eps, box)
+        if running_mean is not None and not follows_inside(
+            input, (running_mean, running_var), True, momentum
+        ):
+            mean, var, count = box
+            update_running(
+                running_mean,
+                running_var,
+                mean.reshape(n, c).mean(0),
+                var.reshape(n, c).mean(0),
+                count,
+                momentum,
+            )
+    else:
+        out = batch_norm_op.call(
+            flat,
+            spread(weight),
+            spread(bias),
+            spread(running_mean),
+            spread(running_var),
+            False,
+            eps,
+            None,
+        )
+    return out.view(input.shape)
+
+
+def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
+    """``input / (k + alpha * m) ** beta`` with m the mean square over `size` neighbouring channels."""
+    if input.dim() < 3:
+        raise ValueError(
+            f"Expected 3D or higher dimensionality input (got {input.dim()} dimensions)"
+        )
+    if input.numel() == 0:
+        return input
+    from ..shape.pad import pad
+    from .pool_average import avg_pool3d
+
+    n, c, *space = input.shape
+    square = (input * input).reshape(n, 1, c, math.prod(space), 1)
+    square = pad(square, (0, 0, 0, 0, size // 2, (size - 1) // 2))
+    mean = avg_pool3d(square, (size, 1, 1), stride=1).reshape(input.shape)
+    return input / (mean * alpha + k) ** beta
+
+
+def normalize(
+    input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None
+):
+    """`input` divided by its p-norm along `dim`, or by `eps` where the norm is smaller."""
+    if out is not None:
+        from ...op.expose import write_out
+
+        return write_out(out, normalize(input, p, dim, eps))
+    return input / input.norm(p, dim, keepdim=True).clamp_min(eps).expand_as(input)

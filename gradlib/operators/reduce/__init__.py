@@ -1,0 +1,1 @@
+"""Many elements to one: sums, extrema, moments, norms, order statistics; scans and sorting."""

@@ -1,0 +1,604 @@
+"""Scans along a dimension: cumsum, cumprod, logcumsumexp, cummax, cummin; diff and the trapezoid rule."""
+
+from __future__ import annotations
+
+import operator
+
+import numpy as np
+
+from ... import return_types
+from ...devices.numpy.blocks import F4, PIECE
+from ...op.declare import Op, declare
+from ...op.expose import (
+    PUBLIC,
+    c_type,
+    function,
+    in_place_text,
+    method,
+    need_tensor,
+    write_out,
+    write_same,
+)
+from ...op.formulas import formula_function
+from ...op.inplace import inplace
+from ...tape import dtypes, errors
+from ...tape.tensor import Tensor, wrap_dim
+from ..elementwise.transcendental import logaddexp_kernel
+from ..index.scatter import places
+from .sums import result_dtype
+
+I8 = dtypes.int64.np
+SLICE, LARGE = 64, 512  # elements from which a slice and an array are long
+FEW = 32  # most single-precision numbers whose running sum is kept in single precision; products leave its range
+EXTREMA = ("maximum", "minimum")
+SMALLEST, LARGEST = 1e-250, 1e250  # products between these have all digits of double precision
+CHUNKED = 1 << 13  # elements from which an array is accumulated by more than one call
+# Lengths of chunks; so many single-precision factors stay in the range of double precision.
+CHUNKS = {"add": 16, "multiply": 6}
+
+
+def backwards(ndim: int, dim: int) -> tuple:
+    """An index that reverses `dim`."""
+    return (*(slice(None),) * dim, slice(None, None, -1), *(slice(None),) * (ndim - dim - 1))
+
+
+# -- sums --------------------------------------------------------------------------------------------------------
+
+
+def accumulate(xp, ufunc: str, x, dim: int):
+    """A running sum or product; integers become int64, half types are accumulated in float32."""
+    if not x.ndim:
+        return x.astype(I8) if x.dtype.kind in "iub" else x.copy()
+    d = x.dtype
+    if d.kind in "iub":
+        return getattr(xp, ufunc).accumulate(x, dim, I8)
+    wide = xp.wide(x)
+    out = _accumulate(xp, ufunc, wide, dim)
+    return out if wide is x else out.astype(d)
+
+
+_WIDER = {
+    **dict.fromkeys((dtypes.float32.np, dtypes.float16.np, dtypes.bfloat16.np), dtypes.float64.np),
+    dtypes.complex64.np: dtypes.complex128.np,
+}
+
+
+def _accumulate(xp, ufunc: str, x, dim: int, into=None):
+    """The ufunc's ``accumulate``, written to the array `into` if there is one, which may lie in any order.
+
+    Of many single-precision numbers the running value is kept in double precision.
+    """
+    step, n = getattr(xp, ufunc), x.shape[dim]
+    if n <= FEW and x.size < SLICE * n and ufunc != "multiply" and into is None:
+        return step.accumulate(x, dim)
+    few = ufunc in EXTREMA or (n <= FEW and ufunc != "multiply")
+    wider = None if few else _WIDER.get(x.dtype)
+    last, numpy = dim == x.ndim - 1, xp.name == "numpy"
+    if numpy and not last and 0 < SLICE * n <= x.size:
+        return _by_slices(xp, step, x, dim, wider, into)
+    if wider is not None and numpy and x.size >= CHUNKED:
+        into = xp.empty(x.shape, x.dtype) if into is None else into
+        if last and ufunc in CHUNKS and x.dtype.kind == "f":
+            _in_chunks(step, x.reshape(-1, n), into.reshape(-1, n), wider, CHUNKS[ufunc])
+        else:
+            _in_parts(step, x, dim, wider, into)
+        return into
+    if wider is None:
+        out = step.accumulate(x, dim)
+    else:
+        out = step.accumulate(x.astype(wider), dim).astype(x.dtype)
+    if into is None:
+        return out
+    into[...] = out
+    return into
+
+
+def _by_slices(xp, step, x, dim: int, wider, into):
+    """``accumulate`` by one call for each slice: over long ones that is quicker than NumPy's own."""
+    into = xp.empty(x.shape, x.dtype) if into is None else into
+    slices, results = xp.moveaxis(x, dim, 0), xp.moveaxis(into, dim, 0)
+    if wider is None:
+        results[0] = total = slices[0]
+        for one, result in zip(list(slices)[1:], list(results)[1:], strict=True):
+            total = step(total, one, out=result)
+        return into
+    total, width = None, max(1, PIECE * len(slices) // x.size)
+    for i in range(0, len(slices), width):
+        part = slices[i : i + width].astype(wider)
+        for one in list(part):
+            total = one if total is None else step(total, one, one)
+        results[i : i + width] = part
+    return into
+
+
+def _in_parts(step, x, dim: int, wider, into) -> None:
+    """``accumulate`` in the dtype `wider`; parts of long rows at a time stay in cache."""
+    n, head, last = x.shape[dim], (slice(None),) * dim, None
+    width = max(1, PIECE * n // x.size)
+    for i in range(0, n, width):
+        part = x[(*head, slice(i, i + width))].astype(wider)
+        if last is not None:
+            first = (*head, slice(0, 1))
+            part[first] = step(last, part[first])
+        step.accumulate(part, dim, out=part)
+        last = part[(*head, slice(-1, None))].copy()
+        into[(*head, slice(i, i + width))] = part
+
+
+def _in_chunks(step, rows, into, wider, length: int) -> None:
+    """The same along rows, whose chunks of `length` numbers are run through side by side.
+
+    One step makes the next number of every chunk; one number after the other, each has to wait for the one before.
+    """
+    n = rows.shape[1]
+    width, height = min(n, PIECE), max(1, PIECE // n)
+    space = np.empty((min(height, len(rows)), -(-width // length) * length), wider)
+    for i in range(0, len(rows), height):
+        last = None
+        for j in range(0, n, width):
+            part = rows[i : i + height, j : j + width]
+            high, wide = part.shape
+            data = space[:high]
+            data[:, :wide], data[:, wide:] = part, step.identity
+            if last is not None:
+                step(last, data[:, 0], data[:, 0])
+            total, *others = data.reshape(-1, length).T
+            for one in others:
+                total = step(total, one, one)
+            before = np.empty((high, data.shape[1] // length), wider)
+            before[:, 0] = step.identity
+            step.accumulate(data[:, length - 1 : -1 : length], 1, out=before[:, 1:])
+            step(before.repeat(length, 1), data, data)
+            last = data[:, wide - 1].copy()
+            into[i : i + height, j : j + width] = data[:, :wide]
+
+
+def _cumsum_back(xp, self, *, dim):
+    if not self.ndim:
+        return self.copy()
+    flip, wide = backwards(self.ndim, dim), xp.wide(self)
+    out = xp.empty(wide.shape, wide.dtype)
+    _accumulate(xp, "add", wide[flip], dim, out[flip])
+    return out.astype(self.dtype, copy=False)
+
+
+_SAMPLES = lambda t: [
+    (t(3, 4), 1),
+    (t(3, 4), 0),
+    (t(5), 0),
+    (t(), 0),
+    (t(0, 3), 0),
+    (t(2, 3, 1), 2),
+]
+cumsum_op = declare(
+    "cumsum", lambda xp, self, *, dim: accumulate(xp, "add", self, dim),
+    autocast="cuda:float32", jvp="linear", complex=True, samples=_SAMPLES,
+    row_major=True, self=lambda F, g, dim: F.cumsum_back(g, dim),
+    batch="same_rank",
+)  # fmt: skip
+cumsum_back_op = declare(
+    "cumsum_back", _cumsum_back, jvp="linear", complex=True, node="FlipBackward0", samples=_SAMPLES,
+    self=lambda F, g, dim: F.cumsum(g, dim),
+    batch="same_rank",
+)  # fmt: skip
+
+
+# -- products and log-sums: gradients through a scan of log2(n) steps, exact at zeros and infinities ---------------
+
+
+def _split(F, x, dim, at):
+    return F.slice(x, dim, 0, at, 1), F.slice(x, dim, at, x.shape[dim], 1)
+
+
+def _steps(F, x, dim, combine):
+    """The states of a doubling scan: after step k each element covers the 2**k elements before and at it."""
+    states, n, step = [], x.shape[dim], 1
+    while step < n:
+        states.append((x, step))
+        first, late = _split(F, x, dim, step)
+        early = F.slice(x, dim, 0, n - step, 1)
+        x = F.cat([first, combine(early, late)], dim)
+        step *= 2
+    return states
+
+
+def _wider(x, dim: int):
+    """The dtype in which the gradient of a scan of raw numbers is computed, None for their own."""
+    few = hasattr(x, "_array") or (x.shape[dim] <= FEW and x.dtype.itemsize > 2)
+    return None if few else _WIDER.get(x.dtype)
+
+
+def _cumprod_quotient(xp, g, x, dim: int):
+    """The gradient of cumprod as a running sum divided by `x`; None where a factor or a product is too extreme.
+
+    g, x: arrays of double precision that hold single-precision numbers.
+    """
+    if xp.name != "numpy":  # a look at its numbers would mean waiting for the device
+        return None
+    products = _accumulate(xp, "multiply", x, dim)
+    size = np.absolute(products)
+    if not (size.min() > SMALLEST and size.max() < LARGEST):
+        return None
+    products *= g
+    flip, out = backwards(x.ndim, dim), np.empty(x.shape, x.dtype)
+    _accumulate(xp, "add", products[flip], dim, out[flip])
+    out /= x
+    return out
+
+
+@formula_function()
+def cumprod_gradient(F, g, x, dim):
+    """The gradient of cumprod, g and x of the same shape, x conjugated."""
+    if not x.shape or not x.shape[dim]:
+        return g
+    wider = _wider(x, dim)
+    if wider is not None:
+        g, wide = g.astype(wider), x.astype(wider)
+        found = _cumprod_quotient(F.backend, g, wide, dim) if x.dtype is F4 else None
+        if found is None:
+            found = cumprod_gradient(F, g, wide, dim)
+        return found.astype(x.dtype)
+    for state, step in reversed(_steps(F, x, dim, lambda early, late: early * late)):
+        n = state.shape[dim]
+        first, late = _split(F, g, dim, step)
+        early = F.slice(state, dim, 0, n - step, 1)
+        to_late = F.cat([first, late * early], dim)
+        to_early = late * F.slice(state, dim, step, n, 1)
+        g = to_late + F.cat([to_early, F.zeros_like(first)], dim)
+    return g
+
+
+cumprod_op = declare(
+    "cumprod", lambda xp, self, *, dim: accumulate(xp, "multiply", self, dim),
+    autocast="cuda:float32", row_major=True, complex=True,
+    samples=_SAMPLES, self=lambda F, g, self, dim: F.cumprod_gradient(g, self.conjugate(), dim),
+    batch="same_rank",
+)  # fmt: skip
+
+
+@formula_function()
+def log_weight(F, part, total):
+    """exp(part - total): the share of a term in a sum of exponentials, 0 in an empty sum."""
+    none = total == -float("inf")
+    return F.exp(part - F.where(none, 0, total)).conjugate()
+
+
+@formula_function()
+def logcumsumexp_gradient(F, g, x, dim):
+    """The gradient of logcumsumexp: every factor is a share of a sum, so nothing overflows."""
+    if not x.shape or not x.shape[dim]:
+        return g
+    wider = _wider(x, dim)
+    if wider is not None:
+        return logcumsumexp_gradient(F, g.astype(wider), x.astype(wider), dim).astype(x.dtype)
+    for state, step in reversed(_steps(F, x, dim, lambda early, late: F.logaddexp(early, late))):
+        n = state.shape[dim]
+        early, late = F.slice(state, dim, 0, n - step, 1), F.slice(state, dim, step, n, 1)
+        total = F.logaddexp(early, late)
+        first, g_late = _split(F, g, dim, step)
+        to_late = F.cat([first, g_late * F.log_weight(late, total)], dim)
+        g = to_late + F.cat([g_late * F.log_weight(early, total), F.zeros_like(first)], dim)
+    return g
+
+
+def _logcumsumexp(xp, self, *, dim):
+    if self.dtype.kind in "iub":
+        kind = dtypes.from_np(self.dtype).tensor_type.removesuffix("Tensor")
+        raise NotImplementedError(f"\"logcumsumexp_out_cpu\" not implemented for '{kind}'")
+    if self.dtype.kind != "c" or not self.ndim:
+        return accumulate(xp, "logaddexp", self, dim)
+    out, lead = self.copy(), (slice(None),) * dim
+    for i in range(
+        1, self.shape[dim]
+    ):  # one after the other: it decides the branch of the logarithm
+        here = (*lead, i)
+        out[here] = logaddexp_kernel(xp, out[here], out[(*lead, i - 1)])
+    return out
+
+
+logcumsumexp_op = declare(
+    "logcumsumexp", _logcumsumexp, row_major=True, samples=_SAMPLES, complex=True,
+    self=lambda F, g, self, dim: F.logcumsumexp_gradient(g, self, dim),
+    batch="same_rank",
+)  # fmt: skip
+
+
+# -- running extrema ---------------------------------------------------------------------------------------------
+
+
+def _take_along(xp, self, indices, *, dim):
+    return self.reshape(-1).take(places(xp, indices, self.shape, dim)) if self.ndim else self.copy()
+
+
+def _add_along(xp, self, indices, *, dim):
+    if not self.ndim:
+        return self.copy()
+    return xp.sum_at(self.shape, places(xp, indices, self.shape, dim), self)
+
+
+def _same_samples(t):
+    return [
+        (t(3, 4), t(3, 4, low=0, high=4, dtype=dtypes.int64), 1), (t(), t(low=0, high=1, dtype=dtypes.int64), 0),
+    ]  # fmt: skip
+
+
+take_same = declare(
+    "take_same", _take_along, promote="free", complex=True, node="GatherBackward0", samples=_same_samples,
+    self=lambda F, g, indices, dim: F.add_same(g, indices, dim),
+    jvp=lambda F, self_t, indices, dim: F.take_same(self_t, indices, dim),
+    batch="same_rank",
+)  # fmt: skip
+add_same = declare(
+    "add_same", _add_along, promote="free", complex=True, node="ScatterAddBackward0", samples=_same_samples,
+    self=lambda F, g, indices, dim: F.take_same(g, indices, dim),
+    jvp=lambda F, self_t, indices, dim: F.add_same(self_t, indices, dim),
+    batch="same_rank",
+)  # fmt: skip
+
+
+def _running_index(ufunc: str):
+    def forward(xp, self, *, dim):
+        if not self.ndim:
+            return xp.zeros((), I8)
+        if not self.size:
+            return xp.zeros(self.shape, I8)
+        best = _accumulate(xp, ufunc, self, dim)
+        own = (self == best) | (self != self)
+        if dim == self.ndim - 1 and own.size >= LARGE and xp.name == "numpy":
+            # each place stands until the next one
+            spots = xp.flatnonzero(own)
+            found = xp.repeat(spots % self.shape[dim], xp.diff(spots, append=self.size))
+            return found.reshape(self.shape)
+        steps = xp.arange(self.shape[dim]).reshape((-1, *(1,) * (self.ndim - dim - 1)))
+        return _accumulate(xp, "maximum", xp.where(own, steps, 0), dim)
+
+    return forward
+
+
+def refuse_complex(input: Tensor, name: str) -> None:
+    if input.is_complex():
+        kind = input.dtype.tensor_type.removesuffix("Tensor")
+        raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{kind}'")
+
+
+def _required(name: str, dim, axis) -> int:
+    """The dimension given as `dim` or `axis`; TypeError if there is none."""
+    if dim is None and axis is None:
+        raise TypeError(f'{name}() missing 1 required positional arguments: "dim"')
+    return operator.index(axis if dim is None else dim)
+
+
+SCALAR = "expected scalar_type {Want} but found {Got}"
+
+
+def _running(name: str, ufunc: str, result_type) -> None:
+    find = declare(
+        name + "_index",
+        _running_index(ufunc),
+        row_major=True,
+        nondifferentiable="integer",
+        batch="same_rank",
+        samples=lambda t: [(t(3, 4), 1), (t(), 0)],
+    )
+    take = declare(
+        name, _take_along, promote="free", row_major=True, samples=_same_samples, batch="same_rank",
+        self=lambda F, g, indices, dim: F.add_same(g, indices, dim),
+        jvp=lambda F, self_t, indices, dim: F.take_same(self_t, indices, dim),
+    )  # fmt: skip
+
+    def call(input, dim=None, *, out=None, axis=None):
+        if not isinstance(input, Tensor):
+            raise need_tensor(name, input)
+        d = wrap_dim(_required(name, dim, axis), input.ndim)
+        if input.ndim and input.numel():
+            refuse_complex(input, name)
+        indices = find.call(input, d)
+        return write_same(out, result_type(take.call(input, indices, d), indices), SCALAR)
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = (
+        f"(values, indices): the {'largest' if ufunc == 'maximum' else 'smallest'} element so far along `dim`, and the "
+        "last place where it was found."
+    )
+    function(name, method=True)(call)
+
+
+_running("cummax", "maximum", return_types.cummax)
+_running("cummin", "minimum", return_types.cummin)
+
+
+# -- public functions --------------------------------------------------------------------------------------------
+
+
+def _publish(op: Op, text: str) -> None:
+    def call(input, dim=None, *, dtype=None, out=None, axis=None):
+        if not isinstance(input, Tensor):
+            raise need_tensor(op.name, input)
+        x, dtype = result_dtype(input, dtype, out)
+        result = op.call(x, wrap_dim(_required(op.name, dim, axis), x.ndim))
+        if dtype is dtypes.bool_ and x.ndim:
+            raise NotImplementedError(f"\"{op.name}_out_cpu\" not implemented for 'Bool'")
+        if dtype is not None and dtype is not result.dtype:
+            result = result.to(dtype)
+        return result if out is None else write_out(out, result)
+
+    def call_inplace(self, dim, *, dtype=None):
+        if dtype is not None and dtype is not self.dtype:
+            raise RuntimeError(
+                f"Bad in-place call: input tensor dtype {c_type(self)} and output tensor dtype "
+                f"{errors.C_TYPES.get(dtype.name, dtype.name)} should match"
+            )
+        return inplace(op, self, (), (wrap_dim(operator.index(dim), self.ndim),))
+
+    call.__name__ = call.__qualname__ = op.name
+    call.__doc__ = f"The {text} along `dim`.\n\n    dtype: the input is converted to it first.\n"
+    call_inplace.__name__ = call_inplace.__qualname__ = op.name + "_"
+    call_inplace.__doc__ = in_place_text(op.name)
+    function(op.name, method=True)(call)
+    method(op.name + "_")(call_inplace)
+
+
+_publish(cumsum_op, "running sum")
+_publish(cumprod_op, "running product")
+
+
+@function("logcumsumexp", method=True)
+def logcumsumexp(input, dim=None, *, out=None, axis=None):
+    """The logarithm of the running sum of exponentials along `dim`, without overflow."""
+    if not isinstance(input, Tensor):
+        raise need_tensor("logcumsumexp", input)
+    d = wrap_dim(_required("logcumsumexp", dim, axis), input.ndim)
+    return write_same(out, logcumsumexp_op.call(input, d), SCALAR)
+
+
+def _check_end(input: Tensor, part: Tensor, d: int) -> None:
+    """RuntimeError unless `part` can be put at an end of `input` along `d`."""
+    if part.ndim != input.ndim:
+        raise RuntimeError("diff expects prepend or append to be the same dimension as input")
+    for i, (n, m) in enumerate(zip(input.shape, part.shape)):
+        if i != d and n != m:
+            raise RuntimeError(
+                "diff expects the shape of tensor to prepend or append to match that of input except along the "
+                f"differencing dimension; input.size({i}) = {n}, but got tensor.size({i}) = {m}"
+            )
+
+
+@function("diff", method=True)
+def diff(input, n=1, dim=-1, prepend=None, append=None, *, out=None):
+    """The n-th differences of neighbours along `dim`, after `prepend` and `append` are put at the ends.
+
+    Raises RuntimeError: a tensor without dimensions, a negative n.
+
+    Example:
+        >>> gradlib.diff(gradlib.tensor([1, 4, 9]))
+        tensor([3, 5])
+    """
+    if input.ndim == 0:
+        raise RuntimeError("diff expects input to be at least one-dimensional")
+    if n < 0:
+        raise RuntimeError(f"order must be non-negative but got {n}")
+    d = wrap_dim(dim, input.ndim)
+    for part in (prepend, append):
+        if part is not None:
+            _check_end(input, part, d)
+    if n and (prepend is not None or append is not None):
+        input = PUBLIC["cat"]([t for t in (prepend, input, append) if t is not None], d)
+    for _ in range(min(n, input.shape[d])):
+        late, early = input.narrow(d, 1, input.shape[d] - 1), input.narrow(d, 0, input.shape[d] - 1)
+        input = late.logical_xor(early) if input.dtype is dtypes.bool_ else late - early
+    return write_out(out, input) if n else write_same(out, input.clone(), SCALAR)
+
+
+def _widths(y: Tensor, x, dx, dim: int):
+    """What sums of neighbours along `dim` are multiplied by: half of `dx`, or the widths of the intervals."""
+    if x is None:
+        return dx / 2.0
+    if x.ndim == 1:
+        if x.shape[0] != y.shape[dim]:
+            raise RuntimeError("There must be one `x` value for each sample point")
+        return diff(x).reshape((-1, *(1,) * (y.ndim - dim - 1)))
+    return diff(x, dim=dim - y.ndim)
+
+
+def _areas(name: str, y: Tensor, x, dx, dim: int):
+    if (x is None and not isinstance(dx, (int, float))) or isinstance(dx, bool):
+        raise RuntimeError(f"{name}: Currently, we only support dx as a real number.")
+    if y.dtype is dtypes.bool_ or (x is not None and x.dtype is dtypes.bool_):
+        which = "`y`" if x is None else "`x` or `y`"
+        raise RuntimeError(f"{name}: received a bool input for {which}, but bool is not supported")
+    n = y.shape[dim]
+    areas = (y.narrow(dim, 1, n - 1) + y.narrow(dim, 0, n - 1)) * _widths(y, x, dx, dim)
+    return areas if x is None else areas / 2.0
+
+
+@function("trapezoid", "trapz")
+def trapezoid(y, x=None, *, dx=1.0, dim=-1):
+    """The integral along `dim` by the trapezoid rule, over the places `x` or with the spacing `dx`.
+
+    Raises RuntimeError: `x` does not fit. Integers become floating.
+
+    Example:
+        >>> gradlib.trapezoid(gradlib.tensor([1.0, 2.0, 3.0]))
+        tensor(4.)
+    """
+    d = wrap_dim(dim, y.ndim)
+    if not y.shape[d]:
+        return y.sum(d).to(y.dtype)
+    if x is None and y.dtype.category == dtypes.INTEGER:
+        y = y.long()  # whose sums of neighbours do not wrap around
+    return _areas("trapezoid", y, x, dx, d).sum(d)
+
+
+@function("cumulative_trapezoid")
+def cumulative_trapezoid(y, x=None, *, dx=1.0, dim=-1):
+    """The running integral along `dim` by the trapezoid rule; one element less than `y`."""
+    d = wrap_dim(dim, y.ndim)
+    return _areas("cumulative_trapezoid", y, x, dx, d).cumsum(d)
+
+
+def _derivative(y: Tensor, d: int, h, edge_order: int) -> Tensor:
+    """Central differences along `d`, one-sided at the ends; `h` is one spacing or the spacings between neighbours."""
+    n = y.shape[d]
+
+    def at(first, count):
+        return y.narrow(d, first, count)
+
+    if isinstance(h, Tensor):
+        shape = (-1, *(1,) * (y.ndim - d - 1))
+        before, after = h[:-1].reshape(shape), h[1:].reshape(shape)
+        middle = (
+            -after / (before * (before + after)) * at(0, n - 2)
+            + (after - before) / (before * after) * at(1, n - 2)
+            + before / (after * (before + after)) * at(2, n - 2)
+        )
+        ends = (h[0], h[1 % (n - 1)]), (h[-1], h[-2 % (n - 1)])
+    else:
+        middle = (at(2, n - 2) - at(0, n - 2)) / (2 * h)
+        ends = ((h, h), (h, h))
+    edges = []
+    for (near, far), sign, corners in zip(ends, (1, -1), ((0, 1, 2), (n - 1, n - 2, n - 3))):
+        a, b = at(corners[0], 1), at(corners[1], 1)
+        if edge_order == 1:
+            edges.append((b - a) / near * sign)
+            continue
+        whole = near + far
+        c = at(corners[2], 1)
+        slope = (
+            -(near + whole) / (near * whole) * a
+            + whole / (near * far) * b
+            - near / (far * whole) * c
+        )
+        edges.append(slope * sign)
+    return PUBLIC["cat"]([edges[0], middle, edges[1]], d)
+
+
+@function("gradient")
+def gradient(input, *, spacing=1, dim=None, edge_order=1):
+    """Estimated derivatives along each dimension (or those in `dim`): a tuple of tensors of the shape of `input`.
+
+    spacing: one distance for all, or for each dimension a distance or a tensor of coordinates.
+    edge_order: 1 or 2, the order of accuracy at the ends.
+    """
+    if input.dtype is dtypes.uint8:  # whose differences wrap around
+        raise RuntimeError("torch.gradient does not support uint8 input.")
+    if edge_order not in (1, 2):
+        raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
+    dims = range(input.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim
+    dims = [wrap_dim(d, input.ndim) for d in dims]
+    if len(set(dims)) != len(dims):
+        twice = next(d for d in dims if dims.count(d) > 1)
+        raise RuntimeError(f"dim {twice} appears multiple times in the list of dims")
+    spacing = 1 if spacing is None else spacing
+    spacings = list(spacing) if isinstance(spacing, (list, tuple)) else [spacing] * len(dims)
+    if len(spacings) != len(dims):
+        raise RuntimeError(
+            f"torch.gradient expected spacing to be unspecified, a scalar or a list of length {len(dims)}, but got a "
+            f"list of length {len(spacings)}"
+        )
+    for d in dims:
+        if input.shape[d] < edge_order + 1:
+            raise RuntimeError(
+                "torch.gradient expected each dimension size to be at least edge_order+1"
+            )
+    steps = [diff(h) if isinstance(h, Tensor) and h.ndim else h for h in spacings]
+    return tuple(_derivative(input, d, h, edge_order) for d, h in zip(dims, steps))

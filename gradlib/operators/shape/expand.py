@@ -1,0 +1,128 @@
+"""Expansion: views that repeat dimensions of length one, broadcasting, and the sums that undo it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...op.declare import declare
+from ...op.expose import function, method
+from ...tape import errors
+from ...tape.tensor import Size, Tensor
+from .reshape import given, size_of, view_op
+
+
+def _expand(xp, self, *, size):
+    shape = self.shape
+    if shape == size:
+        return self
+    strides = [s if n == m or m == 1 else 0
+               for n, m, s in zip(shape, size[len(size) - len(shape) :], self.strides)]  # fmt: skip
+    return xp.as_strided(self, size, (0,) * (len(size) - len(shape)) + tuple(strides))
+
+
+expand_op = declare(
+    "expand", _expand, view=True, jvp="linear", complex=True,
+    self=lambda F, g, self_shape: F.sum_to_size(g, self_shape),
+    samples=lambda t: [(t(3, 1), (2, 3, 4)), (t(), (2, 2)), (t(1), (0,)), (t(3), (3,))],
+    batch="expand",
+)  # fmt: skip
+
+
+@function("expand", method=True)
+def expand(input, *size, implicit=False, **kw):
+    """A view with dimensions of length one repeated (without copy) up to `size`; -1 keeps a dimension."""
+    return expand_to(input, size_of(given("expand", "size", size, kw)))
+
+
+def expand_to(input: Tensor, size: tuple) -> Tensor:
+    """``expand`` for a tuple of ints."""
+    shape = input._array.shape
+    new = len(size) - len(shape)
+    if new < 0:
+        kind = ("torch.cuda." if input.is_cuda else "torch.") + input.dtype.tensor_type
+        raise RuntimeError(
+            f"expand({kind}{{{errors.size(shape)}}}, size={errors.size(size)}): the number of sizes provided "
+            f"({len(size)}) must be greater or equal to the number of dimensions in the tensor ({len(shape)})"
+        )
+    full = list(size)
+    for i in reversed(range(len(size))):
+        n = size[i]
+        have = shape[i - new] if i >= new else None
+        if n == -1:
+            if have is None:
+                raise RuntimeError(
+                    f"The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension {i}"
+                )
+            full[i] = have
+        elif n < 0 or (have is not None and have != n and have != 1):
+            raise RuntimeError(
+                f"The expanded size of the tensor ({n}) must match the existing size ({have}) at non-singleton "
+                f"dimension {i}.  Target sizes: {errors.size(size)}.  Tensor sizes: {errors.size(shape)}"
+            )
+    return expand_op.call(input, tuple(full))
+
+
+@method("expand_as")
+def expand_as(self, other):
+    """``expand`` to the shape of `other`."""
+    return expand_to(self, other._array.shape)
+
+
+@function("broadcast_to", method=True)
+def broadcast_to(input, size, *more):
+    """``expand`` to `size`."""
+    return expand_to(input, size_of((size, *more)))
+
+
+@function("broadcast_shapes")
+def broadcast_shapes(*shapes):
+    """The shape that tensors of the given shapes broadcast to; RuntimeError if they do not."""
+    plain = [(s,) if isinstance(s, int) else tuple(s) for s in shapes]
+    result: tuple = ()
+    for shape in plain:
+        if any(n < 0 for n in shape):
+            raise ValueError("Attempting to broadcast a dimension with negative length!")
+        try:
+            result = np.broadcast_shapes(result, shape)
+        except ValueError:
+            raise RuntimeError(
+                f"Shape mismatch: objects cannot be broadcast to a single shape, {shape} does not go with {result}"
+            ) from None
+    return Size(result)
+
+
+@function("broadcast_tensors")
+def broadcast_tensors(*tensors):
+    """All tensors expanded to their common shape."""
+    if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
+        tensors = tuple(tensors[0])
+    shape: tuple = ()
+    for x in tensors:
+        try:
+            shape = np.broadcast_shapes(shape, x._array.shape)
+        except ValueError:
+            raise errors.broadcast(shape, x._array.shape) from None  # type: ignore[misc]
+    return tuple([x if x._array.shape == shape else expand_op.call(x, shape) for x in tensors])
+
+
+@method("sum_to_size")
+def sum_to_size(self, *size):
+    """Summed over dimensions until the shape is `size`; itself if it is so already."""
+    from ..reduce.sums import sum_all, sum_dim
+
+    size = size_of(size)
+    shape = self._array.shape
+    if not size:
+        return sum_all.call(self)
+    if shape == size:
+        return self
+    extra = len(shape) - len(size)
+    if extra < 0 or any(n != m and n != 1 for n, m in zip(size, shape[extra:])):
+        raise RuntimeError(
+            f"size {{{errors.size(size)}}} is not expandable to size {{{errors.size(shape)}}}."
+        )
+    dims = tuple(range(extra)) + tuple(
+        [i + extra for i, n in enumerate(size) if n == 1 and shape[i + extra] != 1]
+    )
+    out = sum_dim.call(self, dims, True) if dims else self
+    return view_op.call(out, size) if extra else out

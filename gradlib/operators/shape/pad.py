@@ -1,0 +1,236 @@
+"""Padding: constant, reflect, replicate, circular. All but constant are gathers along one dimension at a time."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from ...op.declare import declare
+from ...op.expose import function
+from ...op.plain_numbers import plain_number
+from ...tape.layout import empty_in, suggested
+from ...tape.tensor import Tensor
+from ..elementwise.cast import clone_op
+
+
+def _pad_constant(xp, self, *, pads, value):
+    """pads: (before, after) for each dimension; negative ones cut. Channels stay last where they are."""
+    if not any([a or b for a, b in pads]):
+        return clone_op.forward(xp, self, order="K")
+    shape = tuple(n + a + b for n, (a, b) in zip(self.shape, pads, strict=True))
+    inside, source = [], []
+    for n, (a, b) in zip(self.shape, pads, strict=True):
+        inside.append(slice(max(a, 0), max(a, 0) + max(n + min(a, 0) + min(b, 0), 0)))
+        source.append(slice(max(-a, 0), n + min(b, 0)))
+    wanted = suggested(self)
+    if wanted is not None:
+        out = empty_in(xp, shape, self.dtype, wanted)
+        out[...] = value
+    else:
+        out = xp.zeros(shape, self.dtype) if value == 0 else xp.full(shape, value, self.dtype)
+    out[tuple(inside)] = self[tuple(source)]
+    return out
+
+
+pad_constant_op = declare(
+    "pad_constant",
+    _pad_constant,
+    public="constant_pad_nd",
+    node="ConstantPadNdBackward0",
+    complex=True,
+    self=lambda F, g, pads: F.pad_constant(g, tuple((-a, -b) for a, b in pads), 0),
+    jvp=lambda F, self_t, pads: F.pad_constant(self_t, pads, 0),
+    samples=lambda t: [
+        (t(2, 3), ((0, 0), (1, 2)), 0.5),
+        (t(3, 4), ((1, -1), (-2, 1)), 0),
+        (t(0, 2), ((1, 0), (0, 0)), 1),
+        (t(), (), 0),
+    ],
+    batch="pad",
+)
+
+
+# -- gathers along one dimension ---------------------------------------------------------------------------------------
+
+
+def _take_along(xp, self, *, where, dim):
+    return self.take(xp.table(where), axis=dim)
+
+
+def _add_along(xp, self, *, where, dim, size):
+    """The transpose of `take_along`: slices of `self` added to zeros at `where`, run by run."""
+    out = xp.zeros((*self.shape[:dim], size, *self.shape[dim + 1 :]), self.dtype)
+    lead = (slice(None),) * dim
+    for start, stop, first, step in runs(tuple(where.tolist())):
+        last = first + (stop - start) * step
+        target = slice(first, last if last >= 0 else None, step)
+        if step:
+            out[(*lead, target)] += self[(*lead, slice(start, stop))]
+        else:
+            out[(*lead, first)] += xp.add.reduce(self[(*lead, slice(start, stop))], axis=dim)
+    return out
+
+
+@lru_cache(maxsize=256)
+def runs(where: tuple) -> list:
+    """Positions as arithmetic runs (start, stop, first value, step) with step 1, -1 or 0."""
+    out, start = [], 0
+    while start < len(where):
+        stop = start + 1
+        step = where[stop] - where[start] if stop < len(where) else 1
+        if step in (-1, 0, 1):
+            while stop < len(where) and where[stop] - where[stop - 1] == step:
+                stop += 1
+        else:
+            step = 1
+        out.append((start, stop, where[start], step))
+        start = stop
+    return out
+
+
+def _declare_take(name: str, node: str, dependent: str = "", channels_last: str = "self", **spec):
+    return declare(
+        name, _take_along, jvp="linear", complex=True, node=node, dependent=dependent, channels_last=channels_last,
+        **spec,
+        self=lambda F, g, self_shape, where, dim: F.add_along(g, where, dim, self_shape[dim]),
+        samples=lambda t: [
+            (t(3, 4), np.array([1, 0, 1, 3, 2, 2]), 1), (t(3, 2), np.array([2, 2, 0]), 0),
+        ],
+    )  # fmt: skip
+
+
+take_along_op = _declare_take("take_along", "IndexSelectBackward0")
+pad_circular_op = _declare_take("pad_circular", "IndexSelectBackward0", channels_last="")
+pad_lines_op = _declare_take("pad_lines", "ReflectionPadBackward0", "self", autocast="cpu:float32")
+add_along_op = declare(
+    "add_along", _add_along, jvp="linear", complex=True, node="IndexAddBackward0", channels_last="self",
+    self=lambda F, g, where, dim, size: F.take_along(g, where, dim),
+    samples=lambda t: [(t(3, 6), np.array([1, 0, 1, 3, 2, 2]), 1, 4), (t(3, 2), np.array([2, 2, 0]), 0, 3)],
+)  # fmt: skip
+
+
+@lru_cache(maxsize=256)
+def _positions(mode: str, size: int, before: int, after: int):
+    """Which element of a line of `size` each element of the padded line is; a hashable constant."""
+    line = np.arange(-before, size + after)
+    if mode == "reflect":
+        period = max(2 * (size - 1), 1)
+        line = np.abs(line) % period
+        return np.where(line >= size, period - line, line)
+    if mode == "replicate":
+        return np.clip(line, 0, size - 1)
+    kept = np.arange(size)[max(-before, 0) : size - max(-after, 0)]
+    line = np.arange(-max(before, 0), len(kept) + max(after, 0))
+    return kept[line % len(kept)] if len(kept) else line[:0]
+
+
+def _pad_lines(input: Tensor, pads: list, mode: str) -> Tensor:
+    op = pad_circular_op if mode == "circular" else pad_lines_op
+    for dim, (before, after) in enumerate(pads):
+        if before or after:
+            where = _positions(mode, input._array.shape[dim], before, after)
+            input = op.call(input, where, dim)
+    return input
+
+
+def _check(input: Tensor, pads: list, mode: str) -> None:
+    """RuntimeError where a mode other than constant cannot pad `input`; `pads` is (before, after) of each dimension."""
+    shape, ndim = list(input.shape), input.dim()
+    n = ndim - next((i for i, p in enumerate(pads) if p is not None), ndim)
+    if mode == "circular":
+        _check_circular(shape, pads)
+        return
+    if 0 in shape[ndim - n - 1 :]:
+        raise RuntimeError(
+            f"Expected {n + 1}D or {n + 2}D (batch mode) tensor with possibly 0 batch size and other non-zero "
+            f"dimensions for input, but got: {shape}"
+        )
+    for k in range(1, n + 1):
+        before, after = pads[-k]
+        if mode == "reflect" and max(before, after) >= shape[-k]:
+            raise RuntimeError(
+                f"Argument #{2 * k + 2}: Padding size should be less than the corresponding input dimension, but got: "
+                f"padding ({before}, {after}) at dimension {ndim - k} of input {shape}"
+            )
+    names = "DHW"[3 - n :]
+    sizes = [s + p[0] + p[1] for s, p in zip(shape[ndim - n :], pads[ndim - n :], strict=True)]
+    if min(sizes, default=1) < 1:
+        given, made = (
+            " ".join(f"{a}: {s}" for a, s in zip(names, values, strict=True))
+            for values in (shape[ndim - n :], sizes)
+        )
+        raise RuntimeError(f"input ({given}) is too small. Calculated output {made}")
+
+
+def _check_circular(shape: list, pads: list) -> None:
+    for size, pair in zip(shape, pads, strict=True):
+        before, after = pair or (0, 0)
+        if max(before, after) > size:
+            raise RuntimeError("Padding value causes wrapping around more than once.")
+        if size + before + after < 0:
+            raise RuntimeError("Negative padding value is resulting in an empty dimension")
+
+
+def pad(input, pad, mode="constant", value=None):
+    """Pad the last dimensions: `pad` is (left, right) of the last, then (top, bottom) of the one before, and so on.
+
+    mode: "constant" (with `value`, 0 if None; negative numbers cut), "reflect", "replicate" or "circular"; the last
+    three pad the last n dimensions of (N, C, n dimensions) or (C, n dimensions).
+
+    Raises:
+        RuntimeError: an odd number of paddings, or more than the dimensions have.
+        NotImplementedError: an unknown mode, or one that does not take this number of dimensions.
+    """
+    pad = [int(p) for p in pad]
+    ndim = input._array.ndim
+    if len(pad) % 2:
+        raise RuntimeError("Padding length must be divisible by 2")
+    if len(pad) // 2 > ndim:
+        raise RuntimeError(
+            "Padding length should be less than or equal to two times the input dimension but got "
+            f"padding length {len(pad)} "
+            f"and input of dimension {ndim}"
+        )
+    pads = [(0, 0)] * (ndim - len(pad) // 2) + [
+        (pad[i], pad[i + 1]) for i in range(len(pad) - 2, -1, -2)
+    ]
+    if mode == "constant":
+        for n, (a, b) in zip(input._array.shape, pads, strict=True):
+            if n + min(a, 0) < 0 or n + min(b, 0) < 0:
+                raise RuntimeError("narrow(): length must be non-negative.")
+            if n + a + b < 0:
+                raise RuntimeError(
+                    f"The input size {n}, plus negative padding {a} and {b}, resulted in a "
+                    "negative output size, which is invalid. "
+                    f"Check dimension {pads.index((a, b))} of your input."
+                )
+        number = 0.0 if value is None else value if isinstance(value, complex) else float(value)
+        number = plain_number(number, input.dtype)
+        return pad_constant_op.call(input, tuple(pads), number)
+    if value is not None and value != 0:
+        raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
+    if mode not in ("reflect", "replicate", "circular"):
+        raise NotImplementedError(f"Unrecognised padding mode {mode}")
+    n = len(pad) // 2
+    if n not in (1, 2, 3) or ndim not in (n + 1, n + 2):
+        raise NotImplementedError(
+            f"Padding size {len(pad)} is not supported for {ndim}D input tensor.\nSupported combinations for "
+            "non-constant padding:\n  - 2D or 3D input: padding size = 2 (pads last dimension)\n  - 3D or 4D input: "
+            "padding size = 4 (pads last 2 dimensions)\n  - 4D or 5D input: padding size = 6 (pads last 3 dimensions)"
+        )
+    if input._array.dtype.kind == "b" and mode != "circular":
+        name = "reflection" if mode == "reflect" else "replication"
+        raise NotImplementedError(f"\"{name}_pad{n}d\" not implemented for 'Bool'")
+    _check(input, [None] * (ndim - n) + pads[ndim - n :], mode)
+    out = _pad_lines(input, pads, mode)
+    return out.clone() if out is input else out
+
+
+@function("constant_pad_nd")
+def constant_pad_nd(input, pad, value=0):
+    """``nn.functional.pad`` in constant mode."""
+    return PUBLIC_PAD(input, pad, "constant", value)
+
+
+PUBLIC_PAD = pad

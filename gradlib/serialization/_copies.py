@@ -1,0 +1,151 @@
+"""How a tensor is pickled by itself and deep-copied: Tensor.__reduce_ex__ and Tensor.__deepcopy__."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from typing import Any
+
+import numpy as np
+
+from gradlib.serialization import _names as names
+from gradlib.serialization._storages import address, span, strides_of
+from gradlib.tape import dtypes
+from gradlib.tape.device import copied
+from gradlib.tape.lazy import bits_of, is_lazy, physical_of, raw_values, wrap
+from gradlib.tape.memory import dense_bytes, flat_bytes, owner, view_of
+from gradlib.tape.tensor import Tensor, to_host
+
+
+def attributes_of(tensor: Tensor) -> dict[str, Any]:
+    """What the user has set on the tensor."""
+    return {k: v for k, v in tensor.__dict__.items() if k not in names.INTERNAL}
+
+
+def warn_of_hooks(tensor: Tensor) -> None:
+    """Say that the hooks of a leaf are not written."""
+    if tensor._backward_hooks and tensor.is_leaf:
+        for hook in tensor._backward_hooks.values():
+            if hasattr(hook, "__torch_unserializable__"):
+                continue
+            warnings.warn(
+                f"backward hook {hook!r} on tensor will not be serialized.  If this is expected, you can decorate the "
+                "function with @torch.utils.hooks.unserializable_hook to suppress this warning",
+                stacklevel=3,
+            )
+
+
+def _whole_owner(array: Any) -> Any:
+    """The owner of an array's memory, if the array can be described as a part of it; else None."""
+    root = owner(array)
+    if array.size and span(array) is None:
+        return None
+    return root if root.flags.c_contiguous or root.flags.f_contiguous else None
+
+
+def copy_memory(root: Any, memo: dict[int, Any]) -> Any:
+    """The copy that one deepcopy makes of the memory of `root`: uint8, the same for all that share it."""
+    if id(root) not in memo:
+        memo[id(root)] = copied(flat_bytes(root))
+        memo.setdefault(id(memo), []).append(root)  # keeps it, and its id, alive meanwhile
+    return memo[id(root)]
+
+
+def reduce_tensor(t: Tensor, protocol: int) -> tuple[Any, ...]:
+    """What `Tensor.__reduce_ex__` returns: how plain pickle makes the tensor again.
+
+    Tensors and storages of one pickle that share memory share it again afterwards. Values, dtype, strides,
+    device, requires_grad, class and attributes are kept (which may refer to the tensor); gradient
+    and graph are not.
+
+    Args:
+        t: Tensor.
+        protocol: pickle protocol.
+
+    Returns:
+        A function, its arguments and the attributes.
+    """
+    warn_of_hooks(t)
+    bits, array = bits_of(t), physical_of(t)._array
+    strides, offset = t.stride(), 0
+    memory: Any = _whole_owner(array) if isinstance(array, np.ndarray) else None
+    if memory is None and isinstance(
+        array, np.ndarray
+    ):  # dense, but in another order of dimensions
+        memory = dense_bytes(owner(array))
+    if memory is not None:
+        offset = (address(array) - address(memory)) // array.itemsize
+    else:
+        memory = to_host(array).copy("K")
+        strides = strides_of(memory)
+    geometry = (t.dtype.name, tuple(array.shape), strides, offset)
+    args = (type(t), memory, geometry, str(t.device), t.requires_grad)
+    if bits:
+        args = (*args, None, bits)
+    return _rebuild_tensor, args, attributes_of(t) or None
+
+
+def _rebuild_tensor(
+    kind: type,
+    memory: np.ndarray,
+    geometry: tuple[str, tuple[int, ...], tuple[int, ...], int],
+    where: str,
+    requires_grad: bool,
+    attributes: dict[str, Any] | None = None,
+    bits: int = 0,
+) -> Tensor:
+    """Make the tensor that `reduce_tensor` wrote down. Older pickles give the attributes here. bits: of a lazy one."""
+    dtype, shape, strides, offset = geometry
+    made = Tensor._make(view_of(flat_bytes(memory), dtypes.by_name(dtype), offset, shape, strides))
+    if where != "cpu":
+        made = made.to(where)
+    made = Tensor._make(wrap(made, bits))
+    return _dressed(made, kind, requires_grad, attributes or {})
+
+
+def _dressed(made: Tensor, kind: type, requires_grad: bool, attributes: dict[str, Any]) -> Tensor:
+    """`made` as an instance of `kind`, with attributes."""
+    if kind is not Tensor:
+        made = Tensor._make_subclass(kind, made, requires_grad)
+    else:
+        made.requires_grad = requires_grad
+    made.__dict__.update(attributes)
+    return made
+
+
+def deepcopy_tensor(t: Tensor, memo: dict[int, Any]) -> Tensor:
+    """What `Tensor.__deepcopy__` returns: a leaf with its own copy of the memory.
+
+    Tensors of one deepcopy that share memory share the copy. Gradient and attributes are copied.
+
+    Args:
+        t: Tensor; a leaf.
+        memo: the memo of `copy.deepcopy`.
+
+    Raises:
+        RuntimeError: `t` was made by an operation that is recorded.
+    """
+    known = memo.get(id(t))
+    if known is not None:
+        return known
+    if not t.is_leaf:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
+            "protocol at the moment.  If you were attempting to deepcopy a module, this may be "
+            "because of a torch.nn.utils.weight_norm usage, see "
+            "https://github.com/pytorch/pytorch/pull/103001"
+        )
+    array = raw_values(t)
+    root = None if is_lazy(t) else _whole_owner(array)
+    if root is None:
+        duplicate = copied(array, "K")
+    else:
+        offset = (address(array) - address(root)) // array.itemsize
+        raw = copy_memory(root, memo)
+        duplicate = view_of(raw, t.dtype, offset, array.shape, t.stride())
+    made = _dressed(Tensor._make(duplicate), type(t), t.requires_grad, {})
+    memo[id(t)] = made
+    made.__dict__.update(copy.deepcopy(attributes_of(t), memo))
+    if t._grad is not None:
+        made._grad = copy.deepcopy(t._grad, memo)
+    return made

@@ -1,0 +1,1 @@
+"""Tensors, their memory and history, and the engine that runs backward."""

@@ -1,0 +1,61 @@
+"""Where the functions on raw arrays come from: NumPy for CPU tensors, CuPy for CUDA tensors.
+
+A device is a namespace of array functions (`gradlib/devices`), entered here for the type of its arrays. `backend_of` is
+the only place that asks what kind an array is; nothing outside `gradlib/devices` imports CuPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .device import stored
+
+_BY_TYPE: dict[type, Any] = {}
+_OPENERS: dict[str, Callable[[], Any]] = {}
+
+
+def enter(device_type: str, open: Callable[[], Any], *types: type) -> None:
+    """Enter a device: `open` gives its namespace, or says what is missing; arrays of `types` are known as its own."""
+    _OPENERS[device_type] = open
+    for t in types:
+        _BY_TYPE[t] = open()
+
+
+def backend_of(array: Any) -> Any:
+    """The backend of a raw array, making its arrays on the device of that array."""
+    found = _BY_TYPE.get(array.__class__) or _find(array)
+    if found.name == "numpy":
+        return found
+    return found.on(stored(array).device.id)
+
+
+def kernels_of(array: Any) -> Any:
+    """The backend of a raw array whose device is current (a lookup of its type): for kernels of ops."""
+    return _BY_TYPE.get(array.__class__) or _find(array)
+
+
+def _find(array: Any) -> Any:
+    values = stored(array)
+    if (
+        values is not array
+    ):  # an entry of a batch; what it is combined with lies where the batch does
+        return kernels_of(values)
+    if isinstance(array, (np.ndarray, np.generic, bool, int, float, complex)):
+        return backend_for("cpu")
+    backend = backend_for("cuda")
+    _BY_TYPE[array.__class__] = backend
+    return backend
+
+
+def backend_for(device_type: str) -> Any:
+    """The backend of a device type; for "cuda" RuntimeError when CuPy or a device is missing."""
+    return _OPENERS[device_type]()
+
+
+def backend_on(device: Any) -> Any:
+    """The backend of a device, making its arrays there; RuntimeError that says what is missing."""
+    found = backend_for(device.type)
+    return found if device.type == "cpu" else found.on(device.index)

@@ -1,0 +1,226 @@
+"""Interop: the values of a tensor as Python numbers, NumPy arrays, DLPack capsules and pickles."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy import ndarray
+
+from ..op import vmap_texts as batching
+from ..op.declare import REGISTRY
+from .device import copied
+from .geometry import NO_STORAGE
+from .modes import NO_GRAD, PROFILE, shared, state
+
+
+def to_host(array) -> np.ndarray:
+    """A NumPy array with the values of a raw array (copied from the device if need be)."""
+    return array if array.__class__ is ndarray else array.get()
+
+
+def host_reads(name: str, tensor: Any) -> None:
+    """To be called before the function `name` reads values of `tensor` on the host: dry runs want to know."""
+    if state.bits & PROFILE:
+        _recording().host_reads(name, tensor)
+
+
+def values_of(tensor: Any) -> Any:
+    """``tensor.tolist()`` for code of the library."""
+    array = to_host(tensor._array)  # of a lazy tensor, too, the values
+    return (array.astype(np.float32) if array.dtype.kind == "V" else array).tolist()
+
+
+def _readable(tensor: Any, message: str) -> Any:
+    """`tensor`, or what it is for all entries of a vmap alike; RuntimeError with `message` if they differ."""
+    from ..op.vmap import readable
+
+    return readable(tensor, message)
+
+
+def _recording() -> Any:
+    """The mechanism of profiles, while one is made."""
+    from . import recording
+
+    return recording
+
+
+class Interop:
+    """The part of Tensor that hands values over to others."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+        _array: Any
+        _rg: bool
+        is_cuda: bool
+        device: Any
+        dtype: Any
+        conj: Any
+
+    def __bool__(self) -> bool:
+        if self._array.size != 1:
+            if self._array.size == 0:
+                raise RuntimeError("Boolean value of Tensor with no values is ambiguous")
+            raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
+        if shared.batches:
+            _readable(self, batching.BRANCH)
+        return bool(self.item())
+
+    def item(self):
+        """The value of a tensor with one element as a Python number."""
+        if self._array.size != 1:
+            raise RuntimeError(
+                f"a Tensor with {self._array.size} elements cannot be converted to Scalar"
+            )
+        value = (
+            self._noticed_item()
+            if shared.active or shared.batches or shared.lazy
+            else self._array.item()
+        )
+        return float(value) if self._array.dtype.kind == "V" else value
+
+    def _noticed_item(self):
+        """What `item` reads while some feature is on that wants to know."""
+        array = (_readable(self, batching.ITEM) if shared.batches else self)._array
+        read = array.item if array.__class__ is ndarray else lambda: to_host(array).item()
+        return _recording().run_read("item", self, read) if state.bits & PROFILE else read()
+
+    def tolist(self):
+        """The values as nested lists of Python numbers."""
+        return values_of(_readable(self, NO_STORAGE) if shared.batches else self)
+
+    def _number(self):
+        """The value of the only element; ValueError if there are more."""
+        if self._array.size != 1:
+            raise ValueError("only one element tensors can be converted to Python scalars")
+        return self.item()
+
+    def __float__(self) -> float:
+        value = self._number()
+        if value.__class__ is complex:
+            if value.imag:
+                raise RuntimeError("value cannot be converted to type double without overflow")
+            value = value.real
+        return float(value)
+
+    def __int__(self) -> int:
+        value = self._number()
+        if value.__class__ is complex:
+            if value.imag:
+                raise RuntimeError("value cannot be converted to type int64_t without overflow")
+            value = value.real
+        return int(value)
+
+    def __complex__(self) -> complex:
+        return complex(self._number())
+
+    def __index__(self) -> int:
+        if self._array.dtype.kind not in "iub" or self._array.size != 1:
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        return int(self.item())
+
+    def conjugate(self) -> Any:
+        """The complex conjugate; NumPy's spelling, shared by arrays, numbers and tensors, for gradient formulas.
+
+        A copy: what a formula returns may be written to.
+        """
+        return REGISTRY["conj"].call(self) if self._array.dtype.kind == "c" else self
+
+    def numpy(self, *, force: bool = False) -> np.ndarray:
+        """The values as a NumPy array that shares memory with a CPU tensor.
+
+        Raises RuntimeError if the tensor requires grad and TypeError if it is on a CUDA device, unless `force`; and
+        RuntimeError inside `vmap`, and for what depends on the argument of `func.jvp`.
+
+        Example:
+            >>> gradlib.tensor([1.0, 2.0]).numpy()
+            array([1., 2.], dtype=float32)
+        """
+        if shared.batches:
+            self = _readable(self, NO_STORAGE)
+        if state.of_transform and state.of_transform == state.dual_serial:
+            from ..op.tangents import tangent_of
+
+            if tangent_of(self) is not None:  # whatever comes of the array would have the tangent 0
+                raise RuntimeError(NO_STORAGE)
+        if force:
+            return to_host(self._array)
+        if shared.lazy:
+            from .lazy import refuse_bits
+
+            refuse_bits(self)
+        if self._rg and not state.bits & NO_GRAD:
+            raise RuntimeError(
+                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+            )
+        if self._array.__class__ is not ndarray and self.is_cuda:
+            raise TypeError(
+                f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to "
+                "host memory first."
+            )
+        return self._array.view()  # whoever gets it may change its shape
+
+    def __array__(self, dtype=None, copy=None):
+        array = self.numpy()
+        if dtype is not None and array.dtype != dtype:
+            if copy is False:
+                raise ValueError("Unable to avoid copy while creating an array as requested.")
+            return array.astype(dtype)
+        return copied(array) if copy else array
+
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        """The DLPack capsule of this tensor; BufferError if it requires a gradient."""
+        from ..operators.create.interchange import export
+
+        if self._rg:
+            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        if shared.lazy:
+            from .lazy import CONJ, bits_of
+
+            if bits := bits_of(self):  # type: ignore[arg-type]
+                kind = "conjugate" if bits & CONJ else "negative"
+                raise BufferError(f"Can't export tensors with the {kind} bit set")
+        if stream is not None and type(stream) is not int:
+            raise TypeError("stream must be ``int`` or ``none``")
+        asked = {"max_version": max_version, "dl_device": dl_device, "copy": copy}
+        options = {name: value for name, value in asked.items() if value is not None}
+        if self._array.__class__ is ndarray:
+            assert stream is None, "stream should be None on cpu."
+            return export(self._array, **options)
+        return self._array.__dlpack__(stream=stream, **options)
+
+    def __dlpack_device__(self):
+        from ..utils.dlpack import DLDeviceType
+
+        kind, index = self._array.__dlpack_device__()
+        return DLDeviceType(int(kind)), index
+
+    @property
+    def __cuda_array_interface__(self):
+        if not self.is_cuda:
+            raise AttributeError(
+                "Can't get __cuda_array_interface__ on non-CUDA tensor type: torch."
+                f"{self.dtype.tensor_type} If CUDA data is required use tensor.cuda() to copy tensor to device memory."
+            )
+        if self._rg:
+            raise RuntimeError(
+                "Can't get __cuda_array_interface__ on Variable that requires grad. If gradients aren't required, "
+                "use var.detach() to get Variable that doesn't require grad."
+            )
+        return self._array.__cuda_array_interface__
+
+    def __reduce_ex__(self, protocol):
+        from ..serialization import reduce_tensor
+
+        return reduce_tensor(self, protocol)  # type: ignore[arg-type]
+
+    def __deepcopy__(self, memo):
+        from ..serialization import deepcopy_tensor
+
+        return deepcopy_tensor(self, memo)  # type: ignore[arg-type]
+
+    def __format__(self, spec: str) -> str:
+        if self._array.ndim == 0:
+            return self.item().__format__(spec)
+        return object.__format__(self, spec)

@@ -1,0 +1,311 @@
+"""Node: one recorded op - what it feeds, what it kept, and how its gradients are computed.
+
+Edges point to earlier nodes only, so a graph is freed from its outputs by reference counting alone. An edge is a
+node and an output number: 0 for the only output of a node, 1 + position for a node with several outputs.
+Every op has a Node subclass of its own, made by `write.py`; this module holds what they share.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import OrderedDict
+from sys import getrefcount
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy import ndarray
+
+from .hooks import RemovableHandle
+from .modes import ANOMALY, shared, state
+
+if TYPE_CHECKING:
+    from .tensor import Tensor
+
+_numbers: Any = iter(range(1 << 62))  # unlike itertools.count, it tells how far it is
+next_seq = _numbers.__next__
+LEAF_SEQ = (1 << 64) - 1  # AccumulateGrad comes first among ready nodes
+
+
+def peek_seq() -> int:
+    """The number that the next node gets (if no other thread makes one first)."""
+    return (1 << 62) - _numbers.__length_hint__()
+
+
+class Extra:
+    """What most nodes do not have: hooks, metadata, anomaly tracebacks. Made on first use."""
+
+    __slots__ = (
+        "metadata",
+        "number",
+        "parent",
+        "posthooks",
+        "prehooks",
+        "retained",
+        "tangents",
+        "tensor_hooks",
+        "traceback",
+    )
+
+    def __init__(self) -> None:
+        self.prehooks: OrderedDict[int, Any] | None = None
+        self.posthooks: OrderedDict[int, Any] | None = None
+        self.tensor_hooks: dict[int, OrderedDict] = {}
+        self.retained: dict[
+            int, Any
+        ] = {}  # edge number -> weak reference to the tensor that keeps its .grad
+        self.tangents: dict | None = None  # forward mode: of saved outputs, with their level
+        self.metadata: dict | None = None
+        self.number: int | None = None  # what the user set in place of the sequence number
+        self.traceback: Any = None  # traceback.StackSummary
+        self.parent: Node | None = None
+
+
+class Node:
+    """A vertex of the backward graph: ``tensor.grad_fn``. Made by operations, never by users."""
+
+    __slots__ = ("__weakref__", "code", "extra", "lasti", "seq", "stream")
+    extra: Extra | None  # what few nodes have: hooks, retained gradients, ...
+    n_out = 1  # outputs of the forward op
+    op: Any = None
+    node_name = "Node"
+    runs_undefined = False  # whether it runs although no gradient arrived (custom Functions)
+
+    # -- graph ---------------------------------------------------------------------------------------------------
+
+    def edges(self) -> tuple[tuple[Node | None, int], ...]:
+        """(node, output number) for each differentiable argument."""
+        return ()
+
+    def targets(self) -> tuple[Node | None, ...]:
+        """The nodes that the gradients go to, None where there is none."""
+        return tuple(node for node, _ in self.edges())
+
+    def name(self) -> str:
+        """The name as PyTorch spells it, for example ``MulBackward0``."""
+        return self.node_name
+
+    @property
+    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
+        """The nodes that the gradients of this node flow to: ((Node or None, output number), ...)."""
+        return tuple((node, max(nr - 1, 0)) for node, nr in self.edges())
+
+    @property
+    def metadata(self) -> dict:
+        """A dict for the user."""
+        extra = self.make_extra()
+        if extra.metadata is None:
+            extra.metadata = {}
+        return extra.metadata
+
+    @property
+    def requires_grad(self) -> bool:
+        """True: only what leads to a gradient is in a graph."""
+        return True
+
+    @property
+    def site(self):
+        """Where the user's program made this node, for `source.describe`; None if unknown."""
+        try:
+            return (self.code, self.lasti)
+        except AttributeError:
+            return None
+
+    def _sequence_nr(self) -> int:
+        number = None if self.extra is None else self.extra.number
+        return self.seq if number is None else number
+
+    def _set_sequence_nr(self, number: int) -> None:
+        """Change what `_sequence_nr` says. Nodes run in the order of their making all the same."""
+        self.make_extra().number = number
+
+    def __reduce_ex__(self, protocol):
+        raise TypeError(f"cannot pickle '{type(self).__name__}' object")
+
+    # -- hooks ---------------------------------------------------------------------------------------------------
+
+    def make_extra(self) -> Extra:
+        """The record of what hangs on the node (hooks, metadata, ...), made if there is none."""
+        if self.extra is None:
+            self.extra = Extra()
+        return self.extra
+
+    def register_hook(self, fn) -> RemovableHandle:
+        """Call ``fn(grad_inputs, grad_outputs)`` after this node ran; a returned tuple replaces grad_inputs."""
+        extra = self.make_extra()
+        if extra.posthooks is None:
+            extra.posthooks = OrderedDict()
+        handle = RemovableHandle(extra.posthooks)
+        extra.posthooks[handle.id] = fn
+        return handle
+
+    def register_prehook(self, fn) -> RemovableHandle:
+        """Call ``fn(grad_outputs)`` before this node runs; a returned tuple replaces grad_outputs."""
+        extra = self.make_extra()
+        if extra.prehooks is None:
+            extra.prehooks = OrderedDict()
+        handle = RemovableHandle(extra.prehooks)
+        extra.prehooks[handle.id] = fn
+        return handle
+
+    _register_hook_dict = register_hook
+
+    # -- running -------------------------------------------------------------------------------------------------
+
+    def run(self, g, inbox: dict) -> None:
+        """Compute this node's gradients from the raw gradient `g` and deliver them to the inbox of its targets."""
+        for (node, nr), grad in zip(
+            self.edges(), self.gradients((g,) if self.n_out == 1 else g, False), strict=False
+        ):
+            if node is not None and grad is not None:
+                deliver(inbox, node, nr, grad)
+
+    def gradients(self, grads, traced: bool) -> tuple:
+        """The gradient for each edge, from one gradient (or None) for each output.
+
+        traced: gradients are Tensors and formulas run through the op namespace; else raw arrays.
+        """
+        raise NotImplementedError
+
+    def release(self) -> None:
+        """Forget the saved tensors; a later run raises."""
+
+    def __call__(self, *grads):
+        """Run this node on gradients given as Tensors; gradients as Tensors, one alone not in a tuple."""
+        from .modes import state
+
+        needed, state.needed = state.needed, None
+        try:
+            out = self.gradients(tuple(grads), True)
+        finally:
+            state.needed = needed
+        return out[0] if len(out) == 1 else out
+
+    def __repr__(self) -> str:
+        return f"<{self.name().rpartition('::')[2]} object at {id(self):#x}>"
+
+    def __getattr__(self, name: str):
+        from . import saved
+
+        return saved.node_attribute(self, name)
+
+    def __dir__(self):
+        from . import saved
+
+        return [*super().__dir__(), *saved.attribute_names(self)]
+
+
+class VariadicNode(Node):
+    """A node of an op that takes a list of tensors (cat, stack, einsum...): its edges are a tuple."""
+
+    __slots__ = ("edge_list",)
+
+    def edges(self):
+        return self.edge_list
+
+    def targets(self):
+        return tuple(edge[0] for edge in self.edge_list)
+
+
+class AccumulateGrad(Node):
+    """The end of the graph at a leaf: adds what arrives into ``leaf.grad``.
+
+    It holds the leaf; the leaf refers to it weakly, so a leaf alone keeps no graph alive.
+    """
+
+    __slots__ = ("variable",)
+    node_name = "torch::autograd::AccumulateGrad"
+
+    def __init__(self, variable: Tensor):
+        self.variable = variable
+        self.seq, self.extra = LEAF_SEQ, None
+
+    def gradients(self, grads, traced):
+        from . import engine
+
+        engine.accumulate_leaf(self, grads[0], traced)
+        return ()
+
+
+def _references() -> int:
+    """How many references to a gradient `deliver` counts when nobody but the inbox holds it (it varies with Python)."""
+    inbox = {0: np.empty(0)}
+    have = inbox.get(0)
+    return getrefcount(have)
+
+
+OURS_ALONE = _references()
+LARGE = 4096  # elements of a sum that is worth to be made in place
+
+
+def deliver(inbox: Any, node: Node, nr: int, grad) -> None:
+    """Add a gradient to what has arrived for output `nr` of `node`."""
+    if inbox.__class__ is not dict:
+        inbox.deliver(node, nr, grad)  # between CUDA streams
+    elif nr:
+        slots: Any = inbox.get(node)
+        if slots is None:
+            slots = inbox[node] = [None] * node.n_out
+        have = slots[nr - 1]
+        if have is None:
+            slots[nr - 1] = grad
+        elif have.__class__ is ndarray and have.size > LARGE and getrefcount(have) <= OURS_ALONE:
+            slots[nr - 1] = added(have, grad)
+        else:
+            slots[nr - 1] = have + grad
+    else:
+        have = inbox.get(node)
+        if have is None:
+            inbox[node] = grad
+        elif have.__class__ is ndarray and have.size > LARGE and getrefcount(have) <= OURS_ALONE:
+            inbox[node] = added(have, grad)
+        else:
+            inbox[node] = have + grad
+
+
+def added(have: ndarray, grad):
+    """``have + grad``, in the memory of `have`, which is ours alone, where that has room for it."""
+    if (
+        have.base is None
+        and grad.__class__ is ndarray
+        and grad.dtype is have.dtype
+        and grad.shape == have.shape
+    ):
+        return np.add(have, grad, out=have)
+    return have + grad
+
+
+def leaf_edge(leaf: Tensor) -> tuple[Node, int]:
+    """The AccumulateGrad of a leaf, made when no graph holds one."""
+    ref = leaf._accumulator
+    if ref is not None:
+        node = ref()
+        if node is not None:
+            return node, 0
+    node = AccumulateGrad(leaf)
+    leaf._accumulator = weakref.ref(node)
+    if shared.active and state.bits & ANOMALY:
+        from .anomaly import stamp
+
+        stamp(node)
+    return node, 0
+
+
+def unrecorded_edge(tensor: Tensor) -> tuple[Node | None, int]:
+    """The edge of a tensor that requires grad but has no `_fn` of its own: a view's, or that of a leaf."""
+    view = tensor._view
+    if view is not None:
+        node = view.current_fn(tensor)
+        if node is not None:
+            return node, view.nr
+        if tensor._inherits:
+            return None, 0
+    return leaf_edge(tensor)
+
+
+def edge(tensor: Tensor) -> tuple[Node | None, int]:
+    """The (node, output number) at which the gradient of `tensor` is computed; (None, 0) if it needs none."""
+    if not tensor._rg:
+        return None, 0
+    if tensor._fn is not None:
+        return tensor._fn, tensor._nr
+    return unrecorded_edge(tensor)
