@@ -110,9 +110,9 @@ def check_forward(
     assert found is not NotImplemented, f"the overlay of {name} refused {args}"
     results, hidden = outputs(op, found)
     exact, exact_hidden = outputs(
-        op, op.forward(gl.backends.numpy_backend, *arrays(in_double(tensors)), **attrs)
+        op, op.forward(gl.tape.arrays.backend_for("cpu"), *arrays(in_double(tensors)), **attrs)
     )
-    own, _ = outputs(op, op.forward(gl.backends.numpy_backend, *arrays(tensors), **attrs))
+    own, _ = outputs(op, op.forward(gl.tape.arrays.backend_for("cpu"), *arrays(tensors), **attrs))
     for a, b, c in zip(results, exact, own, strict=True):
         assert a.dtype == np.asarray(c).dtype, f"{name}: {a.dtype}"
         close(a, b, kind, factor)
