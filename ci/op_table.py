@@ -30,7 +30,7 @@ Every operation that gradlib declares, and what it has. Written by `python ci/op
 - **jvp**: forward mode by a formula of its own (`explicit`), by the operation itself (`linear`), from the vjp of an
   elementwise operation (`elementwise`), or derived from the vjp. Second derivatives exist wherever a vjp does, since
   formulas are differentiable themselves.
-- **batch**: the rule of `vmap` (a function of `operators/batching/`), or `loop`: this op for each entry, results stacked.
+- **batch**: the rule of `vmap` (in `operators/batching/`), or `loop`: this op for each entry, results stacked.
 - **cuda**: a kernel of its own in `kernels/` for the forward, for the vjp, or `generated` from the formula (pointwise
   operations). All others run on CUDA as well, by the functions of CuPy that their formulas name.
 """

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from .operators.create.data import tensor
 from .tape import dtypes, memory
 from .tape.device import device as Device
 from .tape.tensor import Tensor
@@ -70,8 +71,6 @@ class TypedStorage:
         if isinstance(given, (int, np.integer)):
             self._untyped_storage = UntypedStorage(int(given) * self.dtype.itemsize, device=where)
         elif isinstance(given, collections.abc.Sequence):
-            from .operators.create.data import tensor
-
             self._untyped_storage = tensor(given, dtype=self.dtype, device=where).untyped_storage()
         else:
             raise TypeError(_FORMS + f"\nArgument type not recognized: {type(given)}")

@@ -19,8 +19,12 @@ from typing import Any
 
 import numpy as np
 
+from .. import cuda, linalg
+from ..nn import functional
+from ..op.expose import PUBLIC
 from ..operators.elementwise.cast import cast_op
 from ..tape import dtypes
+from ..tape.device import device
 from ..tape.modes import AUTOCAST, NO_GRAD, Interposer, set_flag, state
 from ..tape.storage import version_of
 from ..tape.tensor import Tensor
@@ -145,9 +149,6 @@ _OURS = ("gradlib.operators", "gradlib.op", "gradlib.tape", "gradlib.amp", "grad
 @functools.cache
 def _listed(device: str) -> dict[CodeType, int]:
     """The code of the functions made of several ops that are in a list -> their policy."""
-    from .. import linalg
-    from ..nn import functional
-    from ..op.expose import PUBLIC
 
     found = {}
     for names, policy in _policy.FUNCTIONS[device]:
@@ -217,7 +218,6 @@ def _install(on: dict[str, dtypes.dtype]) -> None:
 
 
 def _type_of(device_type: Any) -> str:
-    from ..tape.device import device
 
     if not isinstance(device_type, str):
         raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
@@ -229,7 +229,6 @@ def _type_of(device_type: Any) -> str:
 
 def is_autocast_available(device_type: str) -> bool:
     """Whether autocast exists for a device type; RuntimeError for what is no device type."""
-    from ..tape.device import device
 
     return device(device_type).type in _policy.DEVICES
 
@@ -356,8 +355,6 @@ class autocast:
 
     def _usable(self) -> bool:
         if self.device == "cuda":
-            from .. import cuda
-
             if not cuda.is_available():
                 warnings.warn(
                     "User provided device_type of 'cuda', but CUDA is not available. Disabling",

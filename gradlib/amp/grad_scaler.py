@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Any
 
+from .. import cuda
+from ..operators.create.filled import full
 from ..tape import dtypes
 from ..tape.device import device as _Device
 from ..tape.modes import NO_GRAD, Flag
@@ -74,7 +76,6 @@ class GradScaler:
         self._per_optimizer_states: Any = defaultdict(_fresh)
 
     def _usable(self) -> bool:
-        from .. import cuda
 
         if self._device == "cuda" and not cuda.is_available():
             warnings.warn(
@@ -101,7 +102,6 @@ class GradScaler:
         raise ValueError("outputs must be a Tensor or an iterable of Tensors")
 
     def _start(self, device: Any) -> None:
-        from ..operators.create.filled import full
 
         self._scale = full((), self._init_scale, dtype=dtypes.float32, device=device)
         self._growth_tracker = full(

@@ -7,6 +7,7 @@ from itertools import permutations
 
 import numpy as np
 
+from ..tape.printing import tensor_repr
 from ..tape.tensor import Tensor, to_host
 from ._jacobians import Options
 
@@ -113,7 +114,6 @@ def diagnosis(have, want, tensor: Tensor, out: Tensor, unit, options: Options) -
 
 
 def _show(jacobian) -> str:
-    from ..tape.printing import tensor_repr
 
     return str(jacobian) if isinstance(jacobian, float) else tensor_repr(Tensor._make(jacobian))
 

@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..op.formulas import traced_ops
+from ..op.inplace import set_history
+from ..op.tangents import forward_base, own_tangent, set_tangent, split_off, tangent_of
 from ..op.vmap import Logical, physical_kind
 from ..operators.shape.reshape import alias_op as alias
 from ..tape import errors, modes, saved, views
+from ..tape.arrays import _BY_TYPE
 from ..tape.device import beside, device
 from ..tape.dtypes import DIFFERENTIABLE, from_np
 from ..tape.lazy import resolved
@@ -201,7 +205,6 @@ def _as_itself(tensor: Tensor) -> Tensor:
 
 def _rewrite(tensor: Tensor, node, nr: int, args: tuple) -> None:
     """The history of an input that forward changed in place."""
-    from ..op.inplace import set_history
 
     view = tensor._view
     if view is not None and tensor._fn is None:
@@ -313,7 +316,6 @@ class RawSaved(saved.SavedTensor):
 
 def _push_tangents(cls, ctx: FunctionCtx, args: tuple, output: tuple, outs: tuple) -> None:
     """Run jvp if an input has a tangent, and give the outputs theirs."""
-    from ..op.tangents import own_tangent, set_tangent, split_off, tangent_of
 
     tangents = [tangent_of(a) if isinstance(a, Tensor) else None for a in args]
     if all(t is None for t in tangents):
@@ -388,7 +390,6 @@ def _check_changed_tangent(tangent: Tensor | None, given: Tensor, version: int) 
 
 def _check_viewed_tangent(out: Tensor, tangent: Tensor, args: tuple) -> None:
     """The tangent of a view of an input must be a view of that input's tangent: they change together."""
-    from ..op.tangents import forward_base, tangent_of
 
     if out._view is None:
         return
@@ -438,13 +439,11 @@ class InputMetadata:
 
 def _device_type(kind: type) -> str:
     """The device that arrays of this class are on, as its name without an index."""
-    from ..tape.arrays import _BY_TYPE
 
     return "cpu" if _BY_TYPE[kind] is _BY_TYPE[np.ndarray] else "cuda"
 
 
 def zeros(like: tuple) -> Tensor:
-    from ..tape.arrays import _BY_TYPE
 
     shape, dtype, kind = like
     return Tensor._make(_BY_TYPE[kind].zeros(shape, dtype))
@@ -457,7 +456,6 @@ def zeros_beside(tensor: Tensor) -> Tensor:
 
 def fit(node: BackwardCFunction, grad: Tensor, index: int, want: tuple) -> Tensor:
     """`grad` summed to the shape and cast to the dtype of the argument; RuntimeError if that is impossible."""
-    from ..op.formulas import traced_ops
 
     shape, dtype, kind = want
     grad = resolved(grad)

@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from ..func import jvp, vjp
 from ..op.declare import REGISTRY
 from ..op.tangents import any_tangent, own_tangent, tangent_of
 from ..op.vmap import BatchLevel, Physically, each_entry, is_logical, lift, outer_grad
@@ -244,14 +245,12 @@ def watched_entries(level: BatchLevel, run: Callable, leaves: list, spec: Any) -
 
     @each_entry
     def pull(tensors: tuple, seeds: tuple) -> tuple:
-        from ..func import vjp
 
         function, primals = differentiable(tensors)
         return tuple(vjp(function, *primals)[1](seeds))
 
     @each_entry
     def push(tensors: tuple, vectors: tuple) -> tuple:
-        from ..func import jvp
 
         function, primals = differentiable(tensors)
         return tuple(jvp(function, tuple(primals), vectors)[1])

@@ -7,8 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ..operators.create.filled import empty_like, zeros_like
+from ..tape.arrays import backend_of
 from ..tape.device import beside
 from ..tape.tensor import Tensor, to_host
+from . import forward_ad
 from .differentiate import Rows
 
 
@@ -40,7 +43,6 @@ NOT_REENTRANT = (
 
 def random_gradient(out: Tensor, scattered: bool) -> Tensor:
     """A random gradient for `out`, that requires grad."""
-    from ..operators.create.filled import empty_like
 
     values = np.random.default_rng(out.numel()).standard_normal((2, *out.shape, 2))
     array = values[0] + 1j * values[1] if out.is_complex() else values[0]
@@ -48,15 +50,12 @@ def random_gradient(out: Tensor, scattered: bool) -> Tensor:
     layout = made._array
     with beside(layout):
         if scattered and out.dim():
-            from ..tape.arrays import backend_of
-
             made = Tensor._make(backend_of(layout).zeros((*out.shape, 2), layout.dtype)[..., 0])
         made._array[...] = to_device(array[..., 0].astype(layout.dtype), layout)
     return made.requires_grad_()
 
 
 def to_device(array: np.ndarray, like):
-    from ..tape.arrays import backend_of
 
     return array if like.__class__ is np.ndarray else backend_of(like).to_backend(array)
 
@@ -129,7 +128,6 @@ def as_gradient(slopes: np.ndarray) -> np.ndarray:
 
 
 def one_hot(out: Tensor, index: int, value) -> Tensor:
-    from ..operators.create.filled import zeros_like
 
     vector = zeros_like(out)
     with beside(vector._array):
@@ -202,7 +200,6 @@ def tangents_along(
     func: Callable, inputs: tuple, position: int, direction, options: Options
 ) -> list[np.ndarray]:
     """The tangents of the outputs for one input moving along `direction`."""
-    from . import forward_ad
 
     with forward_ad.dual_level():
         given = [t.detach() if isinstance(t, Tensor) and t.requires_grad else t for t in inputs]

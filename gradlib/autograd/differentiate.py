@@ -10,8 +10,10 @@ import numpy as np
 from numpy import ndarray
 
 from ..op.vmap import BatchLevel, apart
+from ..operators.create.filled import zeros_like
 from ..tape import engine
 from ..tape.accumulation import keep_gradient
+from ..tape.arrays import backend_on
 from ..tape.modes import FORWARD_AD, state
 from ..tape.node import AccumulateGrad, Node, edge, leaf_edge
 from ..tape.tensor import Tensor
@@ -187,7 +189,6 @@ class Rows:
 
 
 def _zeros(tensor: Any, create_graph: bool) -> Tensor:
-    from ..operators.create.filled import zeros_like
 
     if not isinstance(tensor, Tensor):
         raise RuntimeError(
@@ -338,7 +339,6 @@ def _gradient(out: Tensor, g, i: int, create_graph: bool) -> Tensor:
             )
         if array.__class__ is ndarray and not array.ndim:
             return Tensor._make(np.array(1, array.dtype))
-        from ..tape.arrays import backend_on
 
         xp = backend_on(out.device)
         return Tensor._make(xp.ones(array.shape, array.dtype))

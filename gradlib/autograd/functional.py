@@ -12,10 +12,14 @@ from typing import Any
 
 from ..op.tangents import tangent_of
 from ..op.vmap import active, lift
+from ..operators.create.filled import ones_like, zeros, zeros_like
+from ..operators.create.ranges import eye
+from ..operators.shape.join import stack
 from ..operators.shape.reshape import alias_op as alias
 from ..tape import modes
 from ..tape.modes import NO_GRAD, state
 from ..tape.tensor import Tensor
+from . import forward_ad
 from .differentiate import Rows, grad
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
@@ -132,7 +136,6 @@ def _scalar(func: Callable, inputs: tuple, fn: str, strict: bool) -> tuple:
 
 def _vector(v: Any, refs: tuple, is_tuple: bool, fn: str, create_graph: bool, text: str) -> tuple:
     """The vector `v` of a product, checked against the tensors it goes with; ones for a single element."""
-    from ..operators.create.filled import ones_like
 
     if v is None:
         if len(refs) != 1 or refs[0].numel() != 1:
@@ -176,7 +179,6 @@ def _grad(outputs: tuple, inputs: tuple, vectors: tuple | None, create_graph: bo
 
 def _filled(grads: tuple, refs: tuple, strict: bool, create_graph: bool, stage: str) -> tuple:
     """Zeros for what is None; errors in strict mode."""
-    from ..operators.create.filled import zeros_like
 
     found = []
     for i, (g, ref) in enumerate(zip(grads, refs, strict=True)):
@@ -197,7 +199,6 @@ def _result(values: tuple, is_tuple: bool, create_graph: bool):
 
 
 def _zeros(tensors: tuple) -> tuple:
-    from ..operators.create.filled import zeros_like
 
     return tuple(zeros_like(t).requires_grad_() for t in tensors)
 
@@ -324,8 +325,6 @@ def _rows(
     i: int, out: Tensor, inputs: tuple, create_graph: bool, strict: bool, vectorize: bool
 ) -> tuple:
     """The Jacobian of one output with respect to each input."""
-    from ..operators.create.filled import zeros
-    from ..operators.shape.join import stack
 
     n = out.numel()
     columns: Any = [[] for _ in inputs]
@@ -373,7 +372,6 @@ def _strict_entry(g: Tensor | None, i: int, j: int, create_graph: bool) -> Tenso
 
 def _basis(tensor: Tensor) -> Tensor:
     """The unit vectors of the space of `tensor`, along a new first dimension."""
-    from ..operators.create.ranges import eye
 
     n = tensor.numel()
     return eye(n, dtype=tensor.dtype, device=tensor.device).reshape(n, *tensor.shape)
@@ -381,9 +379,6 @@ def _basis(tensor: Tensor) -> Tensor:
 
 def _forward_jacobian(func: Callable, inputs: Any, strict: bool, vectorize: bool):
     """One forward with tangents for each element of the inputs."""
-    from ..operators.create.filled import zeros_like
-    from ..operators.shape.join import stack
-    from . import forward_ad
 
     if strict:
         raise RuntimeError(STRICT_FORWARD)

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from ..operators.create.filled import zeros_like
+from ..operators.shape.join import stack
 from ..tape.device import beside
 from ..tape.tensor import Tensor, to_host
 from ._deprecated_jacobians import (
@@ -416,7 +418,6 @@ def _check_forward_linear(
 
 def _check_batched(outputs: tuple, inputs: list[Tensor]) -> None:
     """Gradients of a batch of vectors must be those of the vectors one by one."""
-    from ..operators.shape.join import stack
 
     for out in outputs:
         vectors = [random_gradient(out, False).detach() for _ in range(2)]
@@ -446,7 +447,6 @@ def _check_batched(outputs: tuple, inputs: list[Tensor]) -> None:
 
 def _check_linear(outputs: tuple, inputs: list[Tensor]) -> None:
     """Zero gradients of the outputs must give zero gradients of the inputs."""
-    from ..operators.create.filled import zeros_like
 
     vectors = [zeros_like(o) for o in outputs]
     found = grad(outputs, inputs, vectors, retain_graph=True, allow_unused=True)
@@ -476,7 +476,6 @@ class _Undefined(Function):
 
 def _check_undefined(func: Callable, inputs: tuple, live: list[int]) -> None:
     """Backward must take undefined gradients of all outputs, and of each, for zeros."""
-    from ..operators.create.filled import zeros_like
 
     tensors = [inputs[i] for i in live]
     n = len(differentiable_outputs(func(*inputs)))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ..op.vmap import is_logical
+from ..operators.create.filled import ones_like
 from ..tape.device import copied
 from ..tape.hooks import RemovableHandle
 from ..tape.lazy import raw_values
@@ -62,8 +63,6 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     assert node is not None
     found = GradientEdge(node, max(nr - 1, 0))
     if tensor._array.size == 1 and not tensor.is_complex():
-        from ..operators.create.filled import ones_like
-
         found.one = ones_like(tensor)
     return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..operators.create.filled import empty
 from ..tape import engine
 from ..tape.tensor import Tensor
 
@@ -24,7 +25,6 @@ class Variable(metaclass=_VariableMeta):
         queue_callback = staticmethod(engine.queue_callback)
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = False):
-        from ..operators.create.filled import empty
 
         tensor = empty(0) if data is None else data
         if not isinstance(tensor, Tensor):

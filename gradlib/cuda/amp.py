@@ -7,6 +7,7 @@ import warnings
 from typing import Any
 
 from .. import amp
+from ..tape.dtypes import float16
 
 __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
 
@@ -23,7 +24,6 @@ class autocast(amp.autocast):
     """Deprecated: ``gradlib.autocast("cuda", ...)``."""
 
     def __init__(self, enabled: bool = True, dtype: Any = None, cache_enabled: bool = True):
-        from ..tape.dtypes import float16
 
         _deprecated("autocast")
         super().__init__("cuda", dtype or float16, enabled, cache_enabled)

@@ -12,8 +12,9 @@ from ..tape.modes import NO_GRAD, Flag, shared
 from ..tape.source import is_library
 from ..tape.tensor import Tensor
 from .devices import is_available
+from .graphs import CUDAGraph, capture_stream, graph, graph_pool_handle
 from .inspection import Finding, dry_run, watch
-from .streams import Stream, stream
+from .streams import Stream, current_stream, stream
 
 __all__ = ["CaptureError", "Captured", "Finding", "capture", "dry_run"]
 
@@ -138,8 +139,6 @@ class Captured:
 
     def _warm_up(self, entry: _Entry, tensors: list, args: tuple, kwargs: dict) -> Any:
         """One step as usual, on the stream that will be captured."""
-        from .graphs import capture_stream
-        from .streams import current_stream
 
         self.side = capture_stream()
         here = current_stream()
@@ -168,7 +167,6 @@ class Captured:
         raise CaptureError(f"{name} cannot be captured as a CUDA graph:\n{text}", findings)
 
     def _capture(self, entry: _Entry, values: list, spec: Any) -> None:
-        from .graphs import CUDAGraph, graph, graph_pool_handle
 
         pool = graph_pool_handle() if self.pool is None else self.pool
         with Flag(NO_GRAD, True):

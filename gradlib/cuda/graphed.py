@@ -6,9 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import autograd
+from ..nn import Module
+from ..operators.create.filled import ones_like
 from ..tape import pytree
 from ..tape.tensor import Tensor
 from .devices import synchronize
+from .streams import current_stream, stream
 
 __all__ = ["make_graphed_callables"]
 
@@ -40,7 +43,6 @@ def make_graphed_callables(
         )
     parts = [_Part(f, tuple(s), allow_unused_input) for f, s in zip(functions, samples)]
     from .graphs import capture_stream, graph_pool_handle
-    from .streams import current_stream, stream
 
     synchronize()
     side = capture_stream()
@@ -63,7 +65,6 @@ class _Part:
     """One callable on its way to becoming two graphs."""
 
     def __init__(self, function: Callable, sample: tuple, allow_unused: bool):
-        from ..nn import Module
         from .graphs import CUDAGraph
 
         self.function, self.allow_unused = function, allow_unused
@@ -175,7 +176,6 @@ def _describe(value: Any) -> str:
 
 
 def _ones(outputs: list) -> list:
-    from ..operators.create.filled import ones_like
 
     return [ones_like(o) if o.requires_grad else None for o in outputs]
 

@@ -16,6 +16,7 @@ from ..devices.cuda.memory import Allocator
 from ..tape.device import stored
 from ..tape.modes import OBSERVE, Interposer, set_flag, shared, state
 from ..tape.tensor import Tensor
+from . import random
 from .devices import library, synchronize
 from .graphed import make_graphed_callables
 from .memory import empty_cache
@@ -228,7 +229,6 @@ class CUDAGraph:
 
 def _order_generators(others: list[Any]) -> None:
     """Let the current stream come after the last draws, and later draws after what it does now."""
-    from . import random
 
     for generator in (*random._defaults.values(), *others):
         rng: Any = getattr(generator, "rng", None)

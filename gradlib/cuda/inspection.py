@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from ..op.captures import SHAPE
+from ..optim.optimizer import register_optimizer_step_pre_hook
 from ..tape import recording
 from ..tape.modes import shared
 from ..tape.source import describe, user_frame
@@ -131,7 +132,6 @@ def refused_step(optimizer: Any) -> str | None:
 @contextlib.contextmanager
 def watch() -> Iterator[Inspector]:
     """Collect findings from this thread for a block."""
-    from ..optim.optimizer import register_optimizer_step_pre_hook
 
     inspector = Inspector()
     plain = {name: Tensor.__dict__.get(name) for name in _READS}

@@ -11,7 +11,8 @@ from ..devices.cuda.philox import DeviceRng
 from ..random import register_device
 from ..tape.arrays import backend_for
 from ..tape.device import device as Device
-from ..tape.generator import Generator, check_seed, register_generator
+from ..tape.generator import DEFAULT_SEED, Generator, check_seed, register_generator
+from ..tape.generator import Generator as HostGenerator
 from .devices import current_device, device_count, is_available
 
 __all__ = [
@@ -92,7 +93,6 @@ class CudaGenerator(Generator):
 
 
 def _defaults_seed() -> int:
-    from ..tape.generator import DEFAULT_SEED
 
     return DEFAULT_SEED if _latest is None else _latest
 
@@ -137,7 +137,6 @@ def seed() -> None:
 
 def seed_all() -> None:
     """Seed the generators of all devices with one number from the operating system."""
-    from ..tape.generator import Generator as HostGenerator
 
     manual_seed_all(HostGenerator().seed())
 

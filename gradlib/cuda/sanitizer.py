@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..devices.cuda import streams as _lanes
+from ..optim.optimizer import register_optimizer_step_pre_hook
 from ..tape import recording
 from ..tape.device import stored
 from ..tape.modes import shared
@@ -410,7 +411,6 @@ class _Installed:
     """A sanitizer at work, and how to remove it."""
 
     def __init__(self, on_error: str):
-        from ..optim.optimizer import register_optimizer_step_pre_hook
 
         self.sanitizer = Sanitizer(on_error)
         self.plain: list[tuple[Any, str, Any]] = []

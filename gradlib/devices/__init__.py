@@ -1,6 +1,7 @@
 """Devices: the array functions of each, and the kernels that take the place of formulas there."""
 
 from ..tape import arrays
+from .numpy.namespace import backend
 
 
 def _cuda():
@@ -12,8 +13,6 @@ def _cuda():
 
 def _enter() -> None:
     import numpy as np
-
-    from .numpy.namespace import backend
 
     arrays.enter("cpu", lambda: backend, np.ndarray)
     arrays.enter("cuda", _cuda)

@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..op.declare import Op, parameters
+from .cuda import fused
 
 FORWARD: dict[str, Callable] = {}
 VJP: dict[str, Callable] = {}
@@ -66,7 +67,6 @@ def _lookup(kind: str, op: Op) -> Callable | None:
 
 
 def _find(kind: str, op: Op) -> Callable | None:
-    from .cuda import fused
 
     fused.load()
     found = (FORWARD if kind == "forward" else VJP).get(op.name)
@@ -90,7 +90,6 @@ def _check(op: Op, function: Callable) -> None:
 
 def names() -> dict[str, list[str]]:
     """The ops with an overlay of their own: ``{"forward": [...], "vjp": [...]}``; for tables and tests."""
-    from .cuda import fused
 
     fused.load()
     return {"forward": sorted(FORWARD), "vjp": sorted(VJP)}

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from typing import Any
 
 import gradlib
+from gradlib.serialization import attributes_of
 from gradlib.tape.tensor import Tensor
 
 __all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter"]
@@ -71,7 +72,6 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         return "Parameter containing:\n" + super().__repr__()
 
     def __reduce_ex__(self, protocol: int) -> tuple[Any, ...]:
-        from gradlib.serialization import attributes_of
 
         args = (self.data, self.requires_grad, OrderedDict())
         return _rebuild_parameter, args, attributes_of(self) or None

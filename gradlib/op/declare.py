@@ -65,6 +65,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ..tape.layout import keeping
+from .formulas import register
+from .write import build, prepare
+from .write_node import device_node_class
 
 REGISTRY: dict[str, Op] = {}
 
@@ -213,7 +216,6 @@ class Op:
             ""  # else: what to say if a tensor given as out= has not the dtype of the result
         )
         self.bool_out = ""  # it must be a bool tensor: the name to say so under
-        from .write import prepare
 
         prepare(self)
 
@@ -292,8 +294,6 @@ class Op:
     def node_class(self) -> type:
         """The Node subclass of this op."""
         if self.built is None:
-            from .write import build
-
             build(self)
         assert self.built is not None
         return self.built
@@ -302,8 +302,6 @@ class Op:
     def device_node_class(self) -> type:
         """The same for arrays of a device: its `run` tries a fused kernel before it runs the formulas."""
         if self.built_for_device is None:
-            from .write_node import device_node_class
-
             self.built_for_device = device_node_class(self)
         return self.built_for_device
 
@@ -313,7 +311,6 @@ def declare(name: str, forward: str | Callable, /, **spec: Any) -> Op:
     if name in REGISTRY:
         raise TypeError(f"op {name} is declared twice")
     op = REGISTRY[name] = Op(name, forward, **spec)
-    from .formulas import register
 
     register(op)
     return op

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..tape.arrays import backend_of
 from ..tape.modes import FORWARD_AD, INFERENCE, NO_GRAD, state
 from ..tape.node import VariadicNode, edge, next_seq
 from ..tape.tensor import Tensor
@@ -34,8 +35,6 @@ class Dependence(VariadicNode):
             if traced:
                 zeros = g.new_zeros(g.shape)
             else:
-                from ..tape.arrays import backend_of
-
                 zeros = backend_of(g).zeros(g.shape, g.dtype)
         return tuple(zeros if i == self.zero else None for i in range(len(self.edge_list)))
 
@@ -72,7 +71,6 @@ class Independence(VariadicNode):
         g = grads[0]
         if traced:
             return tuple(g.new_zeros(shape, dtype=dtype) for shape, dtype in self.kinds)
-        from ..tape.arrays import backend_of
 
         xp = backend_of(g)
         return tuple(xp.zeros(shape, dtype.np) for shape, dtype in self.kinds)

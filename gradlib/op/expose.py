@@ -15,9 +15,11 @@ from ..tape.arrays import backend_of
 from ..tape.device import stored
 from ..tape.lazy import is_lazy, raw_values, store
 from ..tape.modes import FORWARD_AD, OBSERVE, is_grad_enabled, state
+from ..tape.storage import bump
 from ..tape.strided import overlap
 from ..tape.tensor import Tensor
 from .inplace import inplace, refuse_inference, repeats_itself
+from .tangents import any_tangent
 
 PUBLIC: dict[str, Callable] = {}  # gradlib.<name>
 
@@ -113,13 +115,10 @@ def write_out(out: Any, result: Any) -> Any:
         return named_out(type(result))(*out) if hasattr(result, "_fields") else tuple(out)
     if out._rg or result._rg:
         refuse_recording(_public_name(), out, result)
-    if state.bits & FORWARD_AD:
-        from .tangents import any_tangent
-
-        if any_tangent((out, result)):
-            raise NotImplementedError(
-                "Trying to use forward AD with a function that does not support it because it is an out= function"
-            )
+    if state.bits & FORWARD_AD and any_tangent((out, result)):
+        raise NotImplementedError(
+            "Trying to use forward AD with a function that does not support it because it is an out= function"
+        )
     refuse_inference(out)
     refuse_cast(result, out)
     if repeats_itself(out._array) and out.shape == result.shape:
@@ -129,7 +128,6 @@ def write_out(out: Any, result: Any) -> Any:
     if out.shape != result.shape:
         resize_out(out, result.shape)
     store(out, raw_values(result))
-    from ..tape.storage import bump
 
     bump(out)
     return out

@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from ..devices.numpy import namespace as numpy
 from ..devices.numpy.sums import add_up
 from ..tape import recording, saved
+from ..tape.arrays import kernels_of
 from ..tape.dtypes import HALVES
 from ..tape.modes import FORWARD_AD, NO_GRAD, PROFILE, VMAP, state
 
@@ -42,7 +44,6 @@ traced_ops = Namespace()
 
 
 def numpy_backend():
-    from ..devices.numpy import namespace as numpy
 
     return numpy.backend
 
@@ -53,7 +54,6 @@ def raw_ops(array) -> Namespace:
 
 
 def _raw_for(array) -> Namespace:
-    from ..tape.arrays import kernels_of
 
     if isinstance(array, (tuple, list)):
         return raw_ops(next((a for a in array if a is not None), np.float32(0)))

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..tape import dtypes, errors, lazy, modes, recording, saved, source, streams, views
+from ..tape.arrays import kernels_of
 from ..tape.modes import (
     FORWARD_AD,
     INFERENCE,
@@ -28,7 +29,7 @@ from ..tape.storage import INFERENCE as INFERENCE_STORAGE
 from ..tape.storage import Storage, bump
 from ..tape.strided import Layout, overlap
 from ..tape.tensor import Tensor
-from . import formulas, interpret
+from . import formulas, interpret, tangents
 from . import vmap as batched
 
 
@@ -190,8 +191,6 @@ def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor
         state.saved_observer.before_write(tensor)
     dual = False
     if state.bits & FORWARD_AD:
-        from . import tangents
-
         dual = tangents.any_tangent((tensor, *others))
         tangent = tangents.of_inplace(op, target, others, attrs) if dual else None
     try:
@@ -220,7 +219,6 @@ def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor
 
 def _onto_plain(op, tensor: Tensor, others: tuple, attrs: tuple) -> Tensor:
     """`inplace` on a tensor that is none of the batch, of tensors inside vmap: it has its history outside."""
-    from . import tangents
 
     dual = bool(state.bits & FORWARD_AD) and tangents.any_tangent((tensor, *others))
     tangent = tangents.of_inplace(op, tensor, others, attrs) if dual else None
@@ -285,7 +283,6 @@ def _node(op, tensor: Tensor, args: tuple, attrs: tuple, kwargs: dict, inside: b
 
 
 def _compute(op, tensor: Tensor, args: tuple, attrs: tuple, kwargs: dict) -> tuple:
-    from ..tape.arrays import kernels_of
 
     array = tensor._array
     if shared.batches and batched.level_of_call(op, args, attrs) is not None:

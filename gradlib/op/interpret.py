@@ -32,6 +32,7 @@ from ..tape.recording import OP
 from ..tape.source import user_frame
 from ..tape.tensor import Tensor
 from . import vmap as batched
+from .tangents import any_tangent, run_with_tangents
 
 ndarray = np.ndarray
 
@@ -66,11 +67,8 @@ def general(op, args: tuple, attrs: tuple) -> Any:
     other = batched.replacement(op) if shared.batches else None
     if other is not None and batched.level_of(args) is not None:
         return other(*args, *attrs)  # before tangents are taken: what it calls computes its own
-    if bits & FORWARD_AD:
-        from .tangents import any_tangent, run_with_tangents
-
-        if any_tangent(args):
-            return run_with_tangents(op, args, attrs)
+    if bits & FORWARD_AD and any_tangent(args):
+        return run_with_tangents(op, args, attrs)
     return execute(op, prepare(op, args), attrs)
 
 

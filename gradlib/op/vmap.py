@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from ..tape import errors, modes
+from ..tape import errors, lazy, modes
 from ..tape.device import stored
 from ..tape.modes import FORWARD_AD, VMAP, shared, state
 from ..tape.pytree import flatten, unflatten
@@ -266,8 +266,6 @@ def each_entry(run: Callable) -> Callable:
     @functools.wraps(run)
     def entries(*args: Any, **kwargs: Any) -> Any:
         if shared.lazy:
-            from ..tape import lazy
-
             leaves, spec = flatten((args, kwargs))
             if any(map(lazy.is_lazy, leaves)):
                 return lazy.run_on_values(entries, leaves, spec, run.__name__.endswith("_"))

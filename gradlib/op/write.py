@@ -14,10 +14,11 @@ from types import FunctionType
 
 import numpy as np
 
-from ..tape import dtypes
+from ..tape import dtypes, views
 from ..tape.layout import follow, in_order
 from ..tape.modes import shared, state
 from ..tape.node import edge, next_seq, unrecorded_edge
+from ..tape.saved import save_result
 from ..tape.source import LIBRARY, learn, user_frame
 from ..tape.storage import share, version_of
 from . import formulas
@@ -120,7 +121,6 @@ def as_number(value, dtype):
 
 def save_outputs(node, outs: list) -> None:
     """Keep the outputs of an op with several, as far as its formulas need them."""
-    from ..tape.saved import save_result
 
     for name in node.op.saved_results:
         i = node.op.results.index(name)
@@ -141,7 +141,6 @@ _NEW = "out_ = new(Tensor); out_._array = r_; out_._nr = 0; out_._grad = None; o
 
 def names_for(op, made_class: type) -> dict:
     """The globals of generated code."""
-    from ..tape import views
     from ..tape.tensor import Tensor
     from . import interpret
     from .expose import apart, out_writer

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..tape.arrays import backend_for
 from ..tape.modes import shared
-from . import formulas
+from . import formulas, interpret
+from .declare import REGISTRY
 from .write import BUILDING, names_for, write_call
 
 
@@ -27,7 +29,6 @@ def build_on_device(op):
 
 def forget_device_code() -> None:
     """Another CUDA backend is in use from now on: code for devices is written anew."""
-    from .declare import REGISTRY
 
     formulas.forget_kernels()
     for op in REGISTRY.values():
@@ -35,8 +36,6 @@ def forget_device_code() -> None:
 
 
 def _names(op) -> dict:
-    from ..tape.arrays import backend_for
-    from . import interpret
 
     xp: Any = backend_for("cuda")
     return names_for(op, op.device_node_class) | {

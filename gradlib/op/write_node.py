@@ -12,6 +12,7 @@ import sys
 from textwrap import indent
 
 from ..tape import saved
+from ..tape.arrays import backend_for
 from ..tape.dtypes import HALVES
 from ..tape.node import Node, VariadicNode, deliver
 from ..tape.source import GENERATED
@@ -60,7 +61,6 @@ def node_class(op) -> type[Node]:
 
 def device_node_class(op) -> type[Node]:
     """The node class for arrays of a device: `run` tries the fused kernel of the gradient, where the op has one."""
-    from ..tape.arrays import backend_for
     from .declare import parameters
 
     base, backend = op.node_class, backend_for("cuda")

@@ -11,6 +11,9 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import gradlib
+from gradlib.nn import functional
+
 from ..op.declare import REGISTRY, Op
 
 
@@ -75,8 +78,6 @@ def _implementations() -> dict[str, str]:
 @functools.cache
 def _functions(name: str) -> tuple:
     """The public functions and methods of a name."""
-    import gradlib
-    from gradlib.nn import functional
 
     places = (gradlib, functional, gradlib.Tensor, gradlib.linalg, gradlib.special, gradlib.fft)
     return tuple(getattr(place, name) for place in places if hasattr(place, name))

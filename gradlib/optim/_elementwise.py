@@ -31,6 +31,8 @@ from gradlib.tape.modes import shared
 from gradlib.tape.storage import before_write
 from gradlib.tape.tensor import Tensor, bump_version
 
+from ..cuda.inspection import inspected
+
 PACK_LIMIT = 1 << 15  # elements: larger tensors are updated in their own memory
 CHUNK = 1 << 18  # bytes of an array that a rule works on at a time: all its arrays stay in cache
 MAX_REPACKS = 16  # a set of parameters that changes all the time is not worth packing
@@ -152,8 +154,6 @@ class ElementwiseOptimizer(Optimizer):
         if not group.get("capturable") or group.get("fused"):
             return
         if not all([p.is_cuda for p in params]):
-            from ..cuda.inspection import inspected
-
             if inspected():  # a dry run asks what the step would do on a CUDA device
                 return
             raise AssertionError(

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gradlib.devices.cuda.fused.optim import adam, sgd
 from gradlib.tape.arrays import backend_of
 from gradlib.tape.modes import shared
 from gradlib.tape.storage import before_write
@@ -65,7 +66,6 @@ def _rate(lr: Any) -> Any:
 
 
 def _adam(xp: Any, group: dict[str, Any], params: list[Tensor], states: list[dict]) -> Any:
-    from gradlib.devices.cuda.fused.optim import adam
 
     steps = [s["step"]._array for s in states]
     on_host = isinstance(steps[0], np.ndarray)
@@ -95,7 +95,6 @@ def _adam(xp: Any, group: dict[str, Any], params: list[Tensor], states: list[dic
 
 
 def _sgd(xp: Any, group: dict[str, Any], params: list[Tensor], states: list[dict]) -> Any:
-    from gradlib.devices.cuda.fused.optim import sgd
 
     momentum = float(group["momentum"])
     return sgd(

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from .. import cuda
+from ..nn.modules._call import Calling
 from ..tape import recording
 from ._collector import Collector, DetailedCollector, make_events
 from ._events import (
@@ -354,7 +355,6 @@ def _usable(device: str | None) -> str | None:
 
 
 def _watch_modules() -> Any:
-    from ..nn.modules._call import Calling
 
     previous = recording.watch_modules()
     Calling._hooked = True  # taken back by the first call that finds nothing to do

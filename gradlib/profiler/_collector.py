@@ -14,9 +14,12 @@ from ..tape.node import LEAF_SEQ
 from ..tape.recording import LABEL, OP
 from ..tape.tensor import Tensor
 from ._blocks import Memory, user_stack
+from ._device_times import Timers
 from ._events import EventList
 from ._exports import stack_entry
 from ._function_event import MEMORY_EVENT_NAME, DeviceSlice, FunctionEvent
+from ._memory import blocks_of
+from ._throttling import Sampler
 
 # A token is (name, seq, scope, details or None, start_ns). Records are kept in one flat list, field after field: a
 # tuple for each would be a burden to the garbage collector, which looks at all that exist again and again.
@@ -119,9 +122,6 @@ class DetailedCollector(Collector):
         self.timing = options.use_device == "cuda"
         self.sampler: Any = None
         if self.timing:
-            from ._device_times import Timers
-            from ._throttling import Sampler
-
             self.timers = Timers()
             self.sampler = Sampler()
             self.sampler.start()
@@ -276,8 +276,6 @@ def add_extras(events: EventList, collector: Any, threads: dict[int, int]) -> No
         names = collector.new_threads.names | names
     events._threads = {number: names.get(ident, "") for ident, number in threads.items()}
     if getattr(collector, "memory", None) is not None:
-        from ._memory import blocks_of
-
         account_memory(events, collector, threads)
         events._blocks = blocks_of(collector.memory.blocks, collector.began_ns)
     if getattr(collector, "sampler", None) is not None:

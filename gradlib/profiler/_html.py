@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import __version__
 from . import _by_line, _memory
 from ._chrome import stream_name, thread_name
 from ._events import MEMORY_EVENT_NAME, DeviceType, EventList, FunctionEvent
@@ -272,7 +273,6 @@ def _figures(events: EventList, duration: float, memory: list[dict]) -> list[tup
 
 
 def _subtitle(events: EventList) -> str:
-    from .. import __version__
 
     began = datetime.fromtimestamp(events._began_at_ns / 1e9).strftime("%Y-%m-%d %H:%M:%S")
     versions = f"gradlib {__version__}, NumPy {np.__version__}, Python {platform.python_version()}"

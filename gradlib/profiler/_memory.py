@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from ..tape.device import device as Device
 from ._by_line import SOURCE_WIDTH, layout
 from ._exports import line_of, short_lines, source_text, stack_entry
 from ._table import format_memory, format_time
@@ -269,7 +270,6 @@ def timelines(events: Any) -> list[MemoryTimeline]:
 
 def _name_of(device: Any) -> str:
     """A device, its number or its text as "cpu" or "cuda:0"."""
-    from ..tape.device import device as Device
 
     found = device if isinstance(device, Device) else Device(device)
     return "cpu" if found.type == "cpu" else f"{found.type}:{found.index or 0}"

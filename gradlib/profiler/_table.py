@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ._throttling import summary
+
 UNITS = {"s": 1e6, "ms": 1e3, "us": 1.0}
 MIN_WIDTH = 12
 GAP = "  "
@@ -190,8 +192,6 @@ def footer(events: Any, unit: str | None = None) -> list[str]:
     if events._use_device and device:
         lines.append(f"Self {events._use_device.upper()} time total: {format_time(device, unit)}")
     if events._samples:
-        from ._throttling import summary
-
         lines += filter(None, [summary(events._samples)])
     return lines
 

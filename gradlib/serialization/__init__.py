@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from gradlib import cuda
 from gradlib.serialization import _archive as archive
 from gradlib.serialization import _legacy as legacy
 from gradlib.serialization import _names as names
@@ -293,7 +294,6 @@ def _at_location(storage: UntypedStorage, location: str) -> UntypedStorage:
         ) from None
     if target.type == "cpu":
         return storage
-    from gradlib import cuda
 
     if not cuda.is_available():
         raise RuntimeError(

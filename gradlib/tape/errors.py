@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from . import source
+from .node import AccumulateGrad, edge
 
 INFERENCE_SAVED = (
     "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
@@ -92,8 +93,6 @@ def modified(node, name: str, value, expected: int, storage=None, nr: int = 0) -
     if storage is not None:
         tensor, made_by, version = Tensor._make(value), node, storage.version
     else:
-        from .node import edge
-
         tensor, version = value, version_of(value)
         made_by, nr = edge(value) if not value.is_leaf else (None, 0)
         storage = share(value)
@@ -130,7 +129,6 @@ def note(exc: BaseException, node) -> None:
     """Tell in the traceback what failed: the backward of which forward line, the hook of what, or which leaf."""
     if getattr(exc, "__gradlib_noted__", False):
         return
-    from .node import AccumulateGrad
 
     hook = getattr(exc, "__gradlib_hook__", None)
     if isinstance(node, AccumulateGrad):

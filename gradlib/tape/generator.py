@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.tape.device import device as Device
+from gradlib.tape.tensor import Tensor
 
 __all__ = ["DEFAULT_SEED", "Generator", "default_generator", "register_generator"]
 
@@ -254,14 +255,12 @@ def _rebuild(device: str, state: bytes) -> Generator:
 
 def _to_tensor(data: bytes) -> Any:
     """Bytes as a uint8 Tensor [n]."""
-    from gradlib.tape.tensor import Tensor
 
     return Tensor._make(np.frombuffer(data, dtype=np.uint8).copy())
 
 
 def _from_tensor(state: Any) -> bytes:
     """The bytes of a uint8 Tensor, refused with PyTorch's messages when it is something else."""
-    from gradlib.tape.tensor import Tensor
 
     if not isinstance(state, Tensor):
         raise TypeError(f"expected a torch.ByteTensor, but got {type(state).__name__}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from . import dtypes
+from .arrays import backend_of
 from .errors import LEAF_INPLACE, check_room
 from .layout import empty_in, has_layout, preserve_format, settled
 from .memory import (
@@ -206,7 +207,6 @@ class Geometry:
 
 def _array_of(like, source, offset: int, size, stride) -> Any:
     """The raw array for ``set_``; `like` has the dtype and is of the right kind."""
-    from .arrays import backend_of
 
     kind = dtypes.BY_NP[like.dtype]
     if source is None:
@@ -264,7 +264,6 @@ def _resized(tensor: Tensor, shape: tuple, memory_format) -> Any:
 
     Where its memory is too small it grows, for all tensors on it; what is new is zero.
     """
-    from .arrays import backend_of
 
     array = in_memory(tensor._array)
     kind, lengths = dtypes.BY_NP[array.dtype], [max(n, 1) for n in shape]

@@ -9,6 +9,7 @@ from numpy import ndarray
 
 from ..op import vmap_texts as batching
 from ..op.declare import REGISTRY
+from . import recording
 from .device import copied
 from .geometry import NO_STORAGE
 from .modes import NO_GRAD, PROFILE, shared, state
@@ -40,7 +41,6 @@ def _readable(tensor: Any, message: str) -> Any:
 
 def _recording() -> Any:
     """The mechanism of profiles, while one is made."""
-    from . import recording
 
     return recording
 

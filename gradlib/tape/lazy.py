@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from .arrays import kernels_of
 from .device import beside, copied
 from .modes import FORWARD_AD, shared, state
 from .node import AccumulateGrad, edge
@@ -119,7 +120,6 @@ def mapped(array: Any, bits: int) -> Any:
     """A new raw array: `array` conjugated, negated or both; `array` itself if `bits` are zero."""
     if not bits:
         return array
-    from .arrays import kernels_of
 
     xp = kernels_of(array)
     if isinstance(array, (np.ndarray, np.generic)):  # a formula may give a number for a 0-dim array

@@ -13,6 +13,7 @@ import numpy as np
 from numpy import ndarray
 
 from . import dtypes
+from .arrays import backend_of
 from .device import beside
 
 
@@ -62,7 +63,6 @@ def whole(array) -> Any:
 
 def _block(array) -> Any:
     """All the memory of a device array, as it was allocated: uint8. Views made by address do not know their base."""
-    from .arrays import backend_of
 
     memory = array.data.mem
     first = array[(slice(0, 1),) * array.ndim].reshape(-1).view(np.uint8)
@@ -148,7 +148,6 @@ def dense_bytes(array) -> Any:
 
 def flat_bytes(root) -> Any:
     """All the memory of an owner as uint8 [size_of(root)], shared."""
-    from .arrays import backend_of
 
     xp = backend_of(root)
     flat = dense_bytes(root)
@@ -193,7 +192,6 @@ def view_of(
     if isinstance(raw, ndarray):
         start = offset * dtype.itemsize
         return ndarray(shape, dtype.np, raw, start if need else min(start, raw.nbytes), steps)
-    from .arrays import backend_of
 
     whole = raw[: raw.nbytes // dtype.itemsize * dtype.itemsize].view(dtype.np)
     return backend_of(raw).as_strided(whole, shape, steps, offset * dtype.itemsize)
@@ -211,7 +209,6 @@ def bytes_needed(itemsize: int, offset: int, shape: tuple, strides: tuple) -> in
 
 def enlarged(root, nbytes: int) -> Any:
     """New memory of `nbytes` that begins with the bytes of an owner; the rest is zero."""
-    from .arrays import backend_of
 
     with beside(root):
         fresh = backend_of(root).zeros(nbytes, np.uint8)

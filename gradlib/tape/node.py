@@ -171,7 +171,6 @@ class Node:
 
     def __call__(self, *grads):
         """Run this node on gradients given as Tensors; gradients as Tensors, one alone not in a tuple."""
-        from .modes import state
 
         needed, state.needed = state.needed, None
         try:

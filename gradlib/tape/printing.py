@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gradlib.op.tangents import tangent_of
 from gradlib.tape import dtypes, modes
 from gradlib.tape.lazy import raw_values
 
@@ -321,7 +322,6 @@ def _tangent_suffix(t: Any) -> str | None:
     """The forward-mode tangent, if the tensor carries one at the current level."""
     if modes.state.dual_level < 0:
         return None
-    from gradlib.op.tangents import tangent_of
 
     tangent = tangent_of(t)
     return None if tangent is None else f"tangent={tangent}"

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from . import errors
+from . import errors, views
 from .modes import NO_GRAD, SAVED_HOOKS, set_bits, shared, state
-from .storage import Storage, version_of
+from .node import edge
+from .storage import Storage, share, version_of
 from .valueless import Valueless
 
 DIRECT, PACKED, FREED = -1, -2, -3
@@ -100,7 +101,6 @@ SELF = object()  # stands for the node that saves its own output
 
 
 def _share(tensor) -> Storage:
-    from .storage import share
 
     return share(tensor)
 
@@ -121,8 +121,6 @@ def save_input(node, name: str, value) -> None:
     version = version_of(value, saving=True)
     pair = hooks_for_saving()
     if pair is not None:
-        from .node import edge
-
         fn, nr = edge(value) if value._rg and not value.is_leaf else (None, 0)
         setattr(node, "s_" + name, Packed(value, pair, fn, nr))
         setattr(node, "v_" + name, PACKED)
@@ -161,7 +159,6 @@ class Part:
 
     def give_history(self, out) -> None:
         """The steps to the view are recorded on a stand-in of the base: only shapes matter."""
-        from . import views
         from .tensor import Tensor
 
         whole = self.whole()
@@ -326,8 +323,6 @@ class SavedTensor:
         if kept is not None:
             packed = Packed(value, (pack_hook, unpack_hook), SELF, value._nr)
         else:
-            from .node import edge
-
             fn, nr = edge(value) if not value.is_leaf else (None, 0)
             packed = Packed(value, (pack_hook, unpack_hook), fn, nr)
         setattr(node, "s_" + name, packed)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from .accumulation import is_dense
+from .arrays import backend_of
+from .layout import contiguous_format
 from .memory import address, extent
 
 
@@ -52,8 +54,6 @@ class Layout(NamedTuple):
     def raw_copy(self, array: Any) -> Any:
         """A copy of a raw array of the same shape, laid out so."""
         if self.order is None:
-            from .arrays import backend_of
-
             xp, item = backend_of(array), array.itemsize
             strides = tuple([s * item for s in self.strides])
             out = xp.as_strided(
@@ -70,7 +70,6 @@ class Layout(NamedTuple):
         if self.order is None:
             memory = tensor.new_zeros(self.room)
             return memory.as_strided(tensor.shape, self.strides, self.start).copy_(tensor)
-        from .layout import contiguous_format
 
         if not self.order:
             return tensor.clone(memory_format=contiguous_format)

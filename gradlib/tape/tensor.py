@@ -14,6 +14,7 @@ from numpy import ndarray
 
 from ..op.declared import Declared
 from . import dtypes, errors
+from .arrays import kernels_of
 from .device import CPU, device, on_cuda
 from .geometry import Geometry
 from .interop import Interop
@@ -186,7 +187,6 @@ class Tensor(Interop, Geometry, Hooks, Declared):
         physical = getattr(self._array, "physical", None)
         if physical is not None:  # inside vmap, or lazy
             return physical.device
-        from .arrays import kernels_of
 
         return kernels_of(self._array).device_of(self._array)
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from . import errors, modes
+from .arrays import backend_of
 from .dtypes import DIFFERENTIABLE
+from .node import edge
 from .storage import INFERENCE, share, version_of
 
 if TYPE_CHECKING:
@@ -65,7 +67,6 @@ class View:
 
     def regenerate(self, tensor: Tensor, version: int) -> None:
         """Make the history of the view `tensor` anew, from that which its base has now."""
-        from .node import edge
 
         if self.made_in != DEFAULT:
             raise refusal(self, BASE_MODIFIED)
@@ -97,7 +98,6 @@ def replay(base: Tensor, steps: tuple) -> Tensor:
 
 def replay_raw(array: Any, steps: tuple) -> tuple[Any, int]:
     """The same on a raw array; the result aliases it, and what happens to its values on the way: see tape/lazy.py."""
-    from .arrays import backend_of
     from .lazy import BITS
 
     xp, bits = backend_of(array), 0

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..op import interpret
+from ..op.tangents import any_tangent
 from ..ops import aten
 from ..tape.modes import FORWARD_AD, state
 from ..tape.storage import share
@@ -81,7 +82,6 @@ class _Counting(Watching):
 
 def _keepable(op, args: tuple) -> bool:
     """Whether the result is an array of its own that only the kernel makes."""
-    from ..op.tangents import any_tangent
 
     return not op.view and not (
         state.bits & FORWARD_AD and any_tangent(args[0] if op.variadic else args)

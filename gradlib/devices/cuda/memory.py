@@ -10,8 +10,11 @@ import gc
 from collections import Counter
 from typing import Any
 
+from ...autograd.explain import kept
 from ...tape import source
 from ...tape.modes import shared
+from ...tape.node import Node
+from ...tape.tensor import Tensor
 
 UNIT = 1024.0
 
@@ -84,9 +87,6 @@ def held_by_line(device: int) -> list[tuple[str, int, int]]:
 
     It walks all objects of the process: for error reports and for people, not for loops.
     """
-    from ...autograd.explain import kept
-    from ...tape.node import Node
-    from ...tape.tensor import Tensor
 
     found: dict[int, tuple[str, int]] = {}  # address of a block -> (line, bytes)
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...tape.modes import shared
+from .fused.random import words as fused_words
 
 U4, U8, F4, F8 = (np.dtype(t) for t in (np.uint32, np.uint64, np.float32, np.float64))
 MASK = 0xFFFFFFFF
@@ -91,8 +92,6 @@ class DeviceRng:
             self._write()
         self._enter()
         if self.xp.fuses:
-            from .fused.random import words as fused_words
-
             return fused_words(self.xp, self.state, count)
         return words(self.xp, self.state, count)
 

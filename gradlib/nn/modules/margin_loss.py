@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gradlib.nn import functional as F
+from gradlib.nn.modules.distance import PairwiseDistance
 from gradlib.nn.modules.loss import _Loss, _WeightedLoss
 from gradlib.tape.tensor import Tensor
 
@@ -217,7 +218,6 @@ class TripletMarginWithDistanceLoss(_Loss):
                 "TripletMarginWithDistanceLoss: expected margin to be greater than 0, got "
                 f"{margin} instead"
             )
-        from gradlib.nn.modules.distance import PairwiseDistance
 
         self.distance_function: Any = (
             PairwiseDistance() if distance_function is None else distance_function

@@ -8,6 +8,7 @@ import warnings
 from typing import Any
 
 import gradlib
+from gradlib.amp.autocast_mode import lowered
 from gradlib.nn import functional as F
 from gradlib.nn import init
 from gradlib.nn.modules import _recurrence as recurrence
@@ -211,7 +212,6 @@ class RNNBase(Module):
 
         On the CPU that is the plain LSTM; of the others only the products do, and float32 states stay float32.
         """
-        from gradlib.amp.autocast_mode import lowered
 
         if x.is_cuda or (self.mode == "LSTM" and not self.proj_size):
             return lowered(x), tuple(lowered(s) for s in states)

@@ -8,6 +8,7 @@ from types import GeneratorType
 from typing import Any
 
 import gradlib
+from gradlib.devices.cuda.fused.optim import clip, total_norm
 from gradlib.tape.arrays import backend_of
 from gradlib.tape.dtypes import DIFFERENTIABLE
 from gradlib.tape.lazy import is_lazy
@@ -44,7 +45,6 @@ def _fused_norm(tensors: list[Tensor], norm_type: float) -> Tensor | None:
     xp = _on_one_device(tensors)
     if xp is None or (gradlib.is_grad_enabled() and any(t.requires_grad for t in tensors)):
         return None
-    from gradlib.devices.cuda.fused.optim import total_norm
 
     total = total_norm(xp, [t._array for t in tensors], norm_type)
     if total is NotImplemented:
@@ -57,7 +57,6 @@ def _fused_clip(grads: list[Tensor], max_norm: float, total_norm: Tensor) -> boo
     xp = _on_one_device([*grads, total_norm])
     if xp is None:
         return False
-    from gradlib.devices.cuda.fused.optim import clip
 
     for grad in grads:
         before_write(grad)

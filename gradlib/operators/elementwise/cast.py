@@ -9,6 +9,7 @@ from ...op.declare import declare
 from ...op.expose import function, method
 from ...op.formulas import formula_function
 from ...tape import dtypes
+from ...tape.arrays import backend_for
 from ...tape.device import CPU, device
 from ...tape.layout import (
     contiguous_format,
@@ -100,7 +101,6 @@ to_device_op = declare(
 
 
 def _move(array, target: device, non_blocking: bool):
-    from ...tape.arrays import backend_for
 
     if non_blocking:
         from ...devices.cuda import pinned
@@ -159,8 +159,6 @@ def check_device(value) -> device:
     """A device object; RuntimeError/AssertionError that says what is missing when it cannot be used."""
     target = value if isinstance(value, device) else device(value)
     if target.type == "cuda":
-        from ...tape.arrays import backend_for
-
         backend_for("cuda")
     return target
 

@@ -25,10 +25,12 @@ from ...op.pointwise import pointwise, unary
 from ...op.vmap import each_entry
 from ...op.write import operator
 from ...tape import dtypes, errors
+from ...tape.arrays import backend_of
 from ...tape.device import beside
 from ...tape.layout import in_order
 from ...tape.lazy import raw_values
 from ...tape.tensor import Tensor
+from ..create.filled import wrap_like
 
 
 def _integers(t):
@@ -407,8 +409,6 @@ def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
         >>> gradlib.isclose(gradlib.tensor([1.0, 2.0]), gradlib.tensor([1.0, 2.1]))
         tensor([ True, False])
     """
-    from ...tape.arrays import backend_of
-    from ..create.filled import wrap_like
 
     if not isinstance(input, Tensor) or not isinstance(other, Tensor):
         if not isinstance(input, Tensor):

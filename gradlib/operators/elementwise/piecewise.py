@@ -15,6 +15,7 @@ from ...tape import dtypes
 from ...tape.arrays import backend_of
 from ...tape.modes import AUTOCAST, state
 from ...tape.tensor import Tensor
+from ..random.draw import _uniform, draw_for
 from .absolute import relu as relu_op
 from .activation import activation, run
 
@@ -250,7 +251,6 @@ def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
 @draws
 def _slope(like, lower: float, upper: float) -> Tensor:
     """Random slopes for the elements of `like`."""
-    from ..random.draw import _uniform, draw_for
 
     x = like._array
     slope = draw_for(None, like.device, lambda rng: _uniform(rng, x.shape, x.dtype, lower, upper))

@@ -17,6 +17,7 @@ from ...tape import dtypes, errors
 from ...tape.arrays import backend_of
 from ...tape.device import beside
 from ...tape.tensor import Tensor
+from ..shape.expand import broadcast_tensors
 
 # -- fill and zero -----------------------------------------------------------------------------------------------
 
@@ -303,8 +304,6 @@ def masked_select(input, mask, *, out=None):
     if mask._array.dtype.kind != "b":
         raise RuntimeError("masked_select: expected BoolTensor for mask")
     if input._array.shape != mask._array.shape:
-        from ..shape.expand import broadcast_tensors
-
         mask, input = broadcast_tensors(mask, input)
     if out is not None:
         refuse_overlap(out, input, mask)

@@ -29,6 +29,7 @@ from ...tape.layout import in_order
 from ...tape.lazy import raw_values
 from ...tape.modes import NO_GRAD, state
 from ...tape.tensor import Tensor
+from ..create.data import infer, to_array
 from ..shape.dims import unsqueeze_op
 from ..shape.expand import expand_to
 from ..shape.reshape import alias_op, reshape_to
@@ -228,7 +229,6 @@ def _item(item, like: Tensor) -> Any:
 
 def _index_array(data) -> np.ndarray:
     """A sequence or array as an index: masks stay, other numbers become int64, their fractions cut off."""
-    from ..create.data import infer, to_array
 
     if not len(data) if isinstance(data, (list, tuple, range)) else not data.size:
         kept = isinstance(data, ndarray) and data.dtype.kind == "b"

@@ -11,7 +11,7 @@ from ...op.declare import declare
 from ...op.expose import function, method, write_out, write_same
 from ...op.formulas import formula_function
 from ...tape import dtypes
-from ...tape.errors import size
+from ...tape.errors import broadcast, size
 from ...tape.modes import AUTOCAST, shared, state
 from ...tape.tensor import Tensor
 
@@ -354,8 +354,6 @@ def _stacked(input, other):
             f"mat1 and mat2 shapes cannot be multiplied ({rows}x{a[-1]} and {inner}x{b[-1]})"
         )
     if len(a) > 2 and len(b) > 2 and a[:-2] != b[:-2]:
-        from ...tape.errors import broadcast
-
         found = broadcast((*a[:-2], 1, 1), (*b[:-2], 1, 1))
         if found is not None:
             raise found

@@ -12,6 +12,7 @@ from ...op import captures
 from ...op.declare import declare
 from ...op.expose import function, write_same
 from ...op.formulas import formula_function
+from ...tape.arrays import backend_of
 from ...tape.device import beside
 from ...tape.lazy import raw_values
 from ...tape.tensor import Tensor
@@ -213,7 +214,6 @@ def with_info(fn, where, check_errors: bool, A: Tensor, *others: Tensor):
 
     With `check_errors` it fails as `fn` does.
     """
-    from ...tape.arrays import backend_of
 
     xp = backend_of(A._array)
     try:

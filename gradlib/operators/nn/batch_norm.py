@@ -18,6 +18,7 @@ from ...tape.lazy import raw_values, store
 from ...tape.modes import AUTOCAST, shared, state
 from ...tape.storage import before_write, bump
 from ...tape.tensor import Tensor
+from .layer_norm import moments
 
 SHARED = (
     "Batch norm got a batched tensor as input while the running_mean or running_var, which will be updated in place, "
@@ -326,7 +327,6 @@ def native_batch_norm(
     input, weight, bias, running_mean, running_var, training, momentum, eps, *, out=None
 ):
     """``batch_norm``, and mean and 1 / standard deviation of the batch (empty if not training) without gradient."""
-    from .layer_norm import moments
 
     result = batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
     if training:

@@ -10,6 +10,7 @@ from ...op import costs
 from ...op.declare import declare
 from ...op.expose import function
 from ...tape import dtypes
+from ..shape.pad import pad
 
 F4, F8 = dtypes.float32.np, dtypes.float64.np
 
@@ -292,8 +293,6 @@ def _same_padding(input, weight, stride, dilation):
         raise RuntimeError("padding='same' is not supported for strided convolutions")
     totals = [d * (k - 1) for d, k in zip(dilation, weight.shape[2:], strict=True)]
     if any(t % 2 for t in totals):
-        from ..shape.pad import pad
-
         odd: list[int] = []
         for t in reversed(totals):
             odd += [0, t % 2]

@@ -11,6 +11,7 @@ import numpy as np
 from ...devices.numpy.blocks import floating, raw
 from ...op.declare import declare
 from ...tape import dtypes
+from ...tape.arrays import backend_of
 from ...tape.tensor import Tensor
 from .loss import reduction_number
 from .softmax import LOW_SUM, ROWS, SMALL, exp_rows, log_softmax_op
@@ -237,7 +238,6 @@ def _cross_entropy_grad(
 
 
 def _backend(x):
-    from ...tape.arrays import backend_of
 
     return backend_of(raw(x))
 

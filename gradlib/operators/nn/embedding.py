@@ -364,7 +364,6 @@ def one_hot(tensor, num_classes=-1):
         raise RuntimeError("num_classes should be positive")
     elif top > num_classes:
         raise RuntimeError("Class values must be smaller than num_classes.")
-    from ...tape.arrays import backend_of
 
     xp = backend_of(array)
     check_room(xp, (*array.shape, num_classes), 8)

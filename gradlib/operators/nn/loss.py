@@ -10,9 +10,10 @@ from ...devices.numpy.blocks import floating, in_pieces, mixed_kinds
 from ...op.declare import Op, declare
 from ...op.expose import PUBLIC, function, refuse_cast
 from ...op.vmap import all_entries
-from ...tape import dtypes
+from ...tape import dtypes, modes
 from ...tape.modes import AUTOCAST, is_grad_enabled, state
 from ...tape.tensor import Tensor
+from ..elementwise.activation import logsigmoid_op
 from ..reduce.sums import sum_floats, sum_of_squares
 
 NONE, MEAN, SUM = range(3)
@@ -391,8 +392,6 @@ def _bce_with_logits(input, target, weight, pos_weight, number):
     if pos_weight is None:
         losses = bce_logits_op.call(input, target, NONE)
     else:
-        from ..elementwise.activation import logsigmoid_op
-
         losses = (1 - target) * input - ((pos_weight - 1) * target + 1) * logsigmoid_op.call(input)
     losses = losses if weight is None else losses * weight
     if losses.dtype is not target.dtype and not state.bits & AUTOCAST:  # that of the target decides
@@ -528,7 +527,6 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
             raise ValueError("var is of incorrect size")
     if (all_entries(var) < 0).any():
         raise ValueError("var has negative entry/entries")
-    from ...tape import modes
 
     safe = var.clone()
     with modes.Flag(modes.NO_GRAD, True):

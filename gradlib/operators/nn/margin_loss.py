@@ -19,6 +19,7 @@ from ...tape.lazy import raw_values
 from ...tape.modes import AUTOCAST, state
 from ...tape.tensor import Tensor
 from ..elementwise.activation import logsigmoid_op
+from ..elementwise.compare import where
 from ..reduce.norm import pairwise_distance
 from .loss import MEAN, NONE, SUM, number_of, reduced, reduction_number
 
@@ -71,7 +72,6 @@ def _hinge_embedding_public(input, target, margin=1.0, reduction=NONE):
     reduction: 0 (none), 1 (mean) or 2 (sum). Shapes, errors and formula are those of
     `nn.functional.hinge_embedding_loss`.
     """
-    from ..elementwise.compare import where
 
     number = number_of("hinge_embedding_loss", reduction, 4)
     zero = input.new_zeros(())
@@ -94,7 +94,6 @@ def _cosine_embedding_public(input1, input2, target, margin=0.0, reduction=NONE)
     reduction: 0 (none), 1 (mean) or 2 (sum). Shapes, errors and formula are those of
     `nn.functional.cosine_embedding_loss`.
     """
-    from ..elementwise.compare import where
 
     number = number_of("cosine_embedding_loss", reduction, 5)
     if (target.dim() == 0 and input1.dim() != 1) or (target.dim() == 1 and input1.dim() != 2):

@@ -9,10 +9,12 @@ import numpy as np
 from ...devices.numpy.blocks import check_kind, check_parameters, row_blocks
 from ...devices.numpy.sums import row_products, row_sums
 from ...op.declare import declare
-from ...op.expose import function
+from ...op.expose import function, write_out
 from ...tape.tensor import Tensor
+from ..shape.pad import pad
 from .batch_norm import batch_norm_op, follows_inside, nothing, update_running
 from .layer_norm import moments
+from .pool_average import avg_pool3d
 
 # -- group_norm ------------------------------------------------------------------------------------------------------
 
@@ -218,8 +220,6 @@ def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
         )
     if input.numel() == 0:
         return input
-    from ..shape.pad import pad
-    from .pool_average import avg_pool3d
 
     n, c, *space = input.shape
     square = (input * input).reshape(n, 1, c, math.prod(space), 1)
@@ -233,7 +233,5 @@ def normalize(
 ):
     """`input` divided by its p-norm along `dim`, or by `eps` where the norm is smaller."""
     if out is not None:
-        from ...op.expose import write_out
-
         return write_out(out, normalize(input, p, dim, eps))
     return input / input.norm(p, dim, keepdim=True).clamp_min(eps).expand_as(input)

@@ -9,6 +9,8 @@ from ...devices.numpy.blocks import is_half, kind_name, raw
 from ...devices.numpy.windows import maximum_of_windows, pick, put, windows
 from ...op.declare import declare
 from ...op.expose import function
+from ...tape import dtypes
+from ...tape.tensor import Tensor
 
 # -- values at chosen positions: what maxima are made of ---------------------------------------------------------------
 
@@ -35,7 +37,6 @@ def _scatter_plane(xp, self, index, *, shape):
 
 
 def _index_samples(t):
-    from ...tape import dtypes
 
     return t(2, 3, 2, dtype=dtypes.int64, low=0, high=5), t(
         2, 2, 2, dtype=dtypes.int64, low=0, high=4
@@ -141,8 +142,6 @@ def _declare_max_pool(n: int):
 
     def samples(t):
         import numpy as np
-
-        from ...tape.tensor import Tensor
 
         def distinct(*shape):
             size = math.prod(shape)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...devices.numpy.blocks import check_kind
 from ...op.declare import declare
-from ...op.expose import function
+from ...op.expose import PUBLIC, function
 from ...op.vmap import all_entries, each_entry
 from ...tape import dtypes
 from ...tape.arrays import backend_of
@@ -133,8 +133,6 @@ def _fractional_starts(sample, old: int, new: int, k: int) -> list:
 
 def _fractional(n, input, kernel_size, output_size, output_ratio, return_indices, random_samples):
     if random_samples is None and shared.batches:
-        from ...op.expose import PUBLIC
-
         lead = input.shape[:-n] if input.dim() > n + 1 else (1, *input.shape[:-n])
         random_samples = PUBLIC["rand"](*lead, n, dtype=input.dtype, device=input.device)
     sizes = kernel_size, output_size, output_ratio
@@ -169,8 +167,6 @@ def _fractional_of(
                 f"{where}(): pool {side} {k} too large relative to input {side} {old}"
             )
     if random_samples is None:
-        from ...op.expose import PUBLIC
-
         random_samples = PUBLIC["rand"](*x.shape[:2], n, dtype=x.dtype)
     elif random_samples.dtype is not input.dtype:
         raise RuntimeError("Expect _random_samples to have the same dtype as input")

@@ -15,7 +15,7 @@ from ...op.expose import PUBLIC, function, need_tensor, refuse_recording
 from ...op.plain_numbers import plain_number
 from ...op.vmap import all_entries, before_draw, draws
 from ...tape import dtypes, errors
-from ...tape.arrays import backend_of
+from ...tape.arrays import backend_for, backend_of
 from ...tape.device import CPU, beside
 from ...tape.generator import default_generator
 from ...tape.interop import host_reads
@@ -190,7 +190,6 @@ def _at(array, target):
     """A host array on the device asked for."""
     if target.type == "cpu":
         return array
-    from ...tape.arrays import backend_for
 
     return backend_for(target.type).to_backend(as_array(array), target)
 

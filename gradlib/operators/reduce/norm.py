@@ -8,6 +8,7 @@ from ...op.declare import declare
 from ...op.expose import PUBLIC, function, method, need_tensor, write_out
 from ...op.formulas import formula_function
 from ...tape import dtypes
+from ...tape.arrays import backend_of
 from ...tape.errors import broadcast
 from ...tape.modes import AUTOCAST, state
 from ...tape.tensor import Tensor, wrap_dim
@@ -282,7 +283,6 @@ def pdist(input, p=2.0):
         raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
     if not input.is_floating_point():
         raise RuntimeError("pdist only supports floating-point dtypes")
-    from ...tape.arrays import backend_of
 
     n = input.shape[0]
     rows, columns = backend_of(input._array).triu_indices(n, 1)

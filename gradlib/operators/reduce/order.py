@@ -14,6 +14,7 @@ from ...op.expose import function, need_tensor, write_out, write_same
 from ...tape import dtypes
 from ...tape.lazy import raw_values
 from ...tape.tensor import Tensor, wrap_dim
+from ..create.data import tensor
 from .extrema import _share_jvp, grid, taken
 
 # -- the index of an element by its rank -------------------------------------------------------------------------
@@ -192,7 +193,6 @@ def _check_quantile(name: str, input: Tensor, q, interpolation: str) -> None:
 
 
 def _quantile(name: str, input, q, dim, keepdim, interpolation, out):
-    from ..create.data import tensor
 
     if not isinstance(input, Tensor):
         raise need_tensor(name, input)

@@ -14,6 +14,7 @@ from ...devices.numpy.blocks import missing
 from ...devices.numpy.sorting import LARGE, digit_argsort, top_places
 from ...op.declare import Op, declare
 from ...op.expose import function, refuse_overlap, write_out, write_same
+from ...tape import dtypes
 from ...tape.layout import in_order
 from ...tape.tensor import Tensor, wrap_dim
 from ..index.scatter import places
@@ -279,7 +280,6 @@ def _set_samples(t):
 
 
 def _int64():
-    from ...tape import dtypes
 
     return dtypes.int64
 

@@ -7,6 +7,7 @@ import operator
 from ...op.declare import declare
 from ...op.expose import function, inplace_method, method, write_same
 from ...op.vmap import each_entry
+from ...tape.arrays import backend_of
 from ...tape.device import beside_first
 from ...tape.lazy import raw_values
 from ...tape.tensor import Tensor, wrap_dim
@@ -260,7 +261,6 @@ def _repeat_interleave(self, repeats, dim=None, *, output_size=None):
 @each_entry
 @beside_first
 def _repeated_indices(repeats: Tensor) -> Tensor:
-    from ...tape.arrays import backend_of
 
     counts = repeats._array
     if counts.dtype.kind not in "iu":

@@ -8,6 +8,7 @@ from ...op.declare import declare
 from ...op.expose import function, method
 from ...tape import errors
 from ...tape.tensor import Size, Tensor
+from ..reduce.sums import sum_all, sum_dim
 from .reshape import given, size_of, view_op
 
 
@@ -108,7 +109,6 @@ def broadcast_tensors(*tensors):
 @method("sum_to_size")
 def sum_to_size(self, *size):
     """Summed over dimensions until the shape is `size`; itself if it is so already."""
-    from ..reduce.sums import sum_all, sum_dim
 
     size = size_of(size)
     shape = self._array.shape

@@ -293,7 +293,6 @@ def constant(F, like, array):
     """A NumPy array as a constant of the kind of `like`."""
     if not hasattr(like, "_array"):
         return F.backend.table(array).astype(like.real.dtype)
-    from ...tape.arrays import backend_of
 
     return Tensor._make(backend_of(like._array).asarray(array).astype(like._array.real.dtype))
 
@@ -301,7 +300,6 @@ def constant(F, like, array):
 @formula_function()
 def places_like(F, like, array):
     """A NumPy index array as a raw one where `like` is."""
-    from ...tape.arrays import backend_of
 
     return backend_of(getattr(like, "_array", like)).table(array)
 

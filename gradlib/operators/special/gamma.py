@@ -10,7 +10,11 @@ from ...devices.numpy.blocks import floating, missing
 from ...op import captures
 from ...op.declare import declare
 from ...op.expose import function, method, write_out
+from ...op.inplace import inplace
 from ...op.pointwise import pointwise, unary
+from ...tape import dtypes
+from ...tape.arrays import backend_of
+from ...tape.tensor import Tensor
 
 # -- kernels -----------------------------------------------------------------------------------------------------------
 
@@ -213,7 +217,6 @@ def _polygamma_method(self, n):
 @method("polygamma_")
 def _polygamma_in_place(self, n):
     """In-place version of ``polygamma``: the result is written into this tensor, which is returned."""
-    from ...op.inplace import inplace
 
     return inplace(polygamma_op, self, (), (n,))
 
@@ -244,8 +247,6 @@ def mvlgamma(input, p, *, out=None):
     if p < 1:
         raise RuntimeError("p has to be greater than or equal to 1")
     if not input.is_floating_point():
-        from ...tape import dtypes
-
         if input.dtype is dtypes.bool_:
             raise RuntimeError("The input tensor may not be a boolean tensor.")
         if input.is_complex():
@@ -253,8 +254,6 @@ def mvlgamma(input, p, *, out=None):
                 f"\"mvlgamma\" not implemented for '{input.dtype.tensor_type.removesuffix('Tensor')}'"
             )
         input = input.to(dtypes.get_default_dtype())
-    from ...tape.arrays import backend_of
-    from ...tape.tensor import Tensor
 
     steps = backend_of(input._array).table(np.arange(0, -p, -1) * 0.5, input.dtype.np)
     steps = Tensor._make(steps)

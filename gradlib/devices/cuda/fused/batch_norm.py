@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ....operators.nn.batch_norm import _same_layout, as_channels, like_channels
 from ...overlays import forward, vjp
 from ..kernels import (
     F4,
@@ -41,7 +42,6 @@ class _Channels:
     """An array as [samples, channels, inner] and the launch sizes of kernels that reduce over a channel."""
 
     def __init__(self, x: Any):
-        from ....operators.nn.batch_norm import as_channels
 
         flat = as_channels(x)
         self.x, self.shape = flat, flat.shape
@@ -97,7 +97,6 @@ def batch_norm(
 ):  # fmt: skip
     if not _fit(input, weight, bias):
         return NotImplemented
-    from ....operators.nn.batch_norm import like_channels
 
     how = _Channels(input)
     x = dense(xp, how.x)
@@ -120,7 +119,6 @@ def batch_norm(
 def batch_norm_vjp(F, g, input, weight, result1, result2, training, needs):
     if not _fit(input, g, weight):
         return NotImplemented
-    from ....operators.nn.batch_norm import _same_layout, like_channels
 
     xp, how = F.backend, _Channels(input)
     flat, x = (dense(xp, a) for a in _same_layout(g, input))

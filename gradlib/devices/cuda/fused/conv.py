@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ....operators.nn.conv import _bias_grad
+from ...numpy.conv import out_size
 from ...overlays import forward, vjp
 from .. import precision
 from ..kernels import (
@@ -138,7 +140,6 @@ def _weight(xp: Any, sizes: _Sizes, x: Any, g: Any) -> Any:
 
 
 def _out(space: tuple, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple) -> tuple:
-    from ...numpy.conv import out_size
 
     sizes = zip(space, kernel, stride, padding, dilation, strict=True)
     return tuple(out_size(*one) for one in sizes)
@@ -176,7 +177,6 @@ def conv_grad_weight(xp, input, grad, *, kernel_size, stride, padding, dilation,
 
 def _gradients(F: Any, g: Any, needs: tuple, source: Any, weight: Any) -> Any:
     """`source` and `weight` make the first two gradients; that of the bias, if there is one, is a sum."""
-    from ....operators.nn.conv import _bias_grad
 
     made = [make() if need else None for make, need in zip((source, weight), needs, strict=False)]
     if any(m is NotImplemented for m in made):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...numpy.conv import out_size
 from ...overlays import forward, vjp
 from ..kernels import FLOATS, blocks_for, dense, family, instance, instances, launcher_of, words
 from .embedding import WORDS
@@ -16,7 +17,6 @@ MODULE = family("im2col", instances("im2col", WORDS[1:]), instances("col2im", FL
 
 
 def _windows(space: tuple, kernel: tuple, dilation: tuple, padding: tuple, stride: tuple) -> tuple:
-    from ...numpy.conv import out_size
 
     sizes = zip(space, kernel, stride, padding, dilation, strict=True)
     out = tuple(out_size(*one) for one in sizes)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...numpy.windows import windows
 from ...overlays import forward, vjp
 from ..kernels import (
     FLOATS,
@@ -38,7 +39,6 @@ def _windows(
     space: tuple, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple, ceil_mode: bool
 ) -> tuple[tuple, Any]:
     """The sizes of the result, and the windows as kernels take them (None: they do not)."""
-    from ...numpy.windows import windows
 
     out = windows(space, kernel, stride, padding, dilation, ceil_mode).out
     return out, layout(space, out, kernel, stride, padding, dilation)

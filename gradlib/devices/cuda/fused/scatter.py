@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ....operators.index.scatter import places
 from ...overlays import forward, vjp
 from ..kernels import (
     F4,
@@ -85,7 +86,6 @@ def _summed(xp: Any, shape: tuple, start: Any, index: Any, src: Any, dim: int) -
 
 def _summed_in_order(xp: Any, shape: tuple, start: Any, index: Any, src: Any, dim: int) -> Any:
     """The same, the same bits in every run: the rows of an embedding, one element wide."""
-    from ....operators.index.scatter import places
 
     spots = places(xp, index, shape, dim).reshape(-1)
     sums = sum_rows(xp, src.reshape(-1, 1), spots, math.prod(shape), in_order=True)

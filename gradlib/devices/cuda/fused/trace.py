@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from ....op import formulas
+
 FLOAT, BOOL = "f", "b"
 _ARITHMETIC = {"add": "{} + {}", "subtract": "{} - {}", "multiply": "{} * {}", "divide": "{} / {}"}
 _COMPARISONS = {
@@ -310,7 +312,6 @@ class Ops:
         self.backend = xp
 
     def __getattr__(self, name: str) -> Any:
-        from ....op import formulas
 
         if name in formulas._functions:
             return lambda *args: formulas._functions[name](self, *args)

@@ -7,7 +7,10 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
+from gradlib import cuda
+from gradlib.profiler._autograd import record_function
 from gradlib.tape.modes import PROFILE, state
+from gradlib.utils.data._utils import errors, pools, transport, worker
 from gradlib.utils.data._utils.fetch import create_fetcher
 from gradlib.utils.data._utils.pin_memory import pin_memory
 from gradlib.utils.data.sampler import draw_seed
@@ -39,8 +42,6 @@ class BaseIterator:
 
     def __next__(self) -> Any:
         if state.bits & PROFILE:
-            from gradlib.profiler._autograd import record_function
-
             with record_function(f"enumerate(DataLoader)#{self.label}.__next__"):
                 return self._next()
         return self._next()
@@ -78,8 +79,6 @@ class BaseIterator:
 def _can_pin() -> bool:
     """Whether there is a device to pin memory for; warns if there is none."""
     try:
-        from gradlib import cuda
-
         available = cuda.is_available()
     except ImportError:
         available = False
@@ -118,7 +117,6 @@ class WorkersIterator(BaseIterator):
 
     def __init__(self, loader: Any) -> None:
         # Here, since multiprocessing takes a while to import and most programs never need it.
-        from gradlib.utils.data._utils import errors, pools, transport, worker
 
         super().__init__(loader)
         self.Ended, self.WorkerError = worker.Ended, errors.WorkerError
