@@ -1,6 +1,6 @@
 """Write the type stubs of what declarations make at run time, so that editors complete it and type checkers know it.
 
-    python ci/stubs.py            # write gradlib/__init__.pyi and gradlib/op/declared.pyi
+    python ci/stubs.py            # write gradlib/__init__.pyi and gradlib/tape/declared.pyi
     python ci/stubs.py --check    # exit 1 if they are not up to date
 
 Functions and methods are read from the running library: their parameters from the functions themselves, types from the
@@ -223,7 +223,7 @@ def _made_by_declarations() -> dict[str, Any]:
 
 
 def methods() -> str:
-    """The text of gradlib/op/declared.pyi."""
+    """The text of gradlib/tape/declared.pyi."""
     members = _made_by_declarations()
     lines = [HEAD.format(doc="Methods of Tensor that declarations make.", up="..")]
     lines += [*_named(), "class Declared:"]
@@ -247,7 +247,7 @@ def package() -> str:
     """The text of gradlib/__init__.pyi."""
     lines = [HEAD.format(doc="What ``import gradlib`` gives.", up=".")]
     lines.append(
-        f"from .op.declared import {', '.join('_' + n for n in sorted({*NAMED, *EITHER}))}"
+        f"from .tape.declared import {', '.join('_' + n for n in sorted({*NAMED, *EITHER}))}"
     )
     lines += _submodules(gradlib)
     functions, names = [], [n for n in dir(gradlib) if not n.startswith("_")]
@@ -339,7 +339,7 @@ def _home(name: str, value: Any) -> tuple[str, str] | None:
 
 FILES: dict[Path, Callable[[], str]] = {
     PACKAGE / "__init__.pyi": package,
-    PACKAGE / "op" / "declared.pyi": methods,
+    PACKAGE / "tape" / "declared.pyi": methods,
     PACKAGE / "nn" / "__init__.pyi": partial(module, "nn"),
     PACKAGE / "nn" / "functional.pyi": partial(module, "nn.functional"),
     PACKAGE / "special.pyi": partial(module, "special"),

@@ -58,6 +58,7 @@ from .tape.dtypes import (
 from .tape.dtypes import can_cast as can_cast
 from .tape.dtypes import promote as promote_types
 from .tape.generator import Generator, default_generator
+from .tape.handed import later as _later
 from .tape.layout import (
     channels_last,
     channels_last_3d,
@@ -153,6 +154,13 @@ _STORAGES = (
     "BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage ComplexFloatStorage DoubleStorage "
     "FloatStorage HalfStorage IntStorage LongStorage ShortStorage TypedStorage UntypedStorage"
 )
+# what lower floors use of modules that are imported on first use
+_later("gradlib.serialization", "copy_memory", "deepcopy_tensor", "reduce_tensor")
+_later("gradlib.storage", "_warn_typed_storage_removal", *_STORAGES.split())
+_later("gradlib.cuda.streams", "record_stream")
+_later("gradlib.cuda.random", device_generator="default_generator")
+_later("gradlib.func", gradient_function="grad")
+_later("gradlib.utils.dlpack", "DLDeviceType")
 _LAZY = {  # names that are imported when they are first asked for: name -> module
     "OutOfMemoryError": "devices.cuda.memory",
     "compile": "compiler",

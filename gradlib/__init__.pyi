@@ -12,7 +12,7 @@ from .tape.layout import memory_format as _memory_format
 from .tape.sizes import Size as Size
 from .tape.tensor import Tensor as Tensor
 
-from .op.declared import _aminmax, _cummax, _cummin, _frexp, _geqrf, _histogram, _histogramdd, _kthvalue, _lu_unpack, _max, _median, _min, _mode, _nanmedian, _qr, _slogdet, _sort, _svd, _topk, _triangular_solve
+from .tape.declared import _aminmax, _cummax, _cummin, _frexp, _geqrf, _histogram, _histogramdd, _kthvalue, _lu_unpack, _max, _median, _min, _mode, _nanmedian, _qr, _slogdet, _sort, _svd, _topk, _triangular_solve
 from . import accelerator as accelerator
 from . import amp as amp
 from . import autograd as autograd

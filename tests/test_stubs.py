@@ -46,7 +46,7 @@ def test_stubs_name_everything_public():
 
 
 def test_stubs_name_every_method():
-    methods = _names((ROOT / "gradlib" / "op" / "declared.pyi").read_text(), "Declared")
+    methods = _names((ROOT / "gradlib" / "tape" / "declared.pyi").read_text(), "Declared")
     own = {n for base in gradlib.Tensor.__mro__[:-1] for n in vars(base)}
     assert {"add", "add_", "softmax", "__add__", "T", "unbind"} <= methods <= own
     assert _generator()._made_by_declarations().keys() == methods

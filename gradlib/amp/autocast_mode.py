@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 
 from .. import cuda, linalg
-from ..nn import functional
 from ..op.expose import PUBLIC
 from ..operators.elementwise.cast import cast_op
 from ..tape import dtypes
@@ -149,6 +148,8 @@ _OURS = ("gradlib.operators", "gradlib.op", "gradlib.tape", "gradlib.amp", "grad
 @functools.cache
 def _listed(device: str) -> dict[CodeType, int]:
     """The code of the functions made of several ops that are in a list -> their policy."""
+
+    from ..nn import functional  # which imports this file
 
     found = {}
     for names, policy in _policy.FUNCTIONS[device]:

@@ -14,6 +14,7 @@ from ..op.tangents import forward_base, own_tangent, set_tangent, split_off, tan
 from ..op.vmap import Logical, physical_kind
 from ..operators.shape.reshape import alias_op as alias
 from ..tape import errors, modes, saved, views
+from ..tape.anomaly import stamp
 from ..tape.arrays import _BY_TYPE
 from ..tape.device import beside, device
 from ..tape.dtypes import DIFFERENTIABLE, from_np
@@ -100,8 +101,6 @@ def finish(cls, ctx: FunctionCtx, node, args: tuple, output, bits: int):
         if ctx.to_save is not None:
             save(ctx, node, ctx.to_save)
         if bits & ANOMALY:
-            from ..tape.anomaly import stamp
-
             stamp(node)
     if bits & FORWARD_AD:
         _push_tangents(cls, ctx, args, (output,) if single else output, outs)
@@ -260,7 +259,7 @@ class OwnOutput:
     def tensor(self, node, i: int) -> Tensor:
         storage = self.storage
         if storage.version != self.version:
-            raise errors.modified(
+            raise saved.modified(
                 node, f"saved_tensors[{i}]", self.array, self.version, storage, self.nr
             )
         out = Tensor._make(self.array)

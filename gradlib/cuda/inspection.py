@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from ..op.captures import SHAPE
-from ..optim.optimizer import register_optimizer_step_pre_hook
 from ..tape import recording
 from ..tape.modes import shared
 from ..tape.source import describe, user_frame
@@ -137,6 +136,8 @@ def watch() -> Iterator[Inspector]:
     plain = {name: Tensor.__dict__.get(name) for name in _READS}
     for name in _READS:
         setattr(Tensor, name, inspector.read(name))
+    from ..optim.optimizer import register_optimizer_step_pre_hook  # which imports this file
+
     hook = register_optimizer_step_pre_hook(inspector.before_step)
     recording.add(inspector)
     try:

@@ -1,6 +1,8 @@
 """Devices: the array functions of each, and the kernels that take the place of formulas there."""
 
-from ..tape import arrays
+import numpy as np
+
+from ..tape import arrays, handed
 from .numpy.namespace import backend
 
 
@@ -11,11 +13,18 @@ def _cuda():
     return namespace.get_backend()
 
 
-def _enter() -> None:
-    import numpy as np
+def _why_not_cuda():
+    from .cuda import namespace
 
-    arrays.enter("cpu", lambda: backend, np.ndarray)
-    arrays.enter("cuda", _cuda)
+    return namespace.why_not()
 
 
-_enter()
+arrays.enter("cpu", lambda: backend, lambda: None, np.ndarray)
+arrays.enter("cuda", _cuda, _why_not_cuda)
+handed.later(
+    "gradlib.devices.cuda.pinned",
+    "is_pinned",
+    pinned_copy="copy",
+    pinned_empty="empty",
+    pinned_move="move",
+)

@@ -66,26 +66,11 @@ from typing import Any
 
 from ..tape.layout import keeping
 from .formulas import register
+from .registry import REGISTRY as REGISTRY
+from .registry import parameters as parameters
+from .registry import plainly_written
 from .write import build, prepare
 from .write_node import device_node_class
-
-REGISTRY: dict[str, Op] = {}
-
-
-def _plain(fn: Callable) -> bool:
-    """Whether the code object tells the parameters: a function without decorator, *args and **kwargs."""
-    code = getattr(fn, "__code__", None)
-    return code is not None and not code.co_flags & 0x0C and not hasattr(fn, "__wrapped__")
-
-
-def parameters(fn: Callable) -> tuple[str, ...]:
-    """The parameter names of a formula; of plain functions without inspect, which would slow importing down."""
-    if not _plain(fn):
-        import inspect
-
-        return tuple(inspect.signature(fn).parameters)
-    code = fn.__code__
-    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
 class Formula:
@@ -226,7 +211,7 @@ class Op:
         return keeping(kernel, self.channels_last, self.n_out, self.channels_last_3d)
 
     def _read_signature(self, forward: Callable) -> None:
-        if _plain(forward):
+        if plainly_written(forward):
             code = forward.__code__
             names, n = code.co_varnames, code.co_argcount
             self.tensors, self.attrs = names[1:n], names[n : n + code.co_kwonlyargcount]

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from ..devices.numpy import namespace as numpy
-from ..devices.numpy.sums import add_up
-from ..tape import recording, saved
-from ..tape.arrays import kernels_of
+from ..tape import handed, recording, saved
+from ..tape.arrays import backend_for, kernels_of
 from ..tape.dtypes import HALVES
 from ..tape.modes import FORWARD_AD, NO_GRAD, PROFILE, VMAP, state
+from ..tape.tensor import Tensor
+from .registry import parameters
 
 _raw: dict[type, Namespace] = {}  # type of a raw array -> its namespace
 _ops: dict[str, Any] = {}
@@ -44,8 +44,7 @@ traced_ops = Namespace()
 
 
 def numpy_backend():
-
-    return numpy.backend
+    return backend_for("cpu")
 
 
 def raw_ops(array) -> Namespace:
@@ -140,15 +139,15 @@ def sum_to(grad, shape: tuple):
     extra = grad.ndim - len(shape)
     if extra and grad.shape[extra:] == shape and grad.dtype.itemsize > 2:
         axes = tuple(range(extra))
-        return add_up(grad, axes) if grad.__class__ is np.ndarray else grad.sum(axes)
+        return handed.add_up(grad, axes) if grad.__class__ is np.ndarray else grad.sum(axes)
     axes = tuple([d for d, n in enumerate(grad.shape) if d < extra or (n != 1 == shape[d - extra])])
     if not axes:
         return grad
     if grad.__class__ is not np.ndarray:
         return grad.sum(axes).reshape(shape)
     if grad.dtype.itemsize == 2 and grad.dtype.kind in "fV":  # half types: rounded once
-        return add_up(grad.astype(np.float32), axes).astype(grad.dtype).reshape(shape)
-    return add_up(grad, axes).reshape(shape)
+        return handed.add_up(grad.astype(np.float32), axes).astype(grad.dtype).reshape(shape)
+    return handed.add_up(grad, axes).reshape(shape)
 
 
 _traced_before: set = set()  # ops
@@ -191,13 +190,9 @@ class Values:
             value = saved.unpack_array(self.node, "h_" + name)
             if not self.traced or not hasattr(value, "dtype"):
                 return value
-            from ..tape.tensor import Tensor
-
             return Tensor._make(value)
         if getattr(self.node, "h_" + name, None) is saved.RELEASED:
             saved.freed(self.node)
-        from .declare import parameters
-
         return recompute(*(self.get(w) for w in parameters(recompute)))
 
 
@@ -205,10 +200,8 @@ def gradients(node, grads: tuple, traced: bool) -> tuple:
     """Node.gradients of a declared op: one gradient for each edge, or None."""
     op = node.op
     if traced and op not in _traced_before:
-        from .write_traced import specialize
-
         _traced_before.add(op)
-        specialize(op)  # from the next time on
+        handed.specialize(op)  # from the next time on
     edges = node.edges()
     if all(g is None for g in grads):
         return (None,) * len(edges)
@@ -263,9 +256,6 @@ def whole_gradients(node, grads: tuple, needs: tuple) -> Any:
     That is a fused kernel or, where there is none or it declines, a formula with a way of its own for arrays.
     NotImplemented without either: then the formula's ops are what runs without a watcher, too.
     """
-    from ..tape.tensor import Tensor
-    from .declare import parameters
-
     op = node.op
     values = Values(node, tuple([None if g is None else g._array for g in grads]), needs, False)
     fused = fused_vjp(op, values)
@@ -294,9 +284,8 @@ def whole_gradients(node, grads: tuple, needs: tuple) -> Any:
 
 
 def depend_all(node, gradients) -> tuple:
-    from .dependence import depend_all
 
-    return depend_all(node, gradients)
+    return handed.depend_all(node, gradients)
 
 
 def fused_vjp(op, values: Values) -> Any:
@@ -307,8 +296,6 @@ def fused_vjp(op, values: Values) -> Any:
 
 def fused_gradients(node, fused, values: Values, needs: tuple) -> Any:
     """The gradients from a fused kernel; NotImplemented if it declines these arrays."""
-    from .declare import parameters
-
     outs = fused(*(values.get(w) for w in parameters(fused)))
     if outs is NotImplemented:
         return outs

@@ -21,7 +21,9 @@ from ..tape.node import edge, next_seq, unrecorded_edge
 from ..tape.saved import save_result
 from ..tape.source import LIBRARY, learn, user_frame
 from ..tape.storage import share, version_of
-from . import formulas
+from ..tape.tensor import Tensor
+from . import formulas, interpret
+from .expose import apart, out_writer
 from .write_node import compile_code, node_class
 
 
@@ -83,16 +85,15 @@ def _first_operator(*args):
 
 
 def _become_operator(made: FunctionType, call) -> None:
-    from .interpret import operate, operate_reflected
 
     names = made.__globals__
     if names["reflected"]:
-        general = operate_reflected
+        general = interpret.operate_reflected
     else:
         name = names["operator_name"]
 
         def general(op, args, attrs):
-            return operate(op, args, attrs, name)
+            return interpret.operate(op, args, attrs, name)
 
     names.update({**call.__globals__, "general": general})
     if "number_second" in names:
@@ -141,10 +142,6 @@ _NEW = "out_ = new(Tensor); out_._array = r_; out_._nr = 0; out_._grad = None; o
 
 def names_for(op, made_class: type) -> dict:
     """The globals of generated code."""
-    from ..tape.tensor import Tensor
-    from . import interpret
-    from .expose import apart, out_writer
-
     xp = formulas.numpy_backend()
     return {
         "__name__": "gradlib.generated", "op": op, "general": interpret.elsewhere,

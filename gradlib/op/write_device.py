@@ -12,7 +12,7 @@ from typing import Any
 from ..tape.arrays import backend_for
 from ..tape.modes import shared
 from . import formulas, interpret
-from .declare import REGISTRY
+from .registry import REGISTRY
 from .write import BUILDING, names_for, write_call
 
 

@@ -18,6 +18,7 @@ from ..tape.node import Node, VariadicNode, deliver
 from ..tape.source import GENERATED
 from ..tape.storage import Storage
 from . import formulas
+from .registry import parameters
 
 SHOW = os.environ.get("GRADLIB_SHOW_CODE", "").split(",")
 
@@ -61,8 +62,6 @@ def node_class(op) -> type[Node]:
 
 def device_node_class(op) -> type[Node]:
     """The node class for arrays of a device: `run` tries the fused kernel of the gradient, where the op has one."""
-    from .declare import parameters
-
     base, backend = op.node_class, backend_for("cuda")
     fused = backend.vjp_overlay(op) if op.differentiable and backend.fuses else None
     body: dict = {"__slots__": ()}

@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.tape.device import device as Device
-from gradlib.tape.tensor import Tensor
+from .arrays import backend_for, why_not
+from .device import device as Device
+from .tensor import Tensor
 
 __all__ = ["DEFAULT_SEED", "Generator", "default_generator", "register_generator"]
 
@@ -51,18 +52,14 @@ def register_generator(device_type: str, kind: type[Generator]) -> None:
 
 def _kind_of(device_type: str) -> type[Generator] | None:
     """The generator of a device that has not been used yet: its backend registers it."""
-    from ..devices.cuda import namespace as cupy
-
-    if device_type == "cuda" and cupy.why_not() is None:
-        cupy.get_backend()
+    if device_type == "cuda" and why_not(device_type) is None:
+        backend_for(device_type)
     return _kinds.get(device_type)
 
 
 def _why_not(device_type: str) -> str:
     """What is missing for a generator of that device."""
-    from ..devices.cuda import namespace as cupy
-
-    reason = cupy.why_not() if device_type == "cuda" else None
+    reason = why_not(device_type) if device_type == "cuda" else None
     return reason or f"Devices of type {device_type} have none here. Use device='cpu'."
 
 

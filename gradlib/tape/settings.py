@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..devices.cuda.kernels import settings as kernels
-from ..devices.numpy.threads import count, limit
 from . import device as devices
+from .arrays import backend_for
 from .device import device
+from .switches import switches
 
 _state = {"warn_only": False, "warn_always": False, "interop": 1}
 
@@ -24,12 +24,12 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
             raise TypeError(
                 f"_set_deterministic_algorithms(): argument '{name}' must be bool, not {type(value).__name__}"
             )
-    kernels.deterministic, _state["warn_only"] = mode, mode and warn_only
+    switches.deterministic, _state["warn_only"] = mode, mode and warn_only
 
 
 def are_deterministic_algorithms_enabled() -> bool:
     """Whether ``use_deterministic_algorithms(True)`` was called."""
-    return kernels.deterministic
+    return switches.deterministic
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
@@ -58,7 +58,7 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
 
 def get_deterministic_debug_mode() -> int:
     """0, 1 or 2; see `set_deterministic_debug_mode`."""
-    return 0 if not kernels.deterministic else 1 if _state["warn_only"] else 2
+    return 0 if not switches.deterministic else 1 if _state["warn_only"] else 2
 
 
 # -- warnings, rounding ------------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ def set_flush_denormal(mode: bool) -> bool:
 def set_num_threads(int: int) -> None:
     """The number of threads of the CPU's linear algebra."""
     _check_threads("set_num_threads", int)
-    limit(int)
+    backend_for("cpu").limit_threads(int)
 
 
 def _check_threads(name: str, number: Any) -> None:
@@ -99,7 +99,7 @@ def _check_threads(name: str, number: Any) -> None:
 
 def get_num_threads() -> int:
     """The number of threads of the CPU's linear algebra."""
-    return count()
+    return backend_for("cpu").count_threads()
 
 
 def set_num_interop_threads(int: int) -> None:
@@ -142,7 +142,5 @@ def get_default_device() -> device:
     """
     device = devices.default.device
     if device.type == "cuda" and device.index is None:
-        from ..devices.cuda.namespace import get_backend
-
-        return devices.on_cuda(int(get_backend().xp.cuda.runtime.getDevice()))
+        return devices.on_cuda(int(backend_for("cuda").xp.cuda.runtime.getDevice()))
     return device

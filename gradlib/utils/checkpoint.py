@@ -22,8 +22,8 @@ from ..autograd.function import Function
 from ..autograd.grad_mode import enable_grad, no_grad
 from ..autograd.graph import saved_tensors_hooks
 from ..op.vmap import is_logical
-from ..tape.errors import modified
 from ..tape.modes import FORWARD_AD, Flag, shared, state
+from ..tape.saved import modified
 from ..tape.tensor import Tensor
 from ._selective import (
     SAC_IGNORED_OPS,

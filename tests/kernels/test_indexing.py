@@ -8,14 +8,14 @@ from overlay_checks import DTYPES, check_forward, check_vjp, tensor, values
 
 import gradlib as gl
 from gradlib.devices import overlays
-from gradlib.devices.cuda.kernels import settings
+from gradlib.tape.switches import switches
 
 
 @pytest.fixture(params=[False, True], ids=["atomic", "repeatable"])
 def deterministic(request):
-    settings.deterministic = request.param
+    switches.deterministic = request.param
     yield request.param
-    settings.deterministic = False
+    switches.deterministic = False
 
 
 def numbers(shape, n, index=np.int64, seed=0):

@@ -8,7 +8,7 @@ from overlay_checks import DTYPES, check_forward, check_vjp, numpy, tensor, valu
 
 import gradlib as gl
 from gradlib.devices import overlays
-from gradlib.devices.cuda.kernels import settings
+from gradlib.tape.switches import switches
 
 # shape, kernel, stride, padding, dilation, ceil_mode
 CASES = [
@@ -105,7 +105,7 @@ def test_putting_and_picking(device, kind):
 @pytest.mark.parametrize("kind", DTYPES)
 def test_values_at_positions(device, monkeypatch, kind, deterministic):
     # rows: DEV-26
-    monkeypatch.setattr(settings, "deterministic", deterministic)
+    monkeypatch.setattr(switches, "deterministic", deterministic)
     for shape, out in (((2, 3, 5), (4,)), ((1, 2, 3, 4), (5, 2)), ((2, 0, 5), (4,))):
         n = int(np.prod(shape[2:]))
         lead, space = shape[:2], len(shape) - 2

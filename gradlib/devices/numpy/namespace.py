@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...tape.device import CPU
-from . import accumulate, select
+from . import accumulate, select, threads
 
 _NDARRAY = np.ndarray
 _FLOAT = np.dtype(np.float32)
@@ -26,6 +26,7 @@ class NumpyBackend:
     xp = np
     checked_linalg = np.linalg
     where = staticmethod(select.where)
+    count_threads, limit_threads = staticmethod(threads.count), staticmethod(threads.limit)
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(np, name)

@@ -168,6 +168,15 @@ conj_physical_op = declare(
 )
 
 
+@method("conjugate")
+def conjugate(self):
+    """The complex conjugate; NumPy's spelling, shared by arrays, numbers and tensors, for gradient formulas.
+
+    A copy: what a formula returns may be written to.
+    """
+    return conj_op.call(self) if self._array.dtype.kind == "c" else self
+
+
 @method("conj_physical_")
 def conj_physical_(self):
     """In-place version of ``conj_physical``."""

@@ -11,7 +11,7 @@ from ...op import captures
 from ...op.declare import declare
 from ...op.expose import PUBLIC, function
 from ...op.vmap import all_entries, each_entry
-from ...tape import dtypes
+from ...tape import dtypes, handed
 from ...tape.arrays import backend_of
 from ...tape.device import beside
 from ...tape.interop import values_of
@@ -358,7 +358,6 @@ def _ctc_recorded(log_probs: Tensor, target, blank: int):
 
 def _ctc_counts(log_probs: Tensor, targets, lengths, blank) -> Tensor:
     """The posterior counts as a function of the log probabilities: the gradient of the likelihoods."""
-    from ...func import grad  # whatever mode the gradient is computed in, and with tangents
 
     def likelihoods(log_probs: Tensor) -> Tensor:
         total = log_probs.sum() * 0
@@ -369,7 +368,8 @@ def _ctc_counts(log_probs: Tensor, targets, lengths, blank) -> Tensor:
                     total = total + likelihood
         return total
 
-    return grad(likelihoods)(log_probs)
+    # whatever mode the gradient is computed in, and with tangents
+    return handed.gradient_function(likelihoods)(log_probs)
 
 
 ctc_op = declare(

@@ -18,7 +18,7 @@ from ...op.vmap import all_entries
 from ...tape import dtypes
 from ...tape.interop import values_of
 from ...tape.tensor import Tensor
-from .gamma import in_float64
+from .erf import in_float64
 
 POINTS = 64  # of the trapezoidal rule on half a period
 EULER = 0.57721566490153286061

@@ -13,7 +13,22 @@ from ...op.declare import declare
 from ...op.expose import apart, function, method, write_out
 from ...op.inplace import inplace
 from ...op.pointwise import unary
-from .gamma import in_float64
+
+
+def in_float64(kernel):
+    """Compute a kernel of floats in float64 whatever the dtype: these series need it, and are rare enough."""
+
+    def wide(xp, *arrays, **attrs):
+        d = arrays[0].dtype
+        out = kernel(
+            xp,
+            *[a.astype("f8", copy=False) if hasattr(a, "astype") else a for a in arrays],
+            **attrs,
+        )
+        return xp.asarray(out).astype(d, copy=False)
+
+    return wide
+
 
 ROOT_PI = math.sqrt(math.pi)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ....tape.switches import switches
 from ...numpy.windows import windows
 from ...overlays import forward, vjp
 from ..kernels import (
@@ -18,7 +19,6 @@ from ..kernels import (
     instance,
     instances,
     launcher_of,
-    settings,
 )
 from . import scatter
 from .reduce import mean_dim
@@ -178,7 +178,7 @@ def gather_plane(xp, self, index, *, space):
 
 @forward("scatter_plane")
 def scatter_plane(xp, self, index, *, shape):
-    if settings.deterministic and self.shape != index.shape:
+    if switches.deterministic and self.shape != index.shape:
         return NotImplemented
     k, n = len(shape), self.ndim - len(shape)
     lines = (math.prod(self.shape[:n]), math.prod(shape))
