@@ -10,7 +10,7 @@ from __future__ import annotations
 from textwrap import indent
 from typing import Any
 
-from ..tape import handed, saved
+from ..tape import saved
 from ..tape.modes import state
 from ..tape.storage import Storage
 from . import formulas
