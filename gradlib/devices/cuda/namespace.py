@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from ...op import overlays
 from ...tape.device import on_cuda
 from ...tape.modes import shared
-from .. import overlays
 from ..numpy.namespace import backend as numpy_backend
 from . import gemm
 from .gaps import (
@@ -95,8 +95,6 @@ class CupyBackend:
 
     name = "cupy"
     fuses = True
-    forward_overlay = staticmethod(overlays.forward_of)
-    vjp_overlay = staticmethod(overlays.vjp_of)
 
     def __init__(self) -> None:
         self.xp = _cupy()
@@ -114,6 +112,11 @@ class CupyBackend:
             self.xp.cuda.get_allocator() == pool.malloc
         ):  # not if the program has chosen one of its own
             self.xp.cuda.set_allocator(self.allocator)
+
+    @property
+    def overlays(self) -> Any:
+        """The kernels in place of formulas; None where none can be launched."""
+        return overlays.on("cuda") if self.fuses else None
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self.xp, name)

@@ -71,6 +71,26 @@ def floating(kernel: Callable, *, otherwise: Callable | None = None, refused: st
     return forward
 
 
+def float_arrays(kernel: Callable) -> Callable:
+    """An overlay for float32 and float64 made to take half types too (through float32) and to decline what is else.
+
+    It declines 0-dim and empty arrays as well.
+    """
+
+    def overlay(xp, self, *rest, **attrs):
+        if not self.size or not self.ndim:
+            return NotImplemented
+        d = self.dtype
+        if d is F4 or d is F8 or (d.kind == "f" and d.itemsize > 2):
+            return kernel(xp, self, *rest, **attrs)
+        if not is_half(self):
+            return NotImplemented
+        wide = [xp.wide(r) if hasattr(r, "dtype") else r for r in rest]
+        return narrow(kernel(xp, xp.wide(self), *wide, **attrs), d)
+
+    return overlay
+
+
 def narrow(out: Any, d) -> Any:
     """Results in the dtype `d` of the arguments; the first alone if there are hidden values after it."""
     return (out[0].astype(d), *out[1:]) if isinstance(out, tuple) else out.astype(d)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...op import overlays
 from ...tape.device import CPU
 from . import accumulate, select
 
@@ -20,9 +21,8 @@ class NumpyBackend:
     """NumPy as the namespace of kernels."""
 
     name = "numpy"
-    fuses = (
-        False  # whether overlays (fused kernels) are tried before an op's own kernel and formulas
-    )
+    fuses = False  # whether kernels of the package's own can be launched
+    overlays = overlays.on("numpy")
     xp = np
     checked_linalg = np.linalg
     where = staticmethod(select.where)

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from ....operators.nn.batch_norm import _same_layout, as_channels, like_channels
-from ...overlays import forward, vjp
 from ..kernels import (
     F4,
     FLOATS,
@@ -23,6 +22,7 @@ from ..kernels import (
     packs_for,
     parts_launch,
 )
+from . import forward, vjp
 
 FLAGS = (False, True)
 MODULE = family(

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from ...numpy.windows import windows
-from ...overlays import forward, vjp
 from ..kernels import (
     FLOATS,
     MAX_BLOCK,
@@ -20,7 +19,7 @@ from ..kernels import (
     launcher_of,
     settings,
 )
-from . import scatter
+from . import forward, scatter, vjp
 from .reduce import mean_dim
 from .windows import layout
 

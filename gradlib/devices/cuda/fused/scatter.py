@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from ....operators.index.scatter import places
-from ...overlays import forward, vjp
 from ..kernels import (
     F4,
     FLOATS,
@@ -23,6 +22,7 @@ from ..kernels import (
     settings,
     words,
 )
+from . import forward, vjp
 from .embedding import INDICES, WORDS, sum_rows
 
 SUMS = {
