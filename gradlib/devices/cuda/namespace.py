@@ -95,6 +95,7 @@ class CupyBackend:
 
     name = "cupy"
     fuses = True
+    waits = True
 
     def __init__(self) -> None:
         self.xp = _cupy()
@@ -141,6 +142,14 @@ class CupyBackend:
     def call(self, fn, *args):
         """``fn(*args)``, with the device of this namespace current (see `on`)."""
         return fn(*args)
+
+    def in_pieces(self, kernel, *arrays):
+        """``kernel(xp, *arrays)``: a device gains nothing by pieces."""
+        return kernel(self, *arrays)
+
+    def to_host(self, array):
+        """A raw array as a NumPy array; waits for the device."""
+        return array.get()
 
     def device_of(self, array):
         return on_cuda(array.device.id)

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...op import overlays
 from ...tape.device import CPU
-from . import accumulate, select
+from . import accumulate, blocks, select
 
 _NDARRAY = np.ndarray
 _FLOAT = np.dtype(np.float32)
@@ -23,6 +23,7 @@ class NumpyBackend:
     name = "numpy"
     fuses = False  # whether kernels of the package's own can be launched
     overlays = overlays.on("numpy")
+    waits = False  # whether a look at the values of an array means waiting for a device
     xp = np
     checked_linalg = np.linalg
     where = staticmethod(select.where)
@@ -35,6 +36,14 @@ class NumpyBackend:
     def call(self, fn, *args):
         """``fn(*args)``, for a function that computes with arrays of this namespace."""
         return fn(*args)
+
+    def in_pieces(self, kernel, *arrays):
+        """``kernel(xp, *arrays)`` of an elementwise kernel, piece by piece so that its temporaries stay in cache."""
+        return blocks.in_pieces(self, kernel, *arrays)
+
+    def to_host(self, array):
+        """A raw array as a NumPy array."""
+        return array
 
     def device_of(self, array):
         return CPU

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from . import forward
-from .blocks import float_arrays
+from .halves import float_arrays
 from .sums import row_products, row_sums
 
 ROWS = 1 << 15  # elements of a block of rows

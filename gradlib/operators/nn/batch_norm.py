@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...devices.numpy.blocks import check_kind, check_parameters, row_blocks, wide_or_none
+from ...devices.numpy.blocks import row_blocks
 from ...devices.numpy.sums import add_up, column_sums, row_products, row_sums
 from ...op.declare import declare
 from ...op.expose import SCALAR_TYPE, function, write_same
@@ -18,6 +18,7 @@ from ...tape.lazy import raw_values, store
 from ...tape.modes import AUTOCAST, shared, state
 from ...tape.storage import before_write, bump
 from ...tape.tensor import Tensor
+from ..kinds import check_kind, check_parameters, wide_or_none
 from .layer_norm import moments
 
 SHARED = (

@@ -11,18 +11,12 @@ import math
 
 import numpy as np
 
-from ...devices.numpy.blocks import (
-    PIECE,
-    check_kind,
-    check_parameters,
-    is_half,
-    row_blocks,
-    wide_or_none,
-)
+from ...devices.numpy.blocks import PIECE, row_blocks
 from ...devices.numpy.sums import RUN, column_sums, ones, row_products, row_sums
 from ...op.declare import declare
 from ...op.expose import function
 from ...tape import dtypes, modes
+from ..kinds import check_kind, check_parameters, is_half, wide_or_none
 
 F4, F8 = dtypes.float32.np, dtypes.float64.np
 

@@ -6,11 +6,12 @@ import math
 
 import numpy as np
 
-from ...devices.numpy.blocks import check_kind, check_parameters, row_blocks
+from ...devices.numpy.blocks import row_blocks
 from ...devices.numpy.sums import row_products, row_sums
 from ...op.declare import declare
 from ...op.expose import function, write_out
 from ...tape.tensor import Tensor
+from ..kinds import check_kind, check_parameters
 from ..shape.pad import pad
 from .batch_norm import batch_norm_op, follows_inside, nothing, update_running
 from .layer_norm import moments

@@ -5,10 +5,10 @@ from __future__ import annotations
 import warnings
 from functools import partial
 
-from ...devices.numpy.blocks import floating, kind_name
 from ...op.declare import declare
 from ...op.expose import function, write_same
 from ...tape.tensor import Tensor, wrap_dim
+from ..kinds import floating, kind_name
 
 # -- kernels ---------------------------------------------------------------------------------------------------------
 
