@@ -46,6 +46,27 @@ class Maker:
 LARGE: dict[str, Callable[[Maker], list[tuple]]] = {
     "softmax": lambda t: [(t(70, 600), 1), (t(70, 600), 0), (t(2, 70000), 1), (t(5, 40, 300), 1)],
     "softmax_grad": lambda t: [(t(70, 600), t(70, 600), 1), (t(70, 600), t(70, 600), 0)],
+    "native_layer_norm": lambda t: [
+        (t(300, 200), t(200), t(200), (200,), 1e-5),
+        (t(2, 70000), t(70000), None, (70000,), 1e-5),
+        (t(3000, 20), None, t(20), (20,), 1e-5),
+    ],
+    "fused_rms_norm": lambda t: [
+        (t(300, 200), t(200), (200,), 1e-5),
+        (t(2, 70000), None, (70000,), 1e-5),
+    ],
+    "native_group_norm": lambda t: [
+        (t(40, 6, 300), t(6), t(6), 2, 1e-5),
+        (t(2, 4, 20000), None, None, 2, 1e-5),
+    ],
+    "native_batch_norm": lambda t: [
+        (t(3000, 30), t(30), t(30), None, None, True, 1e-5, None),
+        (t(40, 5, 30, 10), t(5), t(5), None, None, True, 1e-5, None),
+        (
+            *(t(40, 5, 30, 10), t(5), None),
+            *(t(5, requires_grad=False), t(5, low=0.5, requires_grad=False), False, 1e-5, None),
+        ),
+    ],
 }
 LARGE["log_softmax"], LARGE["log_softmax_grad"] = LARGE["softmax"], LARGE["softmax_grad"]
 

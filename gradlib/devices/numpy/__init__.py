@@ -4,7 +4,7 @@ from importlib import import_module
 
 from ...op.overlays import on
 
-MODULES = ("softmax",)
+MODULES = ("batch_norm", "norm", "softmax")
 forward, vjp = on("numpy")
 
 
