@@ -16,7 +16,8 @@ from ..tape.arrays import backend_for, kernels_of
 from ..tape.dtypes import HALVES
 from ..tape.modes import FORWARD_AD, NO_GRAD, PROFILE, VMAP, state
 from ..tape.tensor import Tensor
-from .registry import parameters
+from . import overlays
+from .signature import parameters
 
 _raw: dict[type, Namespace] = {}  # type of a raw array -> its namespace
 _ops: dict[str, Any] = {}
@@ -67,41 +68,38 @@ def forget_kernels() -> None:
     _raw.clear()
 
 
+overlays.forget_by(forget_kernels)
+
+
 def kernel_of(op, backend):
-    """The kernel of `op`: of arrays, if it is a ufunc, else of the backend, arrays and attributes by name.
-
-    On a device a fused kernel is tried first, where the op has one.
-    """
-    plain = getattr(backend.xp if backend.fuses else backend, op.ufunc) if op.ufunc else op.forward
-    fused = backend.forward_overlay(op) if backend.fuses else None
-    if fused is None:
-        return plain
-    if op.ufunc:
-
-        def kernel(*arrays):
-            raw = fused(backend, *arrays)
-            return plain(*arrays) if raw is NotImplemented else raw
-
-        return kernel
-
-    def kernel_with_namespace(xp, *arrays, **attrs):
-        raw = fused(xp, *arrays, **attrs)
-        return plain(xp, *arrays, **attrs) if raw is NotImplemented else raw
-
-    return kernel_with_namespace
+    """The declared kernel of `op`: of arrays, if it is a ufunc, else of the backend, arrays and attributes by name."""
+    return getattr(backend.xp if backend.fuses else backend, op.ufunc) if op.ufunc else op.forward
 
 
 def _kernel(op, backend):
-    """The kernel of `op` with the backend filled in: tensors and attributes by position, hidden values dropped."""
-    kernel = kernel_of(op, backend)
-    if op.ufunc:
+    """The kernel of `op` with the backend filled in: tensors and attributes by position, hidden values dropped.
+
+    An overlay, where the op has one, is tried first.
+    """
+    kernel, overlay = kernel_of(op, backend), overlays.forward_of(backend, op)
+    if op.ufunc and overlay is None:
         return kernel
     tensors = [f"{t}=None" if t in op.optional else t for t in op.tensors]
     parameters = ", ".join((*(op.tensors if op.attrs else tensors), *op.attrs))
-    given = ", ".join((*op.tensors, *(f"{a}={a}" for a in op.attrs)))
-    first = "[0]" if op.n_out == 1 and op.hidden else ""
-    names = {"forward_": kernel, "backend_": backend}  # attributes may have any other name
-    exec(f"def kernel({parameters}):\n    return forward_(backend_, {given}){first}", names)
+    arrays, attrs = ", ".join(op.tensors), "".join(f", {a}={a}" for a in op.attrs)
+    text = f"def kernel({parameters}):\n"
+    text += f"    raw_ = forward_({arrays if op.ufunc else f'backend_, {arrays}{attrs}'})\n"
+    if overlay is not None:
+        declared = text.splitlines()[1]
+        text = f"def kernel({parameters}):\n    raw_ = overlay_(backend_, {arrays}{attrs})\n"
+        text += f"    if raw_ is NotImplemented: {declared.lstrip()}\n"
+    text += "    return raw_" + ("[0]" if op.n_out == 1 and op.hidden else "")
+    names = {
+        "forward_": kernel,
+        "overlay_": overlay,
+        "backend_": backend,
+    }  # attributes may have any other name
+    exec(text, names)
     return names["kernel"]
 
 
@@ -290,8 +288,7 @@ def depend_all(node, gradients) -> tuple:
 
 def fused_vjp(op, values: Values) -> Any:
     """The kernel that computes the gradients of `op` where `values` are; None if there is none."""
-    backend = values.known["F"].backend
-    return backend.vjp_overlay(op) if backend.fuses else None
+    return overlays.vjp_of(values.known["F"].backend, op)
 
 
 def fused_gradients(node, fused, values: Values, needs: tuple) -> Any:

@@ -32,6 +32,7 @@ from ..tape.node import edge, next_seq, peek_seq
 from ..tape.recording import OP
 from ..tape.source import user_frame
 from ..tape.tensor import Tensor
+from . import overlays
 from . import vmap as batched
 
 ndarray = np.ndarray
@@ -327,7 +328,7 @@ def compute_raw(op, args: tuple, attrs: tuple) -> tuple[Any, tuple]:
     kwargs = dict(zip(op.attrs, attrs, strict=True))
     try:
         raw = NotImplemented
-        if xp.fuses and (fused := xp.forward_overlay(op)) is not None:
+        if (fused := overlays.forward_of(xp, op)) is not None:
             raw = fused(xp, arrays, **kwargs) if op.variadic else fused(xp, *arrays, **kwargs)
         if raw is NotImplemented:
             run = op.forward

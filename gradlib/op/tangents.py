@@ -15,7 +15,7 @@ from . import interpret
 from . import vmap as batched
 from .dependence import linked
 from .formulas import traced_ops
-from .registry import parameters
+from .signature import parameters
 
 next_serial = itertools.count(1).__next__  # tangents of a level that ended do not count any more
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...devices.numpy.blocks import widened
 from ...op.declare import declare
 from ...op.expose import FOUND, apart, function, method, need_tensor, write_out, write_same
 from ...op.formulas import formula_function
 from ...op.inplace import inplace
 from ...tape import dtypes, lazy
 from ...tape.tensor import Tensor
+from ..kinds import widened
 from ..shape.slicing import select_op
 from .cast import contiguous as make_contiguous
 

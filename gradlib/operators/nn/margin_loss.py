@@ -6,7 +6,6 @@ from functools import partial
 
 import numpy as np
 
-from ...devices.numpy.blocks import floating, raw
 from ...op import captures
 from ...op.declare import declare
 from ...op.expose import PUBLIC, function
@@ -20,6 +19,7 @@ from ...tape.modes import AUTOCAST, state
 from ...tape.tensor import Tensor
 from ..elementwise.activation import logsigmoid_op
 from ..elementwise.compare import where
+from ..kinds import floating, raw
 from ..reduce.norm import pairwise_distance
 from .loss import MEAN, NONE, SUM, number_of, reduced, reduction_number
 
@@ -320,7 +320,7 @@ def _ctc_one(log_probs, target, blank: int):
 @partial(floating, refused="ctc_loss_cpu")
 def _ctc(xp, log_probs, *, targets, lengths, blank, zero_infinity):
     """log_probs (T, N, C) to (N,) losses; the posterior counts (T, N, C) are the hidden value."""
-    host = log_probs if xp.name == "numpy" else log_probs.get()
+    host = xp.to_host(log_probs)
     losses, counts = np.zeros(host.shape[1]), np.zeros(host.shape)
     for n, (target, length) in enumerate(zip(targets, lengths, strict=True)):
         losses[n], counts[:length, n] = _ctc_one(

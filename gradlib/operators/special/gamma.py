@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 
-from ...devices.numpy.blocks import floating, missing
 from ...op import captures
 from ...op.declare import declare
 from ...op.expose import function, method, write_out
@@ -15,6 +14,7 @@ from ...op.pointwise import pointwise, unary
 from ...tape import dtypes
 from ...tape.arrays import backend_of
 from ...tape.tensor import Tensor
+from ..kinds import floating, missing
 from .erf import erfc_kernel, in_float64
 
 # -- kernels -----------------------------------------------------------------------------------------------------------

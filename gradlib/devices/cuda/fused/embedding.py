@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from ....tape.switches import switches
-from ...overlays import forward, vjp
 from ..kernels import (
     FLOATS,
     HALVES,
@@ -21,6 +20,7 @@ from ..kernels import (
     launcher_of,
     words,
 )
+from . import forward, vjp
 
 INDICES = (np.dtype(np.int32), np.dtype(np.int64))
 WORDS = ("unsigned char", "unsigned short", "unsigned", "uint64", "uint4")

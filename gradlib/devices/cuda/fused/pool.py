@@ -9,7 +9,6 @@ import numpy as np
 
 from ....tape.switches import switches
 from ...numpy.windows import windows
-from ...overlays import forward, vjp
 from ..kernels import (
     FLOATS,
     MAX_BLOCK,
@@ -20,7 +19,7 @@ from ..kernels import (
     instances,
     launcher_of,
 )
-from . import scatter
+from . import forward, scatter, vjp
 from .reduce import mean_dim
 from .windows import layout
 

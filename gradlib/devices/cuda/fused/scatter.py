@@ -9,7 +9,6 @@ import numpy as np
 
 from ....operators.index.scatter import places
 from ....tape.switches import switches
-from ...overlays import forward, vjp
 from ..kernels import (
     F4,
     FLOATS,
@@ -23,6 +22,7 @@ from ..kernels import (
     launcher_of,
     words,
 )
+from . import forward, vjp
 from .embedding import INDICES, WORDS, sum_rows
 
 SUMS = {
