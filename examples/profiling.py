@@ -16,7 +16,7 @@ from train_digits import DigitNet, load_images
 
 import gradlib as torch
 from gradlib.nn import functional as F
-from gradlib.profiler._autograd import profile, record_function
+from gradlib.autograd.profiler import profile, record_function
 
 
 def parse_options():

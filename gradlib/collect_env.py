@@ -20,7 +20,7 @@ import numpy as np
 import gradlib
 
 from .devices.cuda import namespace as cupy_backend
-from .utils._packages import find
+from .devices.packages import find
 
 __all__ = ["environment", "main", "report"]
 

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from .. import cuda, linalg
+from ..devices.numpy import blocks
 from ..nn import functional
 from ..op.expose import PUBLIC
 from ..operators.elementwise.cast import cast_op
@@ -197,6 +198,9 @@ def widened(tensor: Any) -> Any:
     if not isinstance(tensor, Tensor) or _kind(tensor) != "cpu" or "cpu" not in _current():
         return tensor
     return _cast(tensor, dtypes.float32, "cpu")
+
+
+blocks.in_float32 = widened  # what the floors below know of autocast
 
 
 # -- state -----------------------------------------------------------------------------------------------------------

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import autograd
+from ..devices.cuda.library import synchronize
 from ..nn import Module
 from ..operators.create.filled import ones_like
 from ..tape import pytree
 from ..tape.tensor import Tensor
-from .devices import synchronize
 from .streams import current_stream, stream
 
 __all__ = ["make_graphed_callables"]

@@ -11,13 +11,13 @@ from __future__ import annotations
 import gc
 from typing import Any
 
+from ..devices.cuda import generators
 from ..devices.cuda import namespace as _backend
+from ..devices.cuda.library import library, synchronize
 from ..devices.cuda.memory import Allocator
 from ..tape.device import stored
 from ..tape.modes import OBSERVE, Interposer, set_flag, shared, state
 from ..tape.tensor import Tensor
-from . import random
-from .devices import library, synchronize
 from .graphed import make_graphed_callables
 from .memory import empty_cache
 from .streams import Stream, StreamContext
@@ -230,7 +230,7 @@ class CUDAGraph:
 def _order_generators(others: list[Any]) -> None:
     """Let the current stream come after the last draws, and later draws after what it does now."""
 
-    for generator in (*random._defaults.values(), *others):
+    for generator in (*generators._defaults.values(), *others):
         rng: Any = getattr(generator, "rng", None)
         if getattr(rng, "state", None) is not None:
             with library().Device(rng.device):

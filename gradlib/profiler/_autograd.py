@@ -18,8 +18,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from .. import cuda
-from ..nn.modules._call import Calling
+from ..devices.cuda.library import is_available, synchronize
 from ..tape import recording
 from ._collector import Collector, DetailedCollector, make_events
 from ._events import (
@@ -185,11 +184,11 @@ class profile(Exports):
             or self.use_device is not None
         )
         if self.use_device == "cuda":
-            cuda.synchronize()
+            synchronize()
         kind = DetailedCollector if detailed else Collector
         self._collector = kind(self.max_events, self)
         if self.with_modules:
-            self._modules = _watch_modules()
+            self._modules = recording.watch_modules()
         if getattr(self.experimental_config, "profile_all_threads", False):
             self._collector.new_threads = NewThreads(self._collector)
             self._collector.new_threads.begin()
@@ -226,7 +225,7 @@ class profile(Exports):
         if self.with_modules:
             recording.unwatch_modules(self._modules)
         if self.use_device == "cuda":
-            cuda.synchronize()
+            synchronize()
         collector, self._collector = self._collector, None
         collector.finish()
         self._recorded = collector
@@ -346,19 +345,12 @@ def _usable(device: str | None) -> str | None:
         return None
     if device not in _DEVICES:
         warnings.warn(f"The {device} is not a valid device option.", stacklevel=3)
-    elif device != "cuda" or not cuda.is_available():
+    elif device != "cuda" or not is_available():
         name = device.upper()
         warnings.warn(f"{name} is not available, disabling {name} profiling", stacklevel=3)
     else:
         return device
     return None
-
-
-def _watch_modules() -> Any:
-
-    previous = recording.watch_modules()
-    Calling._hooked = True  # taken back by the first call that finds nothing to do
-    return previous
 
 
 class KinetoStepTracker:

@@ -76,13 +76,16 @@ def narrow(out: Any, d) -> Any:
     return (out[0].astype(d), *out[1:]) if isinstance(out, tuple) else out.astype(d)
 
 
+# gradlib.amp.autocast_mode puts its `widened` here, before autocast can be on
+in_float32: Callable[[Any], Any] | None = None
+
+
 def widened(*tensors: Any) -> tuple:
     """Arguments of a function that is no op as autocast has them on the CPU: in float32; to be checked after that."""
     if not state.bits & AUTOCAST:
         return tensors
-    from ...amp.autocast_mode import widened
-
-    return tuple([widened(t) for t in tensors])
+    assert in_float32 is not None  # nothing else sets the flag
+    return tuple([in_float32(t) for t in tensors])
 
 
 def raw(value: Any) -> Any:
