@@ -20,7 +20,7 @@ _warnings.filterwarnings(
 )  # seterr is for this thread alone
 
 from . import autograd
-from . import operators as ops
+from . import operators as _operators  # declares all ops
 from .autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled
 from .autograd.grad_mode import (
     enable_grad,
@@ -99,6 +99,7 @@ if TYPE_CHECKING:
         func,
         linalg,
         nn,
+        ops,
         optim,
         profiler,
         quasirandom,
@@ -139,8 +140,8 @@ __version__ = "0.1.0"
 
 _SUBPACKAGES = frozenset(
     (
-        "_C accelerator amp backends compiler cuda fft func linalg nn optim profiler quasirandom random return_types "
-        "safetensors serialization signal storage special testing utils version"
+        "_C accelerator amp backends compiler cuda fft func linalg nn ops optim profiler quasirandom random "
+        "return_types safetensors serialization signal storage special testing utils version"
     ).split()
 )
 _AUTOCAST = (

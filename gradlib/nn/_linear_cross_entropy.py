@@ -14,6 +14,7 @@ from gradlib.operators.nn.cross_entropy import cross_entropy
 from gradlib.operators.nn.loss import reduction_number
 from gradlib.tape import dtypes
 from gradlib.tape.tensor import Tensor
+from gradlib.utils.checkpoint import checkpoint
 
 _ACC_DTYPES = (None, dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64)
 
@@ -170,8 +171,6 @@ def _scores(input: Tensor, linear_weight: Tensor, linear_bias: Tensor | None) ->
 
 
 def _in_pieces(input, linear_weight, linear_bias, target, number: int, how: dict, options):
-    from gradlib.utils.checkpoint import checkpoint
-
     batch, classes = input.shape[0], linear_weight.shape[0]
     rows = options.rows(batch, input.shape[1], classes)
     kind = "none" if number == 0 else "sum"

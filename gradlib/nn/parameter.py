@@ -41,6 +41,8 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         ['scale']
     """
 
+    _is_param = True  # what the floors below know a parameter by; on others it is set by hand
+
     def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:
         if data is None:
             data = gradlib.empty(0)
