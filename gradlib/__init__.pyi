@@ -125,7 +125,7 @@ from .tape.modes import is_grad_enabled as is_grad_enabled
 from .autograd.grad_mode import is_inference_mode_enabled as is_inference_mode_enabled
 from .tape.settings import is_warn_always_enabled as is_warn_always_enabled
 from .tape.layout import layout as layout
-from .serialization import load as load
+from .serialization._loading import load as load
 long: _dtype
 from .random import manual_seed as manual_seed
 from .tape.layout import memory_format as memory_format
@@ -136,7 +136,7 @@ pi: _b.float
 preserve_format: _memory_format
 from .tape.printing import printoptions as printoptions
 from .tape.dtypes import promote as promote_types
-from .serialization import save as save
+from .serialization._saving import save as save
 from .random import seed as seed
 from .amp.autocast_mode import set_autocast_cache_enabled as set_autocast_cache_enabled
 from .amp.autocast_mode import set_autocast_cpu_dtype as set_autocast_cpu_dtype

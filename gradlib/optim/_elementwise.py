@@ -28,10 +28,9 @@ from gradlib.optim.optimizer import Optimizer
 from gradlib.tape.arrays import backend_of
 from gradlib.tape.lazy import plainly
 from gradlib.tape.modes import shared
+from gradlib.tape.recording import inspected
 from gradlib.tape.storage import before_write
 from gradlib.tape.tensor import Tensor, bump_version
-
-from ..cuda.inspection import inspected
 
 PACK_LIMIT = 1 << 15  # elements: larger tensors are updated in their own memory
 CHUNK = 1 << 18  # bytes of an array that a rule works on at a time: all its arrays stay in cache

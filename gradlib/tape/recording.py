@@ -74,6 +74,11 @@ def recorders() -> tuple:
     return one.recorders if isinstance(one, Group) else () if one is None else (one,)
 
 
+def inspected() -> bool:
+    """Whether this thread is inside a dry run, whose recorder says so by an attribute `inspects`."""
+    return any(getattr(recorder, "inspects", False) for recorder in recorders())
+
+
 def _set(all_of_them: tuple) -> None:
     state.recorder = (
         Group(all_of_them) if len(all_of_them) > 1 else all_of_them[0] if all_of_them else None
