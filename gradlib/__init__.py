@@ -86,6 +86,7 @@ from .tape.settings import (
     use_deterministic_algorithms,
 )
 from .tape.tensor import Size, Tensor
+from .version import __version__
 
 if TYPE_CHECKING:
     from . import (
@@ -136,7 +137,6 @@ globals().update(_ALIASES)  # half, float, double, int, long...
 globals()["bool"] = bool_
 
 e, pi, inf, nan, newaxis = _math.e, _math.pi, _math.inf, _math.nan, None
-__version__ = "0.1.0"
 
 _SUBPACKAGES = frozenset(
     (

@@ -8,7 +8,7 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
-import gradlib
+from gradlib.operators import public as ops
 from gradlib.operators.linalg.matmul import linear_op
 from gradlib.operators.nn.cross_entropy import cross_entropy
 from gradlib.operators.nn.loss import reduction_number
@@ -184,7 +184,7 @@ def _in_pieces(input, linear_weight, linear_bias, target, number: int, how: dict
         for i in range(0, max(batch, 1), rows)
     ]
     if number == 0:
-        return gradlib.cat(parts).to(input.dtype)
+        return ops.cat(parts).to(input.dtype)
     total = parts[0]
     for part in parts[1:]:
         total = total + part

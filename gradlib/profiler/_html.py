@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import __version__
+from ..version import __version__
 from . import _by_line, _memory
 from ._chrome import stream_name, thread_name
 from ._function_event import MEMORY_EVENT_NAME, DeviceType, FunctionEvent
