@@ -1,0 +1,235 @@
+"""The floors of the package: a file imports from its own floor or from below, there is no circle, and it does so at its top.
+
+`python tests/test_floors.py` prints what the lists here should say.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+FLOORS = (
+    "tape return_types version",
+    "op",
+    "operators",
+    "devices",
+    "profiler serialization storage",
+    "autograd func ops backends",
+    "nn optim amp utils cuda linalg fft special signal random testing quasirandom accelerator compiler safetensors"
+    " collect_env _C",
+    "gradlib",  # what `import gradlib` gives
+)
+FLOOR = {name: i for i, names in enumerate(FLOORS) for name in names.split()}
+
+# Imports from a floor above, by the part that imports and the part that is imported: they may only get fewer.
+UPWARD = {
+    ("operators", "devices"): 111, ("operators", "func"): 1, ("operators", "cuda"): 1, ("op", "operators"): 5,
+    ("op", "autograd"): 1, ("op", "devices"): 2, ("tape", "op"): 15, ("tape", "operators"): 3, ("tape", "utils"): 1,
+    ("tape", "serialization"): 3, ("tape", "storage"): 3, ("tape", "autograd"): 1, ("tape", "devices"): 8,
+    ("tape", "cuda"): 1,
+}  # fmt: skip
+# Files in the largest circle, and in those of which no file is in `tape`, `op` or `operators`: they may only get fewer.
+LARGEST_CIRCLE = 93
+CIRCLE_ABOVE = 2  # autograd.function and its rules inside vmap; see INSIDE_FUNCTIONS
+
+# Imports of gradlib inside functions, with the reason of each that stays.
+INSIDE_FUNCTIONS = {
+    "gradlib.devices -> gradlib.devices.cuda.namespace": "needs CuPy: imported when a CUDA device is first asked for",
+    "gradlib.autograd.graph -> gradlib.autograd._offload": "for CUDA tensors alone, and brings CuPy's namespace",
+    "gradlib.autograd.function -> gradlib.autograd._function_vmap": (
+        "brings gradlib.func, which is public and imported when it is first used: inside vmap, or by batched gradients"
+    ),
+}
+# How many there are in the parts that are being rebuilt: they may only get fewer.
+INSIDE_FUNCTIONS_BELOW = {"tape": 58, "op": 28, "operators": 7}
+
+
+class Import(NamedTuple):
+    """One statement: the module it is in, the module it imports, and whether that is inside a function."""
+
+    importer: str
+    imported: str
+    inside: bool
+
+
+@cache
+def modules() -> dict[str, Path]:
+    """The modules of the package by name."""
+    files = (ROOT / "gradlib").rglob("*.py")
+    return {
+        ".".join(f.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): f
+        for f in files
+    }
+
+
+def part(module: str) -> str:
+    """What lies on a floor: the first folder, or file, below gradlib."""
+    return [*module.split("."), "gradlib"][1]
+
+
+def imported_by(module: str, node: ast.Import | ast.ImportFrom) -> Iterator[str]:
+    """The modules of the package that a statement imports."""
+    if isinstance(node, ast.Import):
+        wanted = [(alias.name, alias.name) for alias in node.names]
+    else:
+        package = module.split(".")
+        if modules()[module].name != "__init__.py":
+            package.pop()
+        start = package[: len(package) - node.level + 1] if node.level else []
+        base = ".".join([*start, *([node.module] if node.module else [])])
+        wanted = [(f"{base}.{alias.name}", base) for alias in node.names]
+    for name, otherwise in wanted:
+        found = name if name in modules() else otherwise
+        if found in modules() and found != module:
+            yield found
+
+
+def is_for_types(node: ast.AST) -> bool:
+    """Whether this is `if TYPE_CHECKING:`."""
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+
+
+def walk(module: str, node: ast.AST, inside: bool) -> Iterator[Import]:
+    """The imports below a node of a module's tree."""
+    for child in ast.iter_child_nodes(node):
+        if is_for_types(child):
+            continue
+        if isinstance(child, ast.Import | ast.ImportFrom):
+            for found in imported_by(module, child):
+                yield Import(module, found, inside)
+        function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        yield from walk(module, child, inside or function)
+
+
+@cache
+def imports() -> tuple[Import, ...]:
+    """All imports of the package within itself."""
+    trees = {name: ast.parse(file.read_text()) for name, file in modules().items()}
+    return tuple(found for name, tree in trees.items() for found in walk(name, tree, False))
+
+
+def upward() -> Counter[tuple[str, str]]:
+    """How many imports go up, by part that imports and part that is imported."""
+    pairs = [(part(i.importer), part(i.imported)) for i in imports()]
+    return Counter(pair for pair in pairs if FLOOR[pair[1]] > FLOOR[pair[0]])
+
+
+def inside_functions() -> tuple[set[str], Counter[str]]:
+    """Imports inside functions: those of the upper floors by name, the others counted by part."""
+    found = [i for i in imports() if i.inside]
+    below = Counter(
+        part(i.importer) for i in found if FLOOR[part(i.importer)] <= FLOOR["operators"]
+    )
+    above = {f"{i.importer} -> {i.imported}" for i in found if part(i.importer) not in below}
+    return above, below
+
+
+def circles(parts: frozenset[str]) -> list[list[str]]:
+    """Files that import each other, directly or not; largest first. Only files of `parts` count."""
+    targets: dict[str, list[str]] = {m: [] for m in modules() if part(m) in parts}
+    for i in imports():
+        if i.importer in targets and i.imported in targets:
+            targets[i.importer].append(i.imported)
+    order: dict[str, int] = {}  # Tarjan's algorithm
+    lowest: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(module: str) -> None:
+        order[module] = lowest[module] = len(order)
+        stack.append(module)
+        for target in targets[module]:
+            if target not in order:
+                visit(target)
+            if target in stack:
+                lowest[module] = min(lowest[module], lowest[target])
+        if lowest[module] == order[module]:
+            at = stack.index(module)
+            found.append(sorted(stack[at:]))
+            del stack[at:]
+
+    for module in targets:
+        if module not in order:
+            visit(module)
+    return sorted((c for c in found if len(c) > 1), key=len, reverse=True)
+
+
+EVERYTHING = frozenset(FLOOR)
+ABOVE = frozenset(name for name, floor in FLOOR.items() if floor > FLOOR["operators"])
+
+
+def largest(parts: frozenset[str]) -> int:
+    """The number of files in the largest circle; 0 without any."""
+    return max(map(len, circles(parts)), default=0)
+
+
+def test_every_part_has_a_floor():
+    assert {part(module) for module in modules()} == set(FLOOR)
+
+
+def test_no_import_goes_up():
+    found = upward()
+    more = {pair: n for pair, n in found.items() if n > UPWARD.get(pair, 0)}
+    assert not more, [i for i in imports() if (part(i.importer), part(i.imported)) in more]
+    assert found == UPWARD, "there are fewer: write the smaller numbers into UPWARD"
+
+
+def test_no_circles():
+    assert largest(ABOVE) == CIRCLE_ABOVE, circles(ABOVE)
+    assert largest(EVERYTHING) <= LARGEST_CIRCLE
+    assert largest(EVERYTHING) == LARGEST_CIRCLE, "it is smaller: write that into LARGEST_CIRCLE"
+
+
+def test_imports_are_at_the_top_of_files():
+    above, below = inside_functions()
+    assert above == set(INSIDE_FUNCTIONS)
+    more = {name: n for name, n in below.items() if n > INSIDE_FUNCTIONS_BELOW.get(name, 0)}
+    assert not more
+    assert below == INSIDE_FUNCTIONS_BELOW, "there are fewer: write the smaller numbers down"
+
+
+PUBLIC = """
+    accelerator amp autograd autograd.gradcheck autograd.profiler autograd.variable backends backends.cuda
+    collect_env compiler cuda cuda.amp cuda.capturing cuda.graphs cuda.memory cuda.monitor cuda.nvtx cuda.profiler
+    cuda.random cuda.sanitizer fft func linalg nn nn.functional nn.utils.stateless ops optim profiler quasirandom random
+    return_types safetensors serialization signal.windows special storage testing utils.checkpoint utils.data
+    utils.deterministic utils.dlpack version
+""".split()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="one process each would take a minute")
+def test_every_public_module_can_be_imported_first():
+    """A package imports its parts when it is entered: that can close a circle of which no file knows."""
+    code = f"""
+import os, sys, numpy, ml_dtypes
+for name in {PUBLIC}:
+    pid = os.fork()
+    if pid == 0:
+        try:
+            __import__("gradlib." + name)
+        except BaseException as exc:
+            print(name, repr(exc), flush=True)
+        os._exit(0)
+    os.waitpid(pid, 0)
+"""
+    out = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert out.stdout == ""
+
+
+if __name__ == "__main__":
+    print("UPWARD =", dict(upward()))
+    print("LARGEST_CIRCLE, CIRCLE_ABOVE =", largest(EVERYTHING), largest(ABOVE))
+    print("INSIDE_FUNCTIONS, INSIDE_FUNCTIONS_BELOW =", inside_functions())
