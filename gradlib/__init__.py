@@ -20,7 +20,7 @@ _warnings.filterwarnings(
 )  # seterr is for this thread alone
 
 from . import autograd
-from . import operators as ops
+from . import operators as _operators  # declares all ops
 from .autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled
 from .autograd.grad_mode import (
     enable_grad,
@@ -87,6 +87,7 @@ from .tape.settings import (
     use_deterministic_algorithms,
 )
 from .tape.tensor import Size, Tensor
+from .version import __version__
 
 if TYPE_CHECKING:
     from . import (
@@ -100,6 +101,7 @@ if TYPE_CHECKING:
         func,
         linalg,
         nn,
+        ops,
         optim,
         profiler,
         quasirandom,
@@ -136,12 +138,11 @@ globals().update(_ALIASES)  # half, float, double, int, long...
 globals()["bool"] = bool_
 
 e, pi, inf, nan, newaxis = _math.e, _math.pi, _math.inf, _math.nan, None
-__version__ = "0.1.0"
 
 _SUBPACKAGES = frozenset(
     (
-        "_C accelerator amp backends compiler cuda fft func linalg nn optim profiler quasirandom random return_types "
-        "safetensors serialization signal storage special testing utils version"
+        "_C accelerator amp backends compiler cuda fft func linalg nn ops optim profiler quasirandom random "
+        "return_types safetensors serialization signal storage special testing utils version"
     ).split()
 )
 _AUTOCAST = (

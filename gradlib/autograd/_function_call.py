@@ -194,11 +194,10 @@ def _as_itself(tensor: Tensor) -> Tensor:
     """What a Function gives back for an input that it returns: another tensor of the same class on the same memory."""
     with modes.Flag(NO_GRAD, True):
         out = alias.call(tensor)
-    if tensor.__class__ is not Tensor:
-        from ..nn.parameter import Parameter
-
-        if not isinstance(tensor, Parameter):  # another one would be registered as well
-            out.__class__ = tensor.__class__
+    if tensor.__class__ is not Tensor and not getattr(tensor, "_is_param", False):
+        out.__class__ = (
+            tensor.__class__
+        )  # not of a parameter: another one would be registered as well
     return out
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from ..op.captures import SHAPE
+from ..optim.optimizer import register_optimizer_step_pre_hook
 from ..tape import recording
 from ..tape.modes import shared
 from ..tape.source import describe, user_frame
@@ -51,7 +52,9 @@ def reason(op: Any, args: Any, attrs: tuple) -> str | None:
 
 
 class Inspector:
-    """A recorder (`core.recording`) that collects findings."""
+    """A recorder (see `tape.recording`) that collects findings."""
+
+    inspects = True
 
     def __init__(self) -> None:
         self.found: dict[tuple[str, str], Finding] = {}
@@ -136,8 +139,6 @@ def watch() -> Iterator[Inspector]:
     plain = {name: Tensor.__dict__.get(name) for name in _READS}
     for name in _READS:
         setattr(Tensor, name, inspector.read(name))
-    from ..optim.optimizer import register_optimizer_step_pre_hook  # which imports this file
-
     hook = register_optimizer_step_pre_hook(inspector.before_step)
     recording.add(inspector)
     try:
@@ -150,11 +151,6 @@ def watch() -> Iterator[Inspector]:
                 delattr(Tensor, name)  # inherited
             else:
                 setattr(Tensor, name, method)
-
-
-def inspected() -> bool:
-    """Whether this thread is inside a dry run."""
-    return any(isinstance(r, Inspector) for r in recording.recorders())
 
 
 def dry_run(step: Callable, *args: Any, **kwargs: Any) -> list[Finding]:

@@ -6,7 +6,7 @@ import sys
 from collections import OrderedDict
 from typing import Any
 
-import gradlib
+from gradlib.operators import public as ops
 from gradlib.serialization import attributes_of
 from gradlib.tape.tensor import Tensor
 
@@ -41,9 +41,11 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         ['scale']
     """
 
+    _is_param = True  # what the floors below know a parameter by; on others it is set by hand
+
     def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:
         if data is None:
-            data = gradlib.empty(0)
+            data = ops.empty(0)
         if type(data) is Tensor or type(data) is Parameter:
             return Tensor._make_subclass(cls, data, requires_grad)
         # A subclass of Tensor keeps its own class: it is only marked.
@@ -102,7 +104,7 @@ class Buffer(Tensor, metaclass=_BufferMeta):
 
     def __new__(cls, data: Any = None, *, persistent: bool = True) -> Any:
         if data is None:
-            data = gradlib.empty(0)
+            data = ops.empty(0)
         marked = data.detach().requires_grad_(data.requires_grad)
         marked._is_buffer = True
         marked.persistent = persistent
@@ -134,7 +136,7 @@ class _Uninitialized:
 
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
         """Give the tensor its shape (values stay undefined) and its final class."""
-        self.data = gradlib.empty(
+        self.data = ops.empty(
             shape,
             device=self.device if device is None else device,
             dtype=self.dtype if dtype is None else dtype,
@@ -234,7 +236,7 @@ class UninitializedParameter(_Uninitialized, Parameter):
     cls_to_become = Parameter
 
     def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> Any:
-        data = gradlib.empty(0, device=device, dtype=dtype)
+        data = ops.empty(0, device=device, dtype=dtype)
         return Tensor._make_subclass(cls, data, requires_grad)
 
     def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> None:
@@ -253,7 +255,7 @@ class UninitializedBuffer(_Uninitialized, Tensor):
         dtype: Any = None,
         persistent: bool = True,
     ) -> Any:
-        data = gradlib.empty(0, device=device, dtype=dtype)
+        data = ops.empty(0, device=device, dtype=dtype)
         made = Tensor._make_subclass(cls, data, requires_grad)
         made.persistent = persistent
         made._is_buffer = True

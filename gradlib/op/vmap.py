@@ -128,10 +128,6 @@ def outer_grad(tensor: Tensor) -> bool:
     return tensor._rg or (is_logical(tensor) and outer_grad(tensor._array.physical))
 
 
-# what `each_entry` is on tensors that are watched inside vmap: handed over by `autograd`
-watched_entries: Any = None
-
-
 class BatchLevel:
     """One running vmap."""
 
@@ -273,7 +269,7 @@ def each_entry(run: Callable) -> Callable:
             level = level_of(leaves)
             if level is not None:
                 if any([is_logical(v) and (v._rg or handed.any_tangent((v,))) for v in leaves]):
-                    return watched_entries(level, entries, leaves, spec)
+                    return handed.watched_entries(level, entries, leaves, spec)
                 return entries_of(level, run, leaves, spec)
         return run(*args, **kwargs)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from ..tape import dtypes
+from ..tape import dtypes, handed
 from ..tape.lazy import raw_values
 from ..tape.modes import AUTOCAST, state
 
@@ -60,9 +60,7 @@ def widened(*tensors: Any) -> tuple:
     """Arguments of a function that is no op as autocast has them on the CPU: in float32; to be checked after that."""
     if not state.bits & AUTOCAST:
         return tensors
-    from ..amp.autocast_mode import widened
-
-    return tuple([widened(t) for t in tensors])
+    return tuple([handed.in_float32(t) for t in tensors])
 
 
 def raw(value: Any) -> Any:

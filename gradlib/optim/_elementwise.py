@@ -21,17 +21,18 @@ from typing import Any
 
 import numpy as np
 
-import gradlib
+from gradlib.autograd.grad_mode import enable_grad, no_grad, set_grad_enabled
+from gradlib.operators import public as ops
 from gradlib.optim._checks import check_fused
 from gradlib.optim._fused import fused_step
 from gradlib.optim.optimizer import Optimizer
+from gradlib.tape import dtypes
 from gradlib.tape.arrays import backend_of
 from gradlib.tape.lazy import plainly
 from gradlib.tape.modes import shared
+from gradlib.tape.recording import inspected
 from gradlib.tape.storage import before_write
 from gradlib.tape.tensor import Tensor, bump_version
-
-from ..cuda.inspection import inspected
 
 PACK_LIMIT = 1 << 15  # elements: larger tensors are updated in their own memory
 CHUNK = 1 << 18  # bytes of an array that a rule works on at a time: all its arrays stay in cache
@@ -60,7 +61,7 @@ class ElementwiseOptimizer(Optimizer):
 
     def initial(self, name: str, p: Tensor, group: dict[str, Any]) -> Tensor:
         """The first value of a slot."""
-        return gradlib.zeros_like(p)
+        return ops.zeros_like(p)
 
     def advance(
         self, group: dict[str, Any], scalars: dict[str, Any]
@@ -103,7 +104,7 @@ class ElementwiseOptimizer(Optimizer):
         """
         loss = None
         if closure is not None:
-            with gradlib.enable_grad():
+            with enable_grad():
                 loss = closure()
         if shared.lazy:
             with plainly([p for group in self.param_groups for p in group["params"]]):
@@ -194,7 +195,7 @@ class ElementwiseOptimizer(Optimizer):
                 state[name] = scalar_tensor(value, p if group.get("capturable") else None)
         for name in self.slots(group):
             if state.get(name) is None:
-                with gradlib.no_grad():
+                with no_grad():
                     state[name] = self.initial(name, p, group)
         return state
 
@@ -204,7 +205,7 @@ class ElementwiseOptimizer(Optimizer):
 
     def _step_on_tensors(self, group: dict[str, Any], params: list[Tensor]) -> None:
         differentiable = bool(group.get("differentiable"))
-        with gradlib.set_grad_enabled(differentiable):
+        with set_grad_enabled(differentiable):
             added, subtracted = self.tensor_decay(group)
             for p in params:
                 s = self.init_state(p, group)
@@ -229,13 +230,13 @@ class ElementwiseOptimizer(Optimizer):
         """`formula`; complex numbers are pairs of real ones."""
         if not p.is_complex():
             return self.formula(group, p, g, s)
-        pairs = {k: gradlib.view_as_real(v) if v.is_complex() else v for k, v in s.items()}
-        p, g = gradlib.view_as_real(p), gradlib.view_as_real(g)
+        pairs = {k: ops.view_as_real(v) if v.is_complex() else v for k, v in s.items()}
+        p, g = ops.view_as_real(p), ops.view_as_real(g)
         new, changed = self.formula(group, p, g, pairs)
         for k in changed:
             if s[k].is_complex():
-                changed[k] = gradlib.view_as_complex(changed[k])
-        return gradlib.view_as_complex(new), changed
+                changed[k] = ops.view_as_complex(changed[k])
+        return ops.view_as_complex(new), changed
 
     def tensor_decay(self, group: dict[str, Any]) -> tuple[Any, Any]:
         """`decay` without turning settings that are tensors into numbers."""
@@ -251,14 +252,14 @@ def _given(value: Any) -> bool:
 
 def scalar_tensor(value: float, like: Tensor | None = None) -> Tensor:
     """A state tensor of shape []: on the CPU, or on the device of `like`."""
-    wide = gradlib.get_default_dtype() == gradlib.float64
-    dtype = gradlib.float64 if wide else gradlib.float32
-    return gradlib.tensor(value, dtype=dtype, device=None if like is None else like.device)
+    wide = dtypes.get_default_dtype() == dtypes.float64
+    dtype = dtypes.float64 if wide else dtypes.float32
+    return ops.tensor(value, dtype=dtype, device=None if like is None else like.device)
 
 
 def round_to_state(value: float) -> float:
     """A number as a new state tensor of shape [] would keep it."""
-    wide = gradlib.get_default_dtype() == gradlib.float64
+    wide = dtypes.get_default_dtype() == dtypes.float64
     return value if wide else float(np.float32(value))
 
 

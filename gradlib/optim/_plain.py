@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import gradlib
+from gradlib.autograd.grad_mode import enable_grad, no_grad
 from gradlib.optim.optimizer import Optimizer
 from gradlib.tape.tensor import Tensor
 
@@ -24,9 +24,9 @@ class PlainOptimizer(Optimizer):
         """
         loss = None
         if closure is not None:
-            with gradlib.enable_grad():
+            with enable_grad():
                 loss = closure()
-        with gradlib.no_grad():
+        with no_grad():
             for group in self.param_groups:
                 for p in group["params"]:
                     if p._grad is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-import gradlib
+from gradlib.operators import public as ops
 from gradlib.optim._checks import check_flags, check_lr, check_nonnegative
 from gradlib.optim._elementwise import ElementwiseOptimizer
 from gradlib.tape.tensor import Tensor
@@ -75,7 +75,7 @@ class Adagrad(ElementwiseOptimizer):
     def initial(self, name: str, p: Tensor, group: dict[str, Any]) -> Tensor:
         """Filled with initial_accumulator_value; both parts of a complex number."""
         value = group["initial_accumulator_value"]
-        return gradlib.full_like(p, complex(value, value) if p.is_complex() else value).detach()
+        return ops.full_like(p, complex(value, value) if p.is_complex() else value).detach()
 
     def share_memory(self) -> None:
         """Accepted for compatibility; state is not moved to shared memory."""

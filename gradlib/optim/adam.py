@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-import gradlib
+from gradlib.operators import public as ops
 from gradlib.optim._checks import (
     check_beta_kinds,
     check_betas,
@@ -140,7 +140,7 @@ class Adam(ElementwiseOptimizer):
         v = s["exp_avg_sq"] * beta2 + g * g * (1 - beta2)
         new = {"step": step, "exp_avg": m, "exp_avg_sq": v}
         if group["amsgrad"]:
-            v = new["max_exp_avg_sq"] = gradlib.maximum(s["max_exp_avg_sq"], v)
+            v = new["max_exp_avg_sq"] = ops.maximum(s["max_exp_avg_sq"], v)
         denominator = (v / (1 - beta2**step)).sqrt() + group["eps"]
         return p - m / denominator * (group["lr"] / (1 - beta1**step)), new
 

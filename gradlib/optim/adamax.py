@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-import gradlib
+from gradlib.operators import public as ops
 from gradlib.optim._checks import check_betas, check_flags, check_lr, check_nonnegative
 from gradlib.optim._elementwise import ElementwiseOptimizer
 from gradlib.tape.tensor import Tensor
@@ -99,6 +99,6 @@ class Adamax(ElementwiseOptimizer):
         beta1, beta2 = group["betas"]
         step = s["step"] + 1
         m = s["exp_avg"] + (g - s["exp_avg"]) * (1 - beta1)
-        u = gradlib.maximum(s["exp_inf"] * beta2, g.abs() + group["eps"])
+        u = ops.maximum(s["exp_inf"] * beta2, g.abs() + group["eps"])
         new = p - m / u * (group["lr"] / (1 - beta1**step))
         return new, {"step": step, "exp_avg": m, "exp_inf": u}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-import gradlib
+from gradlib.operators import public as ops
 from gradlib.optim._checks import check_flags, check_lr, check_nonnegative
 from gradlib.optim._elementwise import ElementwiseOptimizer, round_to_state
 from gradlib.tape.tensor import Tensor
@@ -115,7 +115,7 @@ class ASGD(ElementwiseOptimizer):
         state = {
             "step": step,
             "eta": lr / (1 + lambd * lr * step) ** group["alpha"],
-            "mu": 1 / gradlib.clamp(step - group["t0"], min=1),
+            "mu": 1 / ops.clamp(step - group["t0"], min=1),
             "ax": s["ax"] + (new - s["ax"]) * s["mu"],
         }
         return new, state

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-import gradlib
+from gradlib.operators import public as ops
 from gradlib.optim._checks import check_betas, check_flags, check_lr, check_nonnegative
 from gradlib.optim._elementwise import ElementwiseOptimizer
 from gradlib.tape.tensor import Tensor
@@ -122,9 +122,9 @@ class RAdam(ElementwiseOptimizer):
         v = s["exp_avg_sq"] * beta2 + g * g * (1 - beta2)
         rho_inf, rho = _rho(beta2, step)
         adaptive = rho > 5.0
-        safe = gradlib.where(adaptive, rho, gradlib.full_like(rho, 6.0))
+        safe = ops.where(adaptive, rho, ops.full_like(rho, 6.0))
         size = (_rectified(rho_inf, safe) * (1 - beta2**step)).sqrt()
-        factor = gradlib.where(adaptive, size / (v.sqrt() + group["eps"]), gradlib.ones_like(v))
+        factor = ops.where(adaptive, size / (v.sqrt() + group["eps"]), ops.ones_like(v))
         new = p - m * factor * (group["lr"] / (1 - beta1**step))
         return new, {"step": step, "exp_avg": m, "exp_avg_sq": v}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-import gradlib
+from gradlib.operators import public as ops
 from gradlib.optim._checks import check_flags, check_lr
 from gradlib.optim._elementwise import ElementwiseOptimizer
 from gradlib.tape.tensor import Tensor
@@ -67,9 +67,9 @@ class Rprop(ElementwiseOptimizer):
     def initial(self, name: str, p: Tensor, group: dict[str, Any]) -> Tensor:
         """Zeros, and the learning rate for both parts of a complex number."""
         if name == "prev":
-            return gradlib.zeros_like(p)
+            return ops.zeros_like(p)
         lr = float(group["lr"])
-        return gradlib.full_like(p, complex(lr, lr) if p.is_complex() else lr).detach()
+        return ops.full_like(p, complex(lr, lr) if p.is_complex() else lr).detach()
 
     def decay(self, group: dict[str, Any]) -> tuple[float, float]:
         """None."""
@@ -112,6 +112,6 @@ class Rprop(ElementwiseOptimizer):
         turned, kept = (product < 0).to(g.dtype), (product > 0).to(g.dtype)
         factor = 1.0 + turned * (minus - 1.0) + kept * (plus - 1.0)
         size = (s["step_size"] * factor).clamp(smallest, largest)
-        g = gradlib.where(product < 0, gradlib.zeros_like(g), g)
+        g = ops.where(product < 0, ops.zeros_like(g), g)
         new = {"step": s["step"] + 1, "prev": g, "step_size": size}
         return p - g.sign() * size, new

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-import gradlib
+from gradlib.operators import public as ops
 from gradlib.optim._checks import check_flags, check_lr, check_nonnegative
 from gradlib.optim._elementwise import ElementwiseOptimizer
 from gradlib.tape.tensor import Tensor
@@ -90,7 +90,7 @@ class SGD(ElementwiseOptimizer):
     def initial(self, name: str, p: Tensor, group: dict[str, Any]) -> Tensor:
         """The buffer before the first step, such that that step makes it the gradient."""
         if group["dampening"] == 0:
-            return gradlib.zeros_like(p)
+            return ops.zeros_like(p)
         g = p.grad
         assert g is not None
         g = -g if group["maximize"] else g

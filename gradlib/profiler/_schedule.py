@@ -9,7 +9,7 @@ import time
 import warnings
 from collections.abc import Callable
 
-from .. import cuda
+from ..devices.cuda.library import is_available
 from ._exports import Exports
 
 
@@ -35,7 +35,7 @@ class ProfilerActivity(enum.Enum):
 
 def supported_activities() -> set[ProfilerActivity]:
     """CPU, and CUDA where there is a device."""
-    return {ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if cuda.is_available() else [])}
+    return {ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if is_available() else [])}
 
 
 def schedule(

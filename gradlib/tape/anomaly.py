@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import traceback
 import warnings
 
 from . import handed
@@ -14,6 +13,8 @@ from .source import is_library
 
 def stamp(node) -> None:
     """Remember where the program is, and the node whose backward is running, if one is."""
+    import traceback  # few programs need it, and importing it takes time
+
     extra = node.make_extra()
     frame = sys._getframe(1)
     while is_library(frame.f_code.co_filename) and frame.f_back is not None:

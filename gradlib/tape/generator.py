@@ -11,7 +11,7 @@ import os
 import struct
 import threading
 import weakref
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -297,3 +297,54 @@ def _after_fork_in_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+# -- the generators of devices, which are seeded with that of the CPU --------------------------------------------------
+
+
+class DeviceRandom(Protocol):
+    """What a device type offers so that `manual_seed` reaches it and `fork_rng` saves its state."""
+
+    def manual_seed_all(self, seed: int) -> None:
+        """Seed the default generator of every device of this type."""
+        ...
+
+    def device_count(self) -> int:
+        """How many devices of this type there are."""
+        ...
+
+    def get_rng_state(self, device: Any) -> Any:
+        """The state of one device's default generator, as a uint8 Tensor."""
+        ...
+
+    def set_rng_state(self, new_state: Any, device: Any) -> None:
+        """Put a state from `get_rng_state` back."""
+        ...
+
+
+DEVICES: dict[str, DeviceRandom] = {}  # device type -> its functions, filled by `register_device`
+seeding = threading.RLock()
+_latest: int | None = None  # the seed of the last manual_seed, for devices that come later
+
+
+def register_device(device_type: str, rng: DeviceRandom) -> None:
+    """Let `manual_seed` and `fork_rng` reach a device type, for example "cuda".
+
+    Args:
+        device_type: as in `gradlib.device(...).type`.
+        rng: the functions that seed it and save its state. If `manual_seed` was called before,
+            it is seeded at once.
+    """
+    with seeding:
+        DEVICES[device_type] = rng
+        if _latest is not None:
+            rng.manual_seed_all(_latest)
+
+
+def seed_devices(seed: int) -> None:
+    """Seed the default generators of all devices but the CPU, those that register later included."""
+    global _latest
+    with seeding:
+        _latest = seed
+        for rng in DEVICES.values():
+            rng.manual_seed_all(seed)

@@ -14,6 +14,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ..autograd._function_vmap import watched_entries as watched_entries
     from ..autograd.differentiate import backward as backward
     from ..autograd.differentiate import grad as grad
     from ..cuda.streams import record_stream as record_stream

@@ -6,7 +6,7 @@ import gc
 import math
 import mmap
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -282,3 +282,17 @@ def _move(users: list, root, fresh) -> None:
         offset = (address(array) - start) // item
         tensor._array = view_of(fresh, kind, offset, array.shape, strides)
     handed.replace_root(root, fresh)
+
+
+def kept(node: Any) -> Iterator[Any]:
+    """The raw arrays that `node` keeps: saved arguments that are no leaves, saved results, hidden values."""
+    for slot in [s for cls in type(node).__mro__ for s in vars(cls).get("__slots__", ())]:
+        if slot[:2] not in ("s_", "h_"):
+            continue
+        value: Any = getattr(node, slot, None)
+        if hasattr(value, "_array"):  # a Tensor
+            if value.is_leaf and value.requires_grad:
+                continue
+            value = value._array
+        if hasattr(value, "nbytes") and getattr(value, "ndim", 0):
+            yield value

@@ -6,7 +6,8 @@ import contextlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ..random import _devices, fork_rng, get_rng_state, set_rng_state
+from ..random import fork_rng, get_rng_state, set_rng_state
+from ..tape.generator import DEVICES
 from ..tape.modes import AUTOCAST, set_bits, state
 from ..tape.tensor import Tensor
 
@@ -24,7 +25,7 @@ class DefaultDeviceType:
     @staticmethod
     def get_device_type() -> str:
         """The type that was set last."""
-        return DefaultDeviceType._default_device_type or ("cuda" if "cuda" in _devices else "cpu")
+        return DefaultDeviceType._default_device_type or ("cuda" if "cuda" in DEVICES else "cpu")
 
 
 def get_device_states(*args) -> tuple[list[Any], list[Tensor]]:
@@ -33,13 +34,13 @@ def get_device_states(*args) -> tuple[list[Any], list[Tensor]]:
     for a in args:
         if isinstance(a, Tensor) and a.is_cuda and a.get_device() not in devices:
             devices.append(a.get_device())
-    rng = _devices.get("cuda")
+    rng = DEVICES.get("cuda")
     return devices, [rng.get_rng_state(d) for d in devices] if rng is not None else []
 
 
 def set_device_states(devices, states, *, device_type: str | None = None) -> None:
     """Put back what :func:`get_device_states` gave."""
-    rng = _devices.get(device_type or "cuda")
+    rng = DEVICES.get(device_type or "cuda")
     for device, saved in zip(devices, states, strict=True):
         assert rng is not None
         rng.set_rng_state(saved, device)

@@ -17,7 +17,7 @@ from ...op import overlays
 from ...tape.device import on_cuda
 from ...tape.modes import shared
 from ..numpy.namespace import backend as numpy_backend
-from . import gemm
+from . import gemm, generators
 from .gaps import (
     WIDENED,
     CheckedLinalg,
@@ -66,9 +66,7 @@ def get_backend():
         _backend = CupyBackend()
         shared.cuda = Streams(_backend.xp.cuda)
         shared.cuda.array = _backend.xp.ndarray
-        from ...cuda import random
-
-        random.register()
+        generators.register()
     return _backend
 
 

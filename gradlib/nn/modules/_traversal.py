@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from gradlib.nn.modules._base import ModuleFields
 from gradlib.nn.parameter import Parameter
@@ -140,15 +140,14 @@ class Traversal(ModuleFields):
         Raises:
             AttributeError: a part of the name does not exist or is not a module.
         """
-        from gradlib.nn.modules.module import Module
-
-        module: Any = self
+        module = cast("Module", self)
         for name in target.split(".") if target else ():
             if not hasattr(module, name):
                 raise AttributeError(f"{module._get_name()} has no attribute `{name}`")
-            module = getattr(module, name)
-            if not isinstance(module, Module):
+            child = getattr(module, name)
+            if not isinstance(child, Traversal):
                 raise AttributeError(f"`{name}` is not an nn.Module")
+            module = cast("Module", child)
         return module
 
     def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
@@ -163,17 +162,15 @@ class Traversal(ModuleFields):
             AttributeError: a part of the name does not exist or is not a module.
             ValueError: `target` is empty or `module` is not a module.
         """
-        from gradlib.nn.modules.module import Module
-
         if target == "":
             raise ValueError("Cannot set the submodule without a target name!")
-        if not isinstance(module, Module):
+        if not isinstance(module, Traversal):
             raise ValueError(f'"module" is not an nn.Module, found {type(module)}')
         path, _, name = target.rpartition(".")
         parent = self.get_submodule(path)
         if strict and not hasattr(parent, name):
             raise AttributeError(f"{parent._get_name()} has no attribute `{name}`")
-        if hasattr(parent, name) and not isinstance(getattr(parent, name), Module):
+        if hasattr(parent, name) and not isinstance(getattr(parent, name), Traversal):
             raise AttributeError(f"`{name}` is not an nn.Module")
         setattr(parent, name, module)
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-import gradlib
+from gradlib.autograd.grad_mode import no_grad
 from gradlib.nn import functional as F
 from gradlib.nn.modules.attention import MultiheadAttention
 from gradlib.nn.modules.module import Module
 from gradlib.nn.modules.softmax import LogSoftmax, Softmax, Softmax2d, Softmin
 from gradlib.nn.parameter import Parameter
+from gradlib.operators import public as ops
 from gradlib.tape.tensor import Tensor
 
 __all__ = [
@@ -433,12 +434,12 @@ class PReLU(Module):
         super().__init__()
         self.num_parameters = num_parameters
         self.init = init
-        self.weight = Parameter(gradlib.empty(num_parameters, device=device, dtype=dtype))
+        self.weight = Parameter(ops.empty(num_parameters, device=device, dtype=dtype))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """All slopes `init`."""
-        with gradlib.no_grad():
+        with no_grad():
             self.weight.fill_(self.init)
 
     def forward(self, input: Tensor) -> Tensor:
