@@ -9,7 +9,7 @@ import pytest
 
 import gradlib
 from gradlib import optim
-from gradlib.optim import _elementwise
+from gradlib.optim import _batches
 
 SETTINGS = [
     ("SGD", {"lr": 0.1}),
@@ -85,12 +85,12 @@ def test_momentum_over_two_steps():
 @pytest.mark.parametrize(("name", "settings"), SETTINGS, ids=IDS)
 def test_packed_and_separate_updates_agree(name, settings, monkeypatch):
     together, opt = make(name, settings)
-    monkeypatch.setattr(_elementwise, "PACK_LIMIT", -1)
+    monkeypatch.setattr(_batches, "PACK_LIMIT", -1)
     alone, other = make(name, settings)
     for step in range(6):
         skip = (1,) if step == 2 else ()  # a parameter without a gradient is left alone
         for params, o, limit in ((together, opt, 1 << 15), (alone, other, -1)):
-            monkeypatch.setattr(_elementwise, "PACK_LIMIT", limit)
+            monkeypatch.setattr(_batches, "PACK_LIMIT", limit)
             give_gradients(params, step, skip)
             o.step()
     for a, b in zip(values(together), values(alone)):
@@ -99,14 +99,14 @@ def test_packed_and_separate_updates_agree(name, settings, monkeypatch):
 
 @pytest.mark.parametrize(("name", "settings"), SETTINGS, ids=IDS)
 def test_pieces_of_a_large_tensor_are_all_updated(name, settings, monkeypatch):
-    monkeypatch.setattr(_elementwise, "CHUNK", 64)
-    monkeypatch.setattr(_elementwise, "PACK_LIMIT", -1)
+    monkeypatch.setattr(_batches, "CHUNK", 64)
+    monkeypatch.setattr(_batches, "PACK_LIMIT", -1)
     pieces, opt = make(name, settings, [(7, 9)])
-    monkeypatch.setattr(_elementwise, "CHUNK", 1 << 20)
+    monkeypatch.setattr(_batches, "CHUNK", 1 << 20)
     whole, other = make(name, settings, [(7, 9)])
     for step in range(3):
         for params, o, chunk in ((pieces, opt, 64), (whole, other, 1 << 20)):
-            monkeypatch.setattr(_elementwise, "CHUNK", chunk)
+            monkeypatch.setattr(_batches, "CHUNK", chunk)
             give_gradients(params, step)
             o.step()
     np.testing.assert_array_equal(values(pieces)[0], values(whole)[0])
