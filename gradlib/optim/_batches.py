@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import deque
 from operator import is_
 from typing import TYPE_CHECKING, Any
 
@@ -258,6 +259,4 @@ class PackedBatch(Batch):
         for lo, hi in self.ranges:
             slots, spare = [a[lo:hi] for a in self.real_slots], [t[: hi - lo] for t in self.spare]
             run(xp, h, p[lo:hi], g[lo:hi], slots, out[lo:hi], spare[: program.spare])
-        subtract = xp.subtract
-        for array, change in zip(self.arrays, self.steps):
-            subtract(array, change, array)
+        deque(map(xp.subtract, self.arrays, self.steps, self.arrays), 0)

@@ -19,15 +19,15 @@ from gradlib.optim._batches import Plan, device_of
 from gradlib.optim._checks import check_fused
 from gradlib.optim._fused import fused_step
 from gradlib.optim._rules import ON_TENSORS, Program
-from gradlib.optim.optimizer import Optimizer
+from gradlib.optim.optimizer import Optimizer, evaluated
 from gradlib.tape.lazy import plainly
 from gradlib.tape.modes import shared
+from gradlib.tape.recording import recorders
 from gradlib.tape.storage import before_write
 from gradlib.tape.tensor import Tensor, bump_version
 
-from ..cuda.inspection import inspected
-
 _programs: dict[tuple, Program] = {}
+_NOBODY: set[int] = set()
 _PLAIN = frozenset({float, bool, int, type(None)})
 _NUMBERS = (Tensor, np.generic)
 
@@ -133,10 +133,7 @@ class ElementwiseOptimizer(Optimizer):
         Returns:
             What the closure returned, or None.
         """
-        loss = None
-        if closure is not None:
-            with gradlib.enable_grad():
-                loss = closure()
+        loss = evaluated(closure)
         if shared.lazy:
             with plainly([p for group in self.param_groups for p in group["params"]]):
                 self._update()
@@ -189,7 +186,7 @@ class ElementwiseOptimizer(Optimizer):
         if not group.get("capturable") or group.get("fused"):
             return
         if not all([p.is_cuda for p in params]):
-            if inspected():  # a dry run asks what the step would do on a CUDA device
+            if any(getattr(r, "dry", False) for r in recorders()):
                 return
             raise AssertionError(
                 f"If capturable=True, {self.on_device} must be on supported devices: ['cuda']."
@@ -235,8 +232,8 @@ class ElementwiseOptimizer(Optimizer):
 
     def _beginners(self, group: dict[str, Any], params: list[Tensor]) -> set[int]:
         """The ids of the parameters whose first step this is, if that has settings of its own."""
-        if all(group[name] == value for name, value in self.beginning.items()):
-            return set()
+        if not self.beginning or all(group[k] == value for k, value in self.beginning.items()):
+            return _NOBODY
         names = self.slots(group)
         return {id(p) for p in params if any(self.state[p].get(name) is None for name in names)}
 

@@ -50,13 +50,13 @@ def _run(
     if shared.active:
         for p in params:
             before_write(p)
-    steps = [s["step"]._array for s in states] if "step" in optimizer.scalars(group) else None
-    on_host = steps is not None and isinstance(steps[0], np.ndarray)
+    steps = [s["step"]._array for s in states if "step" in optimizer.scalars(group)]
+    on_host = bool(steps) and isinstance(steps[0], np.ndarray)
     if on_host and any(s != steps[0] for s in steps):
         return False
     done = step(
         xp,
-        optimizer.kernel,
+        optimizer.kernel or "",
         [p._array for p in params],
         [p._grad._array for p in params],  # type: ignore[union-attr]
         [[s[name]._array for s in states] for name in optimizer.slots(group)],

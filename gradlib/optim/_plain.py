@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import gradlib
-from gradlib.optim.optimizer import Optimizer
+from gradlib.optim.optimizer import Optimizer, evaluated
 from gradlib.tape.tensor import Tensor
 
 
@@ -22,10 +22,7 @@ class PlainOptimizer(Optimizer):
         Returns:
             What the closure returned, or None.
         """
-        loss = None
-        if closure is not None:
-            with gradlib.enable_grad():
-                loss = closure()
+        loss = evaluated(closure)
         with gradlib.no_grad():
             for group in self.param_groups:
                 for p in group["params"]:

@@ -156,7 +156,7 @@ def _place(
     """(lines of code, number of spare arrays); `at` says where the arguments are, by id."""
     last = {id(a): k for k, step in enumerate(steps) for a in step.args}
     last.update((id(value), len(steps)) for _, value in results)
-    wanted = _wishes(steps, results, last)
+    wanted = _wishes(steps, results, last, at)
     held: dict[str, int | None] = {"out": None}  # what lies where code may write
     held.update((place, i if i in last else None) for i, place in at.items() if place[0] == "s")
     lines = []
@@ -180,24 +180,31 @@ def _place(
             if (where := at.get(id(a))) in held and last[id(a)] == k:
                 held[where] = None
         held[place], at[id(step)] = id(step), place
-    for place, value in results:
-        if at[id(value)] != place:
-            if held[place] is not None and last[held[place]] == len(steps):
-                raise NotImplementedError("a rule whose results change places")
-            lines.append(f"xp.copyto({place}, {at[id(value)]})")
+    moves = {place: at[id(value)] for place, value in results if at[id(value)] != place}
+    while moves:
+        place = next((to for to in moves if to not in moves.values()), None)
+        if place is None:  # they change places among themselves
+            place, spare = next(iter(moves)), f"t{len(held)}"
+            lines.append(f"{spare} = {place}.copy()")
+            moves = {to: spare if source == place else source for to, source in moves.items()}
+        lines.append(f"xp.copyto({place}, {moves.pop(place)})")
     return lines, sum(place[0] == "t" for place in held)
 
 
 def _wishes(
-    steps: list[Symbol], results: list[tuple[str, Symbol]], last: dict[int, int]
+    steps: list[Symbol], results: list[tuple[str, Symbol]], last: dict[int, int], at: dict[int, str]
 ) -> dict[int, str]:
-    """Where a value had better be: where the result is expected that it is on the way to."""
+    """Where a value had better be: where the result is expected that it is on the way to.
+
+    Of two on the way, the one that is computed from what is there now.
+    """
     wanted: dict[int, str] = {}
     for place, value in results:
         wanted.setdefault(id(value), place)
     for k in reversed(range(len(steps))):
         place = wanted.get(id(steps[k]))
         ending = [a for a in overwritable(steps[k]) if last[id(a)] == k and a.text]
+        ending.sort(key=lambda a: place not in [at.get(id(b)) for b in a.args])
         if place is not None and ending:
             wanted.setdefault(id(ending[0]), place)
     return wanted

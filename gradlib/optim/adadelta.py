@@ -72,7 +72,7 @@ class Adadelta(ElementwiseOptimizer):
     @staticmethod
     def rule(F: Any, h: Any, p: Any, g: Any, s: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         """See the class."""
-        squares = s["square_avg"] * h.rho + g * g * (1 - h.rho)
+        squares = g * g * (1 - h.rho) + s["square_avg"] * h.rho
         d = F.sqrt(s["acc_delta"] + h.eps) / F.sqrt(squares + h.eps) * g
-        deltas = s["acc_delta"] * h.rho + d * d * (1 - h.rho)
+        deltas = d * d * (1 - h.rho) + s["acc_delta"] * h.rho
         return d * h.lr, {"square_avg": squares, "acc_delta": deltas}

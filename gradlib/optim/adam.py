@@ -117,7 +117,7 @@ def averages(h: Any, g: Any, s: dict[str, Any]) -> dict[str, Any]:
     m, v = s["exp_avg"], s["exp_avg_sq"]
     return {
         "exp_avg": m + (g - m) * (1 - h.beta1),
-        "exp_avg_sq": v * h.beta2 + g * g * (1 - h.beta2),
+        "exp_avg_sq": g * g * (1 - h.beta2) + v * h.beta2,
     }
 
 

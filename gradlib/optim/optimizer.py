@@ -79,6 +79,14 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
+def evaluated(closure: Callable[[], Any] | None) -> Any:
+    """The loss of a step's closure; None without one."""
+    if closure is None:
+        return None
+    with gradlib.enable_grad():
+        return closure()
+
+
 def _profiled(name: str) -> Any:
     """A range of the profiler while it runs, else nothing."""
     if modes.state.bits & modes.PROFILE:

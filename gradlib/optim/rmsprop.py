@@ -82,7 +82,7 @@ class RMSprop(ElementwiseOptimizer):
     @staticmethod
     def rule(F: Any, h: Any, p: Any, g: Any, s: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         """See the class."""
-        v = s["square_avg"] * h.alpha + g * g * (1 - h.alpha)
+        v = g * g * (1 - h.alpha) + s["square_avg"] * h.alpha
         new = {"square_avg": v}
         if "grad_avg" in s:
             mean = new["grad_avg"] = s["grad_avg"] + (g - s["grad_avg"]) * (1 - h.alpha)

@@ -92,7 +92,7 @@ def test_a_kernel_does_what_the_rule_says(device, kind, name, options):
     (group,) = optimizer.param_groups
     names = optimizer.slots(group)
     slots = [[device.zeros(p.shape, p.dtype) for p in params] for _ in names]
-    steps = [device.zeros((), np.float32) for _ in params] if optimizer.scalars(group) else None
+    steps = [device.zeros((), np.float32) for _ in params] if optimizer.scalars(group) else []
     for k, lr in enumerate((0.02, device.asarray(np.float32(0.02)), 0.02)):
         settings = {**group, **(optimizer.beginning if k == 0 else {}), "lr": lr}
         done = fused.step(device, optimizer.kernel, params, grads, slots, steps, settings)
@@ -102,7 +102,7 @@ def test_a_kernel_does_what_the_rule_says(device, kind, name, options):
         if p.numel():
             for slot, key in zip(slots, names):
                 close(slot[i], state[i][key].numpy(), kind, FACTOR[kind])
-            assert steps is None or steps[i] == 3
+            assert not steps or steps[i] == 3
 
 
 def test_more_tensors_than_a_table_holds(device):
@@ -110,7 +110,7 @@ def test_more_tensors_than_a_table_holds(device):
     shapes = [(i % 7 * 300 + 1,) for i in range(fused.TENSORS * 2 + 5)]
     params, exact = arrays(device, "float64", 0, shapes)
     grads, exact_grads = arrays(device, "float64", 50, shapes)
-    fused.step(device, "sgd", params, grads, [], None, {"lr": 0.5})
+    fused.step(device, "sgd", params, grads, [], (), {"lr": 0.5})
     assert device.launcher.launched == ["sgd<double>"] * 3
     for p, a, g in zip(params, exact, exact_grads):
         close(p, a - 0.5 * g, "float64")
@@ -127,11 +127,11 @@ def test_scaled_gradients_and_skipped_steps(device):
     steps = [device.zeros((), np.float32) for _ in params]
     how = {"lr": 0.1, "betas": (0.9, 0.99), "eps": 1e-8}
     fused.step(device, "adam", params, grads, [m, v], steps, how, flag)
-    fused.step(device, "sgd", params, grads, [], None, how, flag)
+    fused.step(device, "sgd", params, grads, [], (), how, flag)
     assert all((numpy(p) == a.astype(np.float32)).all() for p, a in zip(params, exact))
     assert all(s == 0 for s in steps)
     flag[...] = 0
-    fused.step(device, "sgd", params, grads, [], None, how, flag, scale)
+    fused.step(device, "sgd", params, grads, [], (), how, flag, scale)
     for p, a, g in zip(params, exact, exact_grads):
         close(p, a - 0.1 * g / 4, "float32")
 
@@ -172,7 +172,7 @@ def test_layouts(device):
     before = numpy(p).copy()
 
     def sgd(params, grads):
-        return fused.step(device, "sgd", params, grads, [], None, {"lr": 1.0})
+        return fused.step(device, "sgd", params, grads, [], (), {"lr": 1.0})
 
     assert sgd([p.T], [g.T]) is None  # both in the same order
     close(p, before - numpy(g), "float64")

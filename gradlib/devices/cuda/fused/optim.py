@@ -82,7 +82,7 @@ def _settings(settings: dict[str, Any]) -> tuple[Any, Any]:
     lr = settings["lr"]
     on_device = hasattr(lr, "dtype") and hasattr(lr, "shape") and not isinstance(lr, np.generic)
     made = np.zeros(1, SETTINGS)
-    for name in SETTINGS.fields:
+    for name in SETTINGS.names or ():
         if name in settings and not (on_device and name == "lr"):
             made[name] = settings[name]
     return made, lr if on_device else None
@@ -98,7 +98,7 @@ def step(
     params: Sequence[Any],
     grads: Sequence[Any],
     slots: Sequence[Sequence[Any]],
-    steps: Sequence[Any] | float | None,
+    steps: Sequence[Any] | float,
     settings: dict[str, Any],
     found_inf: Any = None,
     scale: Any = None,
@@ -110,7 +110,7 @@ def step(
         slots: the lists of their moving averages (the third is for amsgrad), or of momentum buffers (none without
             momentum).
         steps: float32 arrays of one element, counted up here (but for a parameter without elements); or a number,
-            that of this step, for all; None for a rule that does not count.
+            that of this step, for all; () for a rule that does not count.
         settings: by the names that they have in a group of parameters; lr is a number, or a float32 array of one
             element on the device.
         found_inf: float32 array of one element; where it is not 0 nothing is changed, not even `steps`.
@@ -121,7 +121,7 @@ def step(
     """
     lists = dict(enumerate((params, grads, *slots)))
     if not isinstance(steps, Sequence):
-        settings, steps = settings | {"step": steps or 0.0}, ()
+        settings, steps = settings | {"step": steps}, ()
     made, lr_at = _settings(settings)
     if not _fit(list(lists.values())) or not _signals(lr_at, found_inf, scale, *steps):
         return NotImplemented
