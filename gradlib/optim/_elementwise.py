@@ -263,7 +263,8 @@ class ElementwiseOptimizer(Optimizer):
                     counters = self.host_counters(state, group)
                 h = SimpleNamespace(**self.all_constants(o, counters))
                 slots = {name: _real(state[name]) for name in names}
-                change, new = self.whole_rule(ON_TENSORS, h, _real(p), _real(p.grad), slots)
+                old = p.clone() if differentiable else p  # backward may need what p was
+                change, new = self.whole_rule(ON_TENSORS, h, _real(old), _real(p.grad), slots)
                 back = gradlib.view_as_complex if p.is_complex() else lambda x: x
                 change, new = back(change), {name: back(value) for name, value in new.items()}
                 for name, value in counters.items():
@@ -276,7 +277,7 @@ class ElementwiseOptimizer(Optimizer):
                 else:
                     for name, value in new.items():
                         state[name].copy_(value)
-                p.copy_(p - change)
+                p.copy_(old - change)
 
 
 def number(counter: Any) -> Any:

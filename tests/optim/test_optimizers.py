@@ -141,6 +141,25 @@ def test_gradient_flows_through_a_recorded_step():
 
 
 @pytest.mark.parametrize(("name", "settings"), SETTINGS, ids=IDS)
+def test_recorded_steps_have_the_right_derivatives(name, settings):
+    """By parameter and gradient; by the learning rate, where it is no part of the state."""
+
+    def steps(start, factor, lr):
+        p = start.clone()
+        opt = getattr(optim, name)([p], **{**settings, "lr": lr, "differentiable": True})
+        for step in range(4):
+            give_gradients([p], step)
+            p.grad = p.grad * factor + 0.1
+            opt.step()
+        return p
+
+    rng = np.random.default_rng(0)
+    start, factor = (gradlib.tensor(rng.standard_normal(4), requires_grad=True) for _ in range(2))
+    lr = gradlib.tensor(0.1, dtype=gradlib.float64, requires_grad=name not in ("Rprop", "ASGD"))
+    assert gradlib.autograd.gradcheck(steps, (start, factor, lr))
+
+
+@pytest.mark.parametrize(("name", "settings"), SETTINGS, ids=IDS)
 def test_state_dict_round_trip_continues_the_same_way(name, settings):
     params, opt = make(name, settings)
     for step in range(3):
