@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gradlib.autograd.grad_mode import enable_grad, no_grad
-from gradlib.optim.optimizer import Optimizer
+from gradlib.autograd.grad_mode import no_grad
+from gradlib.optim.optimizer import Optimizer, evaluated
 from gradlib.tape.tensor import Tensor
 
 
@@ -22,10 +22,7 @@ class PlainOptimizer(Optimizer):
         Returns:
             What the closure returned, or None.
         """
-        loss = None
-        if closure is not None:
-            with enable_grad():
-                loss = closure()
+        loss = evaluated(closure)
         with no_grad():
             for group in self.param_groups:
                 for p in group["params"]:

@@ -10,6 +10,7 @@ from copy import deepcopy
 from itertools import chain
 from typing import Any
 
+from gradlib.autograd.grad_mode import enable_grad
 from gradlib.tape import dtypes, modes, recording
 from gradlib.tape.hooks import RemovableHandle
 from gradlib.tape.tensor import Tensor
@@ -75,6 +76,14 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
 
     wrapped.hooked = True  # type: ignore[attr-defined]
     return wrapped
+
+
+def evaluated(closure: Callable[[], Any] | None) -> Any:
+    """The loss of a step's closure; None without one."""
+    if closure is None:
+        return None
+    with enable_grad():
+        return closure()
 
 
 def _labelled(optimizer: Optimizer, method: str, call: Callable, *args: Any) -> Any:

@@ -83,7 +83,7 @@ def test_steps_and_norms(device, kind):
     p, g = (values((101,), i).astype(KINDS[kind].np) for i in range(2))
     for i, j in ((0, 0), (0, 1), (1, 0), (1, 1)):
         params, grads = [at(device, p, i)], [at(device, g, j)]
-        optim.sgd(device, params, grads, None, lr=0.5)
+        optim.step(device, "sgd", params, grads, [], (), {"lr": 0.5})
         wanted = p.astype(float) - 0.5 * g.astype(float)
         np.testing.assert_allclose(numpy(params[0]).astype(float), wanted, rtol=0, atol=1e-2)
         norm = optim.total_norm(device, grads)
