@@ -291,7 +291,7 @@ def kept(node: Any) -> Iterator[Any]:
     for slot in [s for cls in type(node).__mro__ for s in vars(cls).get("__slots__", ())]:
         if slot[:2] not in ("s_", "h_"):
             continue
-        value = getattr(node, slot, None)
+        value: Any = getattr(node, slot, None)
         if hasattr(value, "_array"):  # a Tensor
             if value.is_leaf and value.requires_grad:
                 continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from gradlib.nn.modules._base import ModuleFields
 from gradlib.nn.parameter import Parameter
@@ -140,13 +140,14 @@ class Traversal(ModuleFields):
         Raises:
             AttributeError: a part of the name does not exist or is not a module.
         """
-        module: Any = self
+        module = cast("Module", self)  # nothing else has this part
         for name in target.split(".") if target else ():
             if not hasattr(module, name):
                 raise AttributeError(f"{module._get_name()} has no attribute `{name}`")
-            module = getattr(module, name)
-            if not isinstance(module, Traversal):
+            found = getattr(module, name)
+            if not isinstance(found, Traversal):
                 raise AttributeError(f"`{name}` is not an nn.Module")
+            module = cast("Module", found)
         return module
 
     def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
