@@ -58,5 +58,10 @@ def index_of(device: Any = None, optional: bool = False) -> int:
 
 def synchronize(device: Any = None) -> None:
     """Wait for all work on all streams of a device (by default the current one)."""
-    with library().Device(index_of(device)):
+    wait_for(index_of(device))
+
+
+def wait_for(index: int) -> None:
+    """`synchronize` for the index of a device: where the sanitizer listens, whoever asked."""
+    with library().Device(index):
         library().runtime.deviceSynchronize()

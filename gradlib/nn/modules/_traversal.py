@@ -140,14 +140,14 @@ class Traversal(ModuleFields):
         Raises:
             AttributeError: a part of the name does not exist or is not a module.
         """
-        module = cast("Module", self)
+        module = cast("Module", self)  # nothing else has this part
         for name in target.split(".") if target else ():
             if not hasattr(module, name):
                 raise AttributeError(f"{module._get_name()} has no attribute `{name}`")
-            child = getattr(module, name)
-            if not isinstance(child, Traversal):
+            found = getattr(module, name)
+            if not isinstance(found, Traversal):
                 raise AttributeError(f"`{name}` is not an nn.Module")
-            module = cast("Module", child)
+            module = cast("Module", found)
         return module
 
     def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
