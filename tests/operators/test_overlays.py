@@ -32,7 +32,8 @@ class Maker:
 
     def __call__(self, *shape, low=-2.0, high=2.0, dtype=None, requires_grad=True) -> gl.Tensor:
         if dtype is not None and not dtype.is_floating_point:
-            return gl.from_numpy(np.floor(self.random.uniform(low, high, shape)).astype(np.int64))
+            whole = np.asarray(np.floor(self.random.uniform(low, high, shape)))
+            return gl.from_numpy(whole.astype(np.int64))
         values = np.asarray(self.random.uniform(low, high, shape))
         made = gl.from_numpy(values).to(dtype or self.dtype)
         if self.strided and shape:
@@ -46,6 +47,18 @@ class Maker:
 LARGE: dict[str, Callable[[Maker], list[tuple]]] = {
     "softmax": lambda t: [(t(70, 600), 1), (t(70, 600), 0), (t(2, 70000), 1), (t(5, 40, 300), 1)],
     "softmax_grad": lambda t: [(t(70, 600), t(70, 600), 1), (t(70, 600), t(70, 600), 0)],
+    "cross_entropy_op": lambda t: [
+        (t(300, 200), t(300, dtype=gl.int64, low=0, high=200), None, 1, -100),
+        (
+            t(300, 200),
+            t(300, dtype=gl.int64, low=0, high=200),
+            t(200, low=0.5, requires_grad=False),
+            1,
+            7,
+        ),
+        (t(30, 20, 40), t(30, 40, dtype=gl.int64, low=0, high=20), None, 0, 3),
+        (t(2, 70000), t(2, dtype=gl.int64, low=0, high=70000), None, 2, -100),
+    ],
     "native_layer_norm": lambda t: [
         (t(300, 200), t(200), t(200), (200,), 1e-5),
         (t(2, 70000), t(70000), None, (70000,), 1e-5),
