@@ -47,6 +47,14 @@ class Maker:
 LARGE: dict[str, Callable[[Maker], list[tuple]]] = {
     "softmax": lambda t: [(t(70, 600), 1), (t(70, 600), 0), (t(2, 70000), 1), (t(5, 40, 300), 1)],
     "softmax_grad": lambda t: [(t(70, 600), t(70, 600), 1), (t(70, 600), t(70, 600), 0)],
+    "scaled_dot_product_attention_op": lambda t: [
+        (t(2, 3, 300, 16), t(2, 3, 280, 16), t(2, 3, 280, 8), None, False, 0.25),
+        (t(2, 3, 300, 16), t(2, 3, 300, 16), t(2, 3, 300, 8), None, True, 0.25),
+        (t(2, 40, 8), t(2, 50, 8), t(2, 50, 8), t(40, 50), False, 0.5),
+        (t(40, 3, 4), t(40, 5, 4), t(40, 5, 4), t(3, 5, requires_grad=False) > 0.5, False, 0.5),
+    ],
+    "lstm_step": lambda t: [(t(300, 80), t(300, 20))],
+    "gru_step": lambda t: [(t(300, 60), t(300, 60), t(300, 20))],
     "cross_entropy_op": lambda t: [
         (t(300, 200), t(300, dtype=gl.int64, low=0, high=200), None, 1, -100),
         (

@@ -4,7 +4,7 @@ from importlib import import_module
 
 from ...op.overlays import on
 
-MODULES = ("batch_norm", "cross_entropy", "norm", "softmax")
+MODULES = ("attention", "batch_norm", "cross_entropy", "norm", "recurrent", "softmax")
 forward, vjp = on("numpy")
 
 
