@@ -246,7 +246,6 @@ class Op:
             "g",
             "gs",
             "needs",
-            "traced",
             *self.tensors,
             *self.results,
             *self.hidden,

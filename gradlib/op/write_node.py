@@ -148,8 +148,6 @@ def _fetch(op, want: str) -> str:
         return "gs = g" if op.n_out is not None else "gs = g if g.__class__ is list else [g]"
     if want == "F":
         return "F = raw_ops(g)"
-    if want == "traced":
-        return "traced = False"
     if want == "needs":
         return (
             "needs = (" + "".join(f"node.e{i} is not None, " for i in range(len(op.tensors))) + ")"

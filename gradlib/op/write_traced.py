@@ -22,7 +22,7 @@ _NAMES = {
     "sum_to_size": formulas.traced_ops.sum_to_size, "general": formulas.gradients, "depend": depend, "UNSET": object(),
     "Storage": Storage,
 }  # fmt: skip
-_FREE = {"g", "gs", "F", "traced"}  # known without asking the node
+_FREE = {"g", "gs", "F"}  # known without asking the node
 
 
 def specialize(op: Any) -> None:

@@ -96,6 +96,9 @@ class CupyBackend:
     name = "cupy"
     fuses = True
     waits = True
+    cached = (
+        1 << 62
+    )  # elements that kernels of several passes take at a time: a device gains nothing by pieces
 
     def __init__(self) -> None:
         self.xp = _cupy()

@@ -4,7 +4,16 @@ from importlib import import_module
 
 from ...op.overlays import on
 
-MODULES = ("attention", "batch_norm", "cross_entropy", "norm", "recurrent", "softmax")
+MODULES = (
+    "attention",
+    "batch_norm",
+    "conv",
+    "cross_entropy",
+    "norm",
+    "pool",
+    "recurrent",
+    "softmax",
+)
 forward, vjp = on("numpy")
 
 

@@ -24,6 +24,7 @@ class NumpyBackend:
     fuses = False  # whether kernels of the package's own can be launched
     overlays = overlays.on("numpy")
     waits = False  # whether a look at the values of an array means waiting for a device
+    cached = blocks.PIECE  # elements of temporaries that stay in the cache
     xp = np
     checked_linalg = np.linalg
     where = staticmethod(select.where)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...numpy.windows import windows
+from ....operators.nn.windows import windows
 from ..kernels import (
     FLOATS,
     MAX_BLOCK,
