@@ -5,15 +5,9 @@ from importlib import import_module
 from ...op.overlays import on
 
 MODULES = (
-    "attention",
-    "batch_norm",
-    "conv",
-    "cross_entropy",
-    "norm",
-    "pool",
-    "recurrent",
-    "softmax",
-)
+    "activation", "attention", "batch_norm", "conv", "cross_entropy", "moments", "norm", "pool", "recurrent", "softmax",
+    "sorting",
+)  # fmt: skip
 forward, vjp = on("numpy")
 
 

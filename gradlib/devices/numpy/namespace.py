@@ -11,7 +11,7 @@ import numpy as np
 
 from ...op import overlays
 from ...tape.device import CPU
-from . import accumulate, blocks, select
+from . import accumulate, blocks, scan, select, sums
 
 _NDARRAY = np.ndarray
 _FLOAT = np.dtype(np.float32)
@@ -28,6 +28,9 @@ class NumpyBackend:
     xp = np
     checked_linalg = np.linalg
     where = staticmethod(select.where)
+    add_up = staticmethod(sums.add_up)
+    sum_of_squares = staticmethod(sums.sum_of_squares)
+    accumulate = staticmethod(scan.accumulate)
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(np, name)
