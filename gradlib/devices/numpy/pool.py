@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...operators.nn.pool import geometry, max_pool_by
+from ...operators.kinds import is_half
+from ...operators.nn.pool import geometry
 from ...operators.nn.windows import Windows, padded_below
 from . import forward
 
@@ -18,26 +19,21 @@ FEW = 1 << 11  # elements up to which the number of calls decides
 def max_pool(xp: Any, self: Any, *, kernel_size, stride, padding, dilation, ceil_mode):
     if not 0 < self.size <= FEW or not self.flags.c_contiguous or self.dtype.kind not in "fViu":
         return NotImplemented
-    how = (kernel_size, stride, padding, dilation, ceil_mode)
-    if (
-        math.prod(geometry(self.shape, *how).size) * math.prod(self.shape[: -len(kernel_size)])
-        > FEW
-    ):
+    w = geometry(self.shape, kernel_size, stride, padding, dilation, ceil_mode)
+    if math.prod(w.size) * math.prod(self.shape[: -len(kernel_size)]) > FEW:
         return NotImplemented
-    return max_pool_by(_maximum_of_few, xp, self, *how)
+    best, taps = _maximum_of_few(xp, w, xp.wide(self) if is_half(self) else self)
+    return best.astype(self.dtype, copy=False), taps
 
 
 @forward("max_pool_with_indices")
 def max_pool_with_indices(xp: Any, self: Any, *, kernel_size, stride, padding, dilation, ceil_mode):
-    how = (kernel_size, stride, padding, dilation, ceil_mode)
-    made = max_pool(xp, self, **dict(zip(HOW, how, strict=True)))
+    how = {"kernel_size": kernel_size, "stride": stride, "padding": padding, "dilation": dilation}
+    made = max_pool(xp, self, **how, ceil_mode=ceil_mode)
     if made is NotImplemented:
         return made
-    best, taps = made
-    return best, geometry(self.shape, *how).positions(xp, taps, "input")
-
-
-HOW = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
+    w = geometry(self.shape, kernel_size, stride, padding, dilation, ceil_mode)
+    return made[0], w.positions(xp, made[1], "input")
 
 
 def _maximum_of_few(xp, w: Windows, x):

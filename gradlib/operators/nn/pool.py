@@ -76,17 +76,11 @@ def geometry(shape, kernel_size, stride, padding, dilation, ceil_mode):
 
 
 def _max_pool(xp, self, *, kernel_size, stride, padding, dilation, ceil_mode):
-    how = (kernel_size, stride, padding, dilation, ceil_mode)
-    return max_pool_by(maximum_of_windows, xp, self, *how)
-
-
-def max_pool_by(maximum, xp, self, kernel_size, stride, padding, dilation, ceil_mode):
-    """(maxima, taps), in float32 for half types; maximum: as `maximum_of_windows`."""
     d = self.dtype
     if d.kind not in "fViu":
         raise NotImplementedError(f"\"max_pool2d\" not implemented for '{kind_name(self)}'")
     w = geometry(self.shape, kernel_size, stride, padding, dilation, ceil_mode)
-    best, taps = maximum(xp, w, xp.wide(self) if is_half(self) else self)
+    best, taps = maximum_of_windows(xp, w, xp.wide(self) if is_half(self) else self)
     return best.astype(d, copy=False), taps
 
 
@@ -172,9 +166,10 @@ MAX_POOL[1] = MAX_POOL[2]
 
 
 def _max_pool_indices(xp, self, *, kernel_size, stride, padding, dilation, ceil_mode):
-    how = (kernel_size, stride, padding, dilation, ceil_mode)
-    best, taps = max_pool_by(maximum_of_windows, xp, self, *how)
-    return best, geometry(self.shape, *how).positions(xp, taps, "input")
+    how = {"kernel_size": kernel_size, "stride": stride, "padding": padding, "dilation": dilation}
+    best, taps = _max_pool(xp, self, **how, ceil_mode=ceil_mode)
+    w = geometry(self.shape, kernel_size, stride, padding, dilation, ceil_mode)
+    return best, w.positions(xp, taps, "input")
 
 
 def _by_index(F, gs, result1, self_shape):
