@@ -245,7 +245,6 @@ class Op:
             "g",
             "gs",
             "needs",
-            "traced",
             *self.tensors,
             *self.results,
             *self.hidden,

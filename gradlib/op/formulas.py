@@ -160,7 +160,7 @@ class Values:
         self.node, self.op, self.traced = node, node.op, traced
         some = next((g for g in grads if g is not None), None)
         self.known: dict[str, Any] = {
-            "gs": grads, "g": grads[0], "needs": needs, "traced": traced,
+            "gs": grads, "g": grads[0], "needs": needs,
             "F": traced_ops if traced else raw_ops(some),
         }  # fmt: skip
 
@@ -249,29 +249,24 @@ def watched() -> bool:
 
 
 def whole_gradients(node, grads: tuple, needs: tuple) -> Any:
-    """The gradients as Tensors, from the code that computes them in one piece when nobody watches.
+    """The gradients as Tensors, from the overlay that computes them in one piece when nobody watches.
 
-    That is a fused kernel or, where there is none or it declines, a formula with a way of its own for arrays.
-    NotImplemented without either: then the formula's ops are what runs without a watcher, too.
+    NotImplemented where there is none or it declines: then the formula's ops are what runs without a watcher, too.
     """
     op = node.op
     values = Values(node, tuple([None if g is None else g._array for g in grads]), needs, False)
     fused = fused_vjp(op, values)
-    on_arrays: Any = op.vjp if op.vjp is not None and "traced" in op.vjp.wants else None
-    if fused is None and on_arrays is None:
+    if fused is None:
         return NotImplemented
-    wants = on_arrays.wants if fused is None else parameters(fused)
 
     def compute():
-        outs = NotImplemented if fused is None else fused_gradients(node, fused, values, needs)
-        if outs is NotImplemented and on_arrays is not None:
-            outs = on_arrays.fn(*(values.get(w) for w in on_arrays.wants))
+        outs = fused_gradients(node, fused, values, needs)
         if outs is NotImplemented:
             return outs
         return tuple([None if g is None else Tensor._make(g) for g in outs])
 
     args, attrs = [g for g in grads if g is not None], {"needs": needs}
-    for want in wants:
+    for want in parameters(fused):
         if want not in values.known:
             value = values.get(want)
             if hasattr(value, "strides"):

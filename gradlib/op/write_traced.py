@@ -13,16 +13,16 @@ from typing import Any
 from ..tape import saved
 from ..tape.modes import state
 from ..tape.storage import Storage
-from . import formulas
+from . import formulas, overlays
 from .dependence import depend
 from .write_node import compile_code, is_current
 
 _NAMES = {
     "state": state, "traced_ops": formulas.traced_ops, "unpack_tensor": saved.unpack_tensor,
     "sum_to_size": formulas.traced_ops.sum_to_size, "general": formulas.gradients, "depend": depend, "UNSET": object(),
-    "Storage": Storage,
+    "Storage": Storage, "watched": formulas.watched,
 }  # fmt: skip
-_FREE = {"g", "gs", "F", "traced"}  # known without asking the node
+_FREE = {"g", "gs", "F"}  # known without asking the node
 
 
 def specialize(op: Any) -> None:
@@ -45,8 +45,10 @@ def _formulas(op: Any) -> list[tuple[int, Any]]:
 def _body(op: Any) -> list[str]:
     every = [want for _, formula in _formulas(op) for want in formula.wants]
     shared = sorted({want for want in every if every.count(want) > 1} - _FREE)
+    # for a watcher runs what runs without him
+    watched = " or watched()" if overlays.on("numpy").vjp_of(op) is not None else ""
     lines = [
-        "if not traced or grads[0] is None: return general(node, grads, traced)",
+        f"if not traced or grads[0] is None{watched}: return general(node, grads, traced)",
         "g, gs, F, needed_ = grads[0], grads, traced_ops, state.needed",
         "".join(f"r{i}_ = " for i in range(len(op.tensors))) + "None",
         *(f"{want} = UNSET" for want in shared),

@@ -16,6 +16,7 @@ import numpy as np
 from ...op import overlays
 from ...tape.device import on_cuda
 from ...tape.modes import shared
+from ..numpy import scan
 from ..numpy.namespace import backend as numpy_backend
 from . import gemm, generators
 from .gaps import (
@@ -94,6 +95,9 @@ class CupyBackend:
     name = "cupy"
     fuses = True
     waits = True
+    cached = (
+        1 << 62
+    )  # elements that kernels of several passes take at a time: a device gains nothing by pieces
 
     def __init__(self) -> None:
         self.xp = _cupy()
@@ -341,6 +345,33 @@ class CupyBackend:
     def add_flat(self, out, positions, values) -> None:
         """The same for integer positions in the contiguous array `out`, read as flat."""
         add_at(self, out.reshape(-1), positions.reshape(-1), values.reshape(-1))
+
+    # -- sums --------------------------------------------------------------------------------------------------------
+
+    def add_up(self, array, dim: tuple, keepdim: bool = False):
+        """The sum over `dim` (() for all dimensions)."""
+        return self.add.reduce(array, dim or None, None, None, keepdim)
+
+    def sum_of_squares(self, flat):
+        """The sum of the squares of a vector."""
+        return self.dot(flat, flat)
+
+    def accumulate(self, ufunc: str, array, dim: int, into=None):
+        """The ufunc's ``accumulate`` along `dim`, into the array `into` if there is one.
+
+        Of many single-precision numbers the running value is kept in double precision.
+        """
+        n, step = array.shape[dim], getattr(self, ufunc)
+        few = ufunc in scan.EXTREMA or (n <= scan.FEW and ufunc != "multiply")
+        wider = None if few else scan.WIDER.get(array.dtype)
+        if wider is None:
+            out = step.accumulate(array, dim)
+        else:
+            out = step.accumulate(array.astype(wider), dim).astype(array.dtype)
+        if into is None:
+            return out
+        into[...] = out
+        return into
 
     # -- functions of NumPy that CuPy lacks ----------------------------------------------------------------------------
 

@@ -4,7 +4,10 @@ from importlib import import_module
 
 from ...op.overlays import on
 
-MODULES = ("batch_norm", "norm", "softmax")
+MODULES = (
+    "activation", "attention", "batch_norm", "conv", "cross_entropy", "moments", "norm", "pool", "recurrent", "softmax",
+    "sorting",
+)  # fmt: skip
 forward, vjp = on("numpy")
 
 

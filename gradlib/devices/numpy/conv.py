@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import math
 from itertools import product
+from typing import Any
+
+from ...operators.nn.conv import convolution_by, grad_input_by, grad_weight_by, transpose_by
+from ...operators.nn.windows import out_size
+from . import forward
 
 COLUMNS = 1 << 10  # columns of the matrix of patches to aim for
 CELLS = 1 << 19  # elements of it at most
 
 
-def out_size(size: int, k: int, stride: int, padding: int, dilation: int) -> int:
-    """Positions of a window along one dimension."""
-    return (size + 2 * padding - dilation * (k - 1) - 1) // stride + 1
-
-
-def images_at_a_time(xp, n: int, rows: int, columns: int) -> int:
+def images_at_a_time(n: int, rows: int, columns: int) -> int:
     """How many images share one matrix of patches."""
-    if xp.name != "numpy":
-        return max(1, min(n, (1 << 27) // max(rows * columns, 1)))
     return max(1, min(n, COLUMNS // max(columns, 1) // 2 * 2, CELLS // max(rows * columns, 1)))
 
 
@@ -99,9 +97,9 @@ class RowPatches:
         return rows.reshape(-1, rows.shape[2])
 
 
-def small_images(xp, c: int, kernel, out, groups: int) -> bool:
+def small_images(c: int, kernel, out, groups: int) -> bool:
     """Whether rows of patches are the better matrix."""
-    return xp.name == "numpy" and groups == 1 and out[-1] <= 16 and c * kernel[-1] >= 2 * out[-1]
+    return groups == 1 and out[-1] <= 16 and c * kernel[-1] >= 2 * out[-1]
 
 
 def is_depthwise(channels: int, outputs: int, groups: int, stride) -> bool:
@@ -114,7 +112,7 @@ def is_pointwise(kernel, stride, padding) -> bool:
     return all(k == 1 for k in kernel) and all(s == 1 for s in stride) and not any(padding)
 
 
-def forward(xp, x, w, bias, stride, padding, dilation, groups):
+def _forward(xp, x, w, bias, stride, padding, dilation, groups):
     """The convolution (cross-correlation) of x with w."""
     n, kernel, o = x.shape[0], w.shape[2:], w.shape[0]
     out = tuple(
@@ -128,11 +126,11 @@ def forward(xp, x, w, bias, stride, padding, dilation, groups):
         result = xp.matmul(w.reshape(o, -1), x.reshape(n, -1, length)).reshape(result.shape)
     elif is_depthwise(x.shape[1], o, groups, stride):
         Depthwise(xp, x.shape[2:], o, n, kernel, padding, dilation, x.dtype).forward(x, w, result)
-    elif small_images(xp, x.shape[1], kernel, out, groups):
+    elif small_images(x.shape[1], kernel, out, groups):
         _forward_rows(xp, x, w, result, stride, padding, dilation)
     else:
         rows = w[0].size * groups
-        block = images_at_a_time(xp, n, rows, length)
+        block = images_at_a_time(n, rows, length)
         patches = Patches(xp, x, kernel, out, stride, padding, dilation, block)
         flat, matrix = result.reshape(n, o, length), w.reshape(groups, o // groups, -1)
         for i in range(0, n, block):
@@ -154,7 +152,7 @@ def forward(xp, x, w, bias, stride, padding, dilation, groups):
 def _forward_rows(xp, x, w, result, stride, padding, dilation) -> None:
     n, o, out, kernel = x.shape[0], w.shape[0], result.shape[2:], w.shape[2:]
     matrix = xp.ascontiguousarray(w.transpose(*range(2, w.ndim), 1, 0)).reshape(-1, o)
-    block = images_at_a_time(xp, n, len(matrix), math.prod(out))
+    block = images_at_a_time(n, len(matrix), math.prod(out))
     patches = RowPatches(xp, x, kernel, out, stride, padding, dilation, block)
     for i in range(0, n, block):
         j = min(i + block, n)
@@ -184,7 +182,7 @@ class Depthwise:
         ]
         self.length = self.out[0] * steps[0]
         cells = channels * math.prod(self.size)
-        self.block = max(1, min(n, (1 << 16) // cells)) if xp.name == "numpy" else n
+        self.block = max(1, min(n, (1 << 16) // cells))
         self.flat = xp.zeros((self.block, channels, math.prod(self.size) + max(self.shifts)), dtype)
         self.image = self.flat[:, :, : math.prod(self.size)].reshape(
             self.block, channels, *self.size
@@ -230,11 +228,7 @@ class Depthwise:
             self.rows[:m][self.cut] = g[i:j]
             for t, shift in enumerate(self.shifts):
                 products = self.flat[:m, :, shift : shift + self.length]
-                total[t] += (
-                    self.xp.vecdot(self.wide[:m].conj(), products).sum(axis=0)
-                    if self.xp.name == "numpy"
-                    else (self.wide[:m] * products).sum(axis=(0, 2))
-                )
+                total[t] += self.xp.vecdot(self.wide[:m].conj(), products).sum(axis=0)
         return total.T.reshape(self.channels, 1, *kernel)
 
 
@@ -244,21 +238,21 @@ def _channels_first(g, i: int, j: int):
     return g[i].reshape(o, -1) if j - i == 1 else g[i:j].swapaxes(0, 1).reshape(o, -1)
 
 
-def grad_weight(xp, x, g, kernel, stride, padding, dilation, groups):
+def _grad_weight(xp, x, g, kernel, stride, padding, dilation, groups):
     """The gradient of w."""
     n, c, o, out = x.shape[0], x.shape[1], g.shape[1], g.shape[2:]
     if g.size and is_depthwise(c, o, groups, stride):
         return Depthwise(xp, x.shape[2:], c, n, kernel, padding, dilation, x.dtype).grad_weight(
             x, g, kernel
         )
-    if g.size and small_images(xp, c, kernel, out, groups):
+    if g.size and small_images(c, kernel, out, groups):
         return _grad_weight_rows(xp, x, g, kernel, stride, padding, dilation)
     # transposed: BLAS multiplies (rows, L) by (O, L)^T faster than the other way round
     total = xp.zeros((groups, c // groups * math.prod(kernel), o // groups), x.dtype)
     if g.size and total.size:
         rows, length = c * math.prod(kernel), math.prod(out)
         plain = is_pointwise(kernel, stride, padding)
-        block = images_at_a_time(xp, n, rows, length)
+        block = images_at_a_time(n, rows, length)
         patches = None if plain else Patches(xp, x, kernel, out, stride, padding, dilation, block)
         for i in range(0, n, block):
             j = min(i + block, n)
@@ -275,7 +269,7 @@ def grad_weight(xp, x, g, kernel, stride, padding, dilation, groups):
 def _grad_weight_rows(xp, x, g, kernel, stride, padding, dilation):
     n, c, o, out = x.shape[0], x.shape[1], g.shape[1], g.shape[2:]
     total = xp.zeros((o, c * math.prod(kernel)), x.dtype)
-    block = images_at_a_time(xp, n, total.shape[1], math.prod(out))
+    block = images_at_a_time(n, total.shape[1], math.prod(out))
     patches = RowPatches(xp, x, kernel, out, stride, padding, dilation, block)
     for i in range(0, n, block):
         j = min(i + block, n)
@@ -284,7 +278,7 @@ def _grad_weight_rows(xp, x, g, kernel, stride, padding, dilation):
     return xp.ascontiguousarray(total.transpose(0, total.ndim - 1, *range(1, total.ndim - 1)))
 
 
-def grad_input(xp, g, w, space, stride, padding, dilation, groups):
+def _grad_input(xp, g, w, space, stride, padding, dilation, groups):
     """The gradient of x, whose spatial size is `space`; also the transposed convolution."""
     n, o, kernel = g.shape[0], g.shape[1], w.shape[2:]
     c = w.shape[1] * groups
@@ -297,7 +291,7 @@ def grad_input(xp, g, w, space, stride, padding, dilation, groups):
         Depthwise(xp, space, c, n, kernel, padding, dilation, g.dtype).grad_input(g, w, result)
     elif (
         all(s == 1 for s in stride)
-        and small_images(xp, o, kernel, space, groups)
+        and small_images(o, kernel, space, groups)
         and all(p <= d * (k - 1) for p, d, k in zip(padding, dilation, kernel, strict=True))
     ):  # a convolution with the kernel turned round
         turned = w[(slice(None), slice(None), *[slice(None, None, -1)] * len(kernel))].swapaxes(
@@ -337,7 +331,7 @@ def _scatter(xp, g, w, result, stride, padding, dilation, groups) -> None:
         .transpose(0, 3, 2, 1)
         .reshape(groups, -1, o // groups)
     )
-    block = images_at_a_time(xp, n, taps * c, length)
+    block = images_at_a_time(n, taps * c, length)
     total = xp.empty(
         (groups, c // groups, block, math.prod(size) + (max(shifts) if wide else 0)), g.dtype
     )
@@ -376,3 +370,33 @@ def _add_taps(target, parts, kernel, out, stride, dilation) -> None:
             for k, d, m, s in zip(tap, dilation, out, stride, strict=True)
         )
         target[(slice(None), slice(None), slice(None), *window)] += parts[:, t]
+
+
+# -- overlays ----------------------------------------------------------------------------------------------------------
+
+
+@forward("convolution")
+def convolution(xp: Any, input: Any, weight: Any, bias=None, *, stride, padding, dilation, groups):
+    how = (stride, padding, dilation, groups)
+    return convolution_by(_forward, xp, input, weight, bias, *how)
+
+
+@forward("conv_grad_input")
+def conv_grad_input(xp: Any, grad: Any, weight: Any, *, space, stride, padding, dilation, groups):
+    return grad_input_by(_grad_input, xp, grad, weight, space, stride, padding, dilation, groups)
+
+
+@forward("conv_grad_weight")
+def conv_grad_weight(
+    xp: Any, input: Any, grad: Any, *, kernel_size, stride, padding, dilation, groups
+):
+    how = (kernel_size, stride, padding, dilation, groups)
+    return grad_weight_by(_grad_weight, xp, input, grad, *how)
+
+
+@forward("conv_transpose")
+def conv_transpose(
+    xp: Any, input: Any, weight: Any, bias=None, *, space, stride, padding, dilation, groups
+):
+    how = (space, stride, padding, dilation, groups)
+    return transpose_by(_grad_input, xp, input, weight, bias, *how)

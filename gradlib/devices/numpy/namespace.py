@@ -11,7 +11,7 @@ import numpy as np
 
 from ...op import overlays
 from ...tape.device import CPU
-from . import accumulate, blocks, select, threads
+from . import accumulate, blocks, scan, select, sums, threads
 
 _NDARRAY = np.ndarray
 _FLOAT = np.dtype(np.float32)
@@ -24,10 +24,14 @@ class NumpyBackend:
     fuses = False  # whether kernels of the package's own can be launched
     overlays = overlays.on("numpy")
     waits = False  # whether a look at the values of an array means waiting for a device
+    cached = blocks.PIECE  # elements of temporaries that stay in the cache
     xp = np
     checked_linalg = np.linalg
     where = staticmethod(select.where)
     count_threads, limit_threads = staticmethod(threads.count), staticmethod(threads.limit)
+    add_up = staticmethod(sums.add_up)
+    sum_of_squares = staticmethod(sums.sum_of_squares)
+    accumulate = staticmethod(scan.accumulate)
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(np, name)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
+
+from ...operators.reduce.sort import argsort_by, kth_by, stable_order, topk_by
+from . import forward
 
 LARGE = 512  # elements from which digits are quicker than a stable argsort
 _DIGIT = np.dtype(np.uint16)
@@ -90,3 +94,34 @@ def _argsort(values, descending: bool):
     if not descending:
         return values.argsort(kind="stable")
     return values.size - 1 - values[::-1].argsort(kind="stable")[::-1]
+
+
+# -- overlays ----------------------------------------------------------------------------------------------------------
+
+
+def _order(xp, x, dim: int, descending: bool):
+    """The indices that sort an array of at least one dimension stably."""
+    if x.size >= LARGE and (order := digit_argsort(x, dim, descending)) is not None:
+        return order
+    return stable_order(xp, x, dim, descending)
+
+
+@forward("argsort")
+def argsort(xp: Any, self: Any, *, dim: int, descending: bool):
+    return argsort_by(_order, xp, self, dim, descending)
+
+
+@forward("kth_index")
+def kth_index(xp: Any, self: Any, *, k: int, dim: int):
+    return kth_by(_order, xp, self, k, dim)
+
+
+@forward("topk_index")
+def topk_index(xp: Any, self: Any, *, k: int, dim: int, largest: bool, sorted: bool):
+    n = self.shape[dim] if self.ndim else 0
+    if k and n >= LARGE and 16 * k <= n:
+        moved = np.ascontiguousarray(np.moveaxis(xp.wide(self), dim, -1))
+        found = top_places(moved.reshape(-1, n), k, largest)
+        if found is not None:
+            return np.ascontiguousarray(np.moveaxis(found.reshape(*moved.shape[:-1], k), -1, dim))
+    return topk_by(_order, xp, self, k, dim, largest)

@@ -66,6 +66,11 @@ def long_product(p, q):
     return ADD(runs, dtype=F8) + np.vecdot(p[whole:], q[whole:])
 
 
+def sum_of_squares(flat):
+    """The sum of the squares of a vector."""
+    return flat.dot(flat) if flat.size <= LONG else flat.dtype.type(long_product(flat, flat))
+
+
 def column_sums(x):
     """The sum of each column of a contiguous 2-D array."""
     n, m = x.shape

@@ -57,7 +57,7 @@ def _lu_factor(xp, self, *, pivot):
 
 def _eliminate(xp, A, pivots, start: int, stop: int, pivot: bool) -> None:
     """Elimination of the columns `start` to `stop`, in place."""
-    if A.shape[0] == 1 and xp.name == "numpy":
+    if A.shape[0] == 1 and not xp.waits:
         _eliminate_one(xp, A[0], pivots[0], start, stop, pivot)
         return
     every = xp.arange(A.shape[0])
@@ -106,7 +106,7 @@ def _eliminate_one(xp, A, pivots, start: int, stop: int, pivot: bool) -> None:
 def _permutation(xp, pivots, m: int):
     """Row i of the permuted matrix is row perm[i] of the original."""
     flat = pivots.reshape(math.prod(pivots.shape[:-1]), pivots.shape[-1])
-    if xp.name == "numpy" and flat.shape[0] == 1:
+    if not xp.waits and flat.shape[0] == 1:
         rows = list(range(m))
         for j, p in enumerate(flat[0].tolist()):
             rows[j], rows[p - 1] = rows[p - 1], rows[j]

@@ -1,8 +1,7 @@
 """scaled_dot_product_attention: one node that keeps no matrix of probabilities.
 
-The forward kernel goes over tiles of queries and keeps, beside the result, the logarithm of each row's sum. With both
-the backward kernel makes the probabilities and gradients of a tile in one go, without running forward again. With
-derivatives of derivatives the plain formulas are recorded instead.
+The forward keeps, beside the result, the logarithm of each row's sum. With both an overlay of the gradient makes the
+probabilities and gradients of a tile in one go, without running forward again. The formula starts from the scores.
 """
 
 from __future__ import annotations
@@ -11,90 +10,17 @@ import math
 
 import numpy as np
 
-from ...devices.numpy.sums import ones
 from ...op import costs
 from ...op.declare import declare
 from ...op.expose import function
-from ...tape import dtypes, errors
-from ...tape.layout import empty_ordered, order_of
-from ..kinds import kind_name, narrow
+from ...op.formulas import formula_function, traced_ops
+from ...tape import errors
+from ...tape.tensor import Tensor
+from ..kinds import kind_name, narrow, raw
 from .dropout import dropout
-from .softmax import softmax_op
-
-TILE = 1 << 17  # scores of a tile at most
-WHOLE = 1 << 13  # scores of one batch entry up to which several entries are computed together
 
 
-def _tiles(length: int, keys: int):
-    """(start, stop) of tiles of queries."""
-    step = max(16, min(length, TILE // max(keys, 1)))
-    if length >= 256:
-        step = min(step, 128)
-    return [(i, min(i + step, length)) for i in range(0, length, step)]
-
-
-def _limit(j: int, keys: int, is_causal: bool) -> int:
-    """How many keys queries up to `j` may look at."""
-    return min(j, keys) if is_causal else keys
-
-
-_masks: dict = {}
-
-
-def _forbidden(i: int, j: int, keys: int, dtype):
-    """What is added to scores of queries i..j for keys 0..keys: -inf above the diagonal."""
-    found = _masks.get((i, j, keys, dtype))
-    if found is None:
-        if len(_masks) > 64:
-            _masks.clear()
-        later = np.arange(keys) > np.arange(i, j)[:, None]
-        found = _masks[i, j, keys, dtype] = np.where(later, -np.inf, 0).astype(dtype)
-    return found
-
-
-def _parts(lead: tuple, size: int) -> list[tuple]:
-    """Indices of leading dimensions: of one matrix each, or of stacks of them where their `size` scores are few."""
-    if size > WHOLE:
-        return list(np.ndindex(*lead))
-    room, axis, inside = TILE // 4 // max(size, 1), len(lead), 1
-    while axis and inside * lead[axis - 1] <= room:
-        axis -= 1
-        inside *= lead[axis]
-    if not axis:
-        return [()]
-    step = max(1, room // inside)
-    pieces = [slice(i, i + step) for i in range(0, lead[axis - 1], step)]
-    return [(*index, piece) for index in np.ndindex(*lead[: axis - 1]) for piece in pieces]
-
-
-def _rows(a):
-    """`a` with the elements of a row side by side, so that matrix products take it as it lies."""
-    size, step = a.strides[-1], a.strides[-2]
-    fine = (size == a.itemsize or a.shape[-1] == 1) and (step >= a.shape[-1] * a.itemsize)
-    return a if fine else np.ascontiguousarray(a)
-
-
-def _like(a, shape):
-    """An uninitialised array in the order of strides of `a`: heads that lie beside each other stay so."""
-    if a.flags.c_contiguous:
-        return np.empty(shape, a.dtype)
-    return empty_ordered(np, shape, a.dtype, order_of((a,), shape))
-
-
-def _scores(q, k, mask, i, j, is_causal, scale):
-    """Scores of a tile of queries, masked; only keys that a causal mask leaves."""
-    keys = _limit(j, k.shape[-2], is_causal)
-    s = np.matmul(q[..., i:j, :], k[..., :keys, :].swapaxes(-1, -2))
-    s *= scale
-    if is_causal:
-        start = min(i, keys)  # keys before the tile's first query are all allowed
-        s[..., start:] += _forbidden(0, j - i, keys - start, s.dtype)
-    if mask is not None:
-        s += mask[..., i:j, :keys]
-    return s, keys
-
-
-def _spread_mask(xp, attn_mask, shape, dtype):
+def spread_mask(xp, attn_mask, shape, dtype):
     """A mask as additive numbers, broadcast (not copied) to `shape`."""
     if attn_mask is None:
         return None
@@ -112,7 +38,7 @@ def _whole_scores(xp, q, k, mask, is_causal, scale):
 
 
 def _whole_attention(xp, q, k, v, mask, is_causal, scale):
-    """In whole arrays: for array libraries other than NumPy."""
+    """(result, logarithms of the sums of rows), without a dtype of two bytes."""
     s = _whole_scores(xp, q, k, mask, is_causal, scale)
     top = s.max(axis=-1, keepdims=True) if s.shape[-1] else xp.zeros((*s.shape[:-1], 1), s.dtype)
     top = xp.where(xp.isfinite(top), top, 0)
@@ -123,6 +49,11 @@ def _whole_attention(xp, q, k, v, mask, is_causal, scale):
 
 
 def _attention(xp, query, key, value, attn_mask=None, *, is_causal, scale):
+    return attention_by(_whole_attention, xp, query, key, value, attn_mask, is_causal, scale)
+
+
+def attention_by(kernel, xp, query, key, value, attn_mask, is_causal, scale):
+    """The result and the logarithms of the sums of rows, in float32 for half types; kernel: as `_whole_attention`."""
     d = query.dtype
     if d.kind not in "fV":
         raise NotImplementedError(
@@ -131,133 +62,51 @@ def _attention(xp, query, key, value, attn_mask=None, *, is_causal, scale):
     if d.itemsize == 2:
         q, k, v = (xp.wide(a) for a in (query, key, value))
         mask = xp.wide(attn_mask) if attn_mask is not None else None
-        return narrow(_attention(xp, q, k, v, mask, is_causal=is_causal, scale=scale), d)
-    lead, (length, keys) = query.shape[:-2], (query.shape[-2], key.shape[-2])
-    mask = _spread_mask(xp, attn_mask, (*lead, length, keys), d)
-    if xp.name != "numpy":
-        return _whole_attention(xp, query, key, value, mask, is_causal, scale)
-    q, k, v = _rows(query), _rows(key), _rows(value)
-    out, lse = _like(q, (*lead, length, v.shape[-1])), np.empty((*lead, length), d)
-    tiles = _tiles(length, keys)
-    for part in _parts(lead, length * keys):
-        own = None if mask is None else mask[part]
-        for i, j in tiles:
-            s, n = _scores(q[part], k[part], own, i, j, is_causal, scale)
-            _tile_forward(s, v[part][..., :n, :], out[part][..., i:j, :], lse[part][..., i:j])
-    return out, lse
+        return narrow(attention_by(kernel, xp, q, k, v, mask, is_causal, scale), d)
+    mask = spread_mask(xp, attn_mask, (*query.shape[:-1], key.shape[-2]), d)
+    return kernel(xp, query, key, value, mask, is_causal, scale)
 
 
-def _tile_forward(s, v, out, lse) -> None:
-    if not s.size:
-        out[...], lse[...] = 0, -np.inf
-        return
-    top = np.maximum.reduce(s, axis=-1, keepdims=True)
-    if not np.isfinite(np.minimum.reduce(top, axis=None)):
-        top = np.where(np.isfinite(top) | np.isnan(top), top, 0)
-    s -= top
-    np.exp(s, out=s)
-    total = s.dot(ones(s.shape[-1], s.dtype))
-    np.log(total, out=lse)
-    lse += top[..., 0]
-    if not np.minimum.reduce(total, axis=None) > 0:  # nothing allowed in some row: its result is 0
-        total[total == 0] = 1
-    np.matmul(s, v, out=out)
-    out /= total[..., None]
-
-
-def _attention_grad(g, q, k, v, mask, out, lse, is_causal, scale, needs):
-    """Gradients of query, key, value and of the mask's broadcast form, tile by tile."""
-    lead, length, keys = q.shape[:-2], q.shape[-2], k.shape[-2]
-    dq, dk, dv = (_like(a, a.shape) if need else None for a, need in zip((q, k, v), needs))
-    for empty in (dq, dk, dv):
-        if empty is not None:
-            empty.fill(0)
-    dm = np.zeros((*lead, length, keys), q.dtype) if needs[3] else None
-    for part in _parts(lead, length * keys):
-        own = None if mask is None else mask[part]
-        for i, j in _tiles(length, keys):
-            p, n = _scores(q[part], k[part], own, i, j, is_causal, scale)
-            if not p.size:
-                continue
-            logs, gb = lse[part][..., i:j], g[part][..., i:j, :]
-            p -= logs[..., None]
-            np.exp(p, out=p)
-            nothing = logs == -np.inf
-            if nothing.any():
-                p[nothing] = 0
-            if dv is not None:
-                dv[part][..., :n, :] += np.matmul(p.swapaxes(-1, -2), gb)
-            if dq is None and dk is None and dm is None:
-                continue
-            ds = np.matmul(gb, v[part][..., :n, :].swapaxes(-1, -2))
-            ds -= np.vecdot(gb, out[part][..., i:j, :])[..., None]
-            ds *= p
-            if dm is not None:
-                dm[part][..., i:j, :n] = ds
-            ds *= scale
-            if dq is not None:
-                np.matmul(ds, k[part][..., :n, :], out=dq[part][..., i:j, :])
-            if dk is not None:
-                dk[part][..., :n, :] += np.matmul(ds.swapaxes(-1, -2), q[part][..., i:j, :])
-    return dq, dk, dv, dm
-
-
-def _whole_gradient(xp, g, q, k, v, mask, out, lse, is_causal, scale, needs):
-    """The same in whole arrays: for array libraries other than NumPy."""
-    s, logs = _whole_scores(xp, q, k, mask, is_causal, scale), lse[..., None]
-    p = xp.where(xp.isneginf(logs), q.dtype.type(0), xp.exp(s - logs))
-    dv = xp.matmul(p.swapaxes(-1, -2), g) if needs[2] else None
-    if not (needs[0] or needs[1] or needs[3]):
-        return None, None, dv, None
-    ds = p * (xp.matmul(g, v.swapaxes(-1, -2)) - (g * out).sum(axis=-1, keepdims=True))
-    scale = q.dtype.type(scale)
-    dq = xp.matmul(ds, k) * scale if needs[0] else None
-    dk = xp.matmul(ds.swapaxes(-1, -2), q) * scale if needs[1] else None
-    return dq, dk, dv, ds if needs[3] else None
-
-
-def _attention_vjp(
-    F, g, query, key, value, attn_mask, result, logsumexp, is_causal, scale, needs, traced
-):
-    if traced:
-        return _attention_formula(F, g, query, key, value, attn_mask, is_causal, scale, needs)
-    xp, d = F.backend, query.dtype
-    dout, q, k, v, out = (xp.wide(a) for a in (g, query, key, value, result))
-    mask = _spread_mask(xp, attn_mask, (*query.shape[:-1], key.shape[-2]), q.dtype)
-    how = (mask, out, logsumexp, is_causal, scale, needs)
-    if xp.name == "numpy":
-        found = _attention_grad(_rows(dout), _rows(q), _rows(k), _rows(v), *how)
-    else:
-        found = _whole_gradient(xp, dout, q, k, v, *how)
-    dq, dk, dv, dm = (None if a is None else a.astype(d, copy=False) for a in found)
-    return dq, dk, dv, None if dm is None else F.sum_to_size(dm, attn_mask.shape)
-
-
-def _probabilities(query, key, attn_mask, is_causal, scale):
-    """The whole matrix, of Tensors by recorded ops; rows where nothing is allowed give 0."""
-    scores = (query * scale) @ key.transpose(-2, -1)
+@formula_function()
+def attention_weights(F, query, key, attn_mask, is_causal, scale):
+    """The whole matrix of probabilities; rows where nothing is allowed give 0."""
+    scores = F.matmul(query * scale, F.transpose(key, key.ndim - 2, key.ndim - 1))
+    last = scores.ndim - 1
     if is_causal:
-        later = query.new_ones(scores.shape[-2:], dtype=dtypes.bool_).triu(1)
-        scores = scores.masked_fill(later, -math.inf)
+        later = np.triu(np.ones(tuple(scores.shape[-2:]), bool), 1)
+        scores = F.masked_fill(scores, F.mask_like(scores, later), -math.inf)
     if attn_mask is None or not scores.shape[-1]:
-        return softmax_op.call(scores, scores.dim() - 1)
-    if attn_mask._array.dtype.kind == "b":
-        scores = scores.masked_fill(~attn_mask, -math.inf)
+        return F.softmax(scores, last)
+    if raw(attn_mask).dtype.kind == "b":
+        scores = F.masked_fill(scores, ~attn_mask, -math.inf)
     else:
         scores = scores + attn_mask
-    nothing = scores.amax(-1, True) == -math.inf
-    p = softmax_op.call(scores.masked_fill(nothing, 0.0), scores.dim() - 1)
-    return p.masked_fill(nothing, 0.0)
+    nothing = F.amax(scores, (last,), True) == -math.inf
+    return F.masked_fill(F.softmax(F.masked_fill(scores, nothing, 0.0), last), nothing, 0.0)
 
 
-def _attention_formula(F, g, query, key, value, attn_mask, is_causal, scale, needs):
-    p = _probabilities(query, key, attn_mask, is_causal, scale)
-    dv = p.transpose(-2, -1) @ g if needs[2] else None
-    ds = F.softmax_grad(g @ value.transpose(-2, -1), p, p.dim() - 1)
-    dq = ds @ key * scale if needs[0] else None
-    dk = ds.transpose(-2, -1) @ query * scale if needs[1] else None
-    dm = F.sum_to_size(ds, tuple(attn_mask.shape)) if needs[3] else None
-    return dq, dk, dv, dm
+@formula_function()
+def mask_like(F, like, array):
+    """A NumPy array of truth values as a constant where `like` is."""
+    made = F.places_like(like, array)
+    return Tensor._make(made) if hasattr(like, "_array") else made
+
+
+def _attention_vjp(F, g, query, key, value, attn_mask, is_causal, scale, needs):
+    kinds = (query, key, value, query)
+    if F.backend is not None:  # arrays
+        g, query, key, value = (F.backend.wide(a) for a in (g, query, key, value))
+    p = F.attention_weights(query, key, attn_mask, is_causal, scale)
+    back = (p.ndim - 2, p.ndim - 1)
+    dq = dk = dv = dm = None
+    if needs[2]:
+        dv = F.matmul(F.transpose(p, *back), g)
+    if needs[0] or needs[1] or needs[3]:
+        ds = F.softmax_grad(F.matmul(g, F.transpose(value, *back)), p, back[1])
+        dq = F.matmul(ds, key) * scale if needs[0] else None
+        dk = F.matmul(F.transpose(ds, *back), query) * scale if needs[1] else None
+        dm = F.sum_to_size(ds, tuple(attn_mask.shape)) if needs[3] else None
+    return tuple(map(F.in_dtype_of, (dq, dk, dv, dm), kinds))
 
 
 def _samples(t):
@@ -281,8 +130,8 @@ attention_op = declare(
     public="scaled_dot_product_attention",
     promote="free", vjp=_attention_vjp,
     node="ScaledDotProductFlashAttentionForCpuBackward0", samples=_samples,
-    # only kernels use it (and `result`); recorded formulas start from the scores again
-    hidden={"logsumexp": lambda F, query: F.sum(query, (query.ndim - 1,), False)},
+    # only overlays use the two; the formula starts from the scores again
+    saves="result", hidden={"logsumexp": lambda F, query: F.sum(query, (query.ndim - 1,), False)},
     batch="attention",
 )  # fmt: skip
 
@@ -364,7 +213,7 @@ def scaled_dot_product_attention(
         lead = attn_mask.shape[:-2]
         query, key, value = (a.expand(*lead, *a.shape[-2:]) for a in (query, key, value))
     if dropout_p > 0.0:
-        p = _probabilities(query, key, attn_mask, is_causal, scale)
+        p = traced_ops.attention_weights(query, key, attn_mask, is_causal, scale)
         return dropout(p, dropout_p, True) @ value
     return attention_op.call(query, key, value, attn_mask, is_causal, scale)
 

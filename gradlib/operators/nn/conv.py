@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from ...devices.numpy import conv as kernels
 from ...op import costs
 from ...op.declare import declare
 from ...op.expose import function
 from ...tape import dtypes
 from ..kinds import is_half, kind_name
 from ..shape.pad import pad
+from .windows import out_size, taps
 
 F4, F8 = dtypes.float32.np, dtypes.float64.np
 
@@ -29,32 +30,111 @@ def _wide(xp, *arrays):
     return tuple(xp.wide(a) if a is not None else None for a in arrays)
 
 
+def _padded(xp, x, padding):
+    """`x` with zeros around it."""
+    if not any(padding):
+        return x
+    space = x.shape[2:]
+    out = xp.zeros(
+        (*x.shape[:2], *[s + 2 * p for s, p in zip(space, padding, strict=True)]), x.dtype
+    )
+    out[(..., *[slice(p, p + s) for s, p in zip(space, padding, strict=True)])] = x
+    return out
+
+
+def _grouped(x, groups: int):
+    """(N, C, *space) as (groups, C / groups, N * prod(space))."""
+    return x.swapaxes(0, 1).reshape(groups, x.shape[1] // groups, -1)
+
+
+def _by_tap(w, groups: int):
+    """(O, C / groups, *K) as (prod(K), groups, O / groups, C / groups)."""
+    taps = w.reshape(groups, w.shape[0] // groups, w.shape[1], -1)
+    return taps.transpose(3, 0, 1, 2)
+
+
+def _forward(xp, x, w, bias, stride, padding, dilation, groups):
+    """The convolution (cross-correlation) of x with w: a product for each tap of the kernel, added up."""
+    n, kernel, o = x.shape[0], w.shape[2:], w.shape[0]
+    out = tuple(
+        out_size(*a) for a in zip(x.shape[2:], kernel, stride, padding, dilation, strict=True)
+    )
+    source = _padded(xp, x, padding)
+    total = xp.zeros((groups, o // groups, n * math.prod(out)), x.dtype)
+    for matrix, tap in zip(_by_tap(w, groups), taps(kernel, out, stride, dilation), strict=True):
+        total += xp.matmul(matrix, _grouped(source[tap], groups))
+    result = xp.ascontiguousarray(total.reshape(o, n, *out).swapaxes(0, 1))
+    return result if bias is None else result + bias.reshape((-1,) + (1,) * len(out))
+
+
+def _grad_weight(xp, x, g, kernel, stride, padding, dilation, groups):
+    """The gradient of w."""
+    source, gradient = _padded(xp, x, padding), _grouped(g, groups)
+    parts = [
+        xp.matmul(gradient, _grouped(source[tap], groups).swapaxes(1, 2))
+        for tap in taps(kernel, g.shape[2:], stride, dilation)
+    ]
+    return xp.stack(parts, -1).reshape(g.shape[1], x.shape[1] // groups, *kernel)
+
+
+def _grad_input(xp, g, w, space, stride, padding, dilation, groups):
+    """The gradient of x, whose spatial size is `space`; also the transposed convolution."""
+    n, out, kernel, c = g.shape[0], g.shape[2:], w.shape[2:], w.shape[1] * groups
+    reach = [
+        max(s + 2 * p, (m - 1) * t + (k - 1) * d + 1)
+        for s, p, m, t, k, d in zip(space, padding, out, stride, kernel, dilation, strict=True)
+    ]
+    total, gradient = xp.zeros((n, c, *reach), g.dtype), _grouped(g, groups)
+    for matrix, tap in zip(_by_tap(w, groups), taps(kernel, out, stride, dilation), strict=True):
+        part = xp.matmul(matrix.swapaxes(1, 2), gradient)
+        total[tap] += part.reshape(c, n, *out).swapaxes(0, 1)
+    inner = (..., *[slice(p, p + s) for s, p in zip(space, padding, strict=True)])
+    return xp.ascontiguousarray(total[inner])
+
+
 def _convolution(xp, input, weight, bias=None, *, stride, padding, dilation, groups):
-    d = input.dtype
-    x, w, b = _wide(xp, input, weight, bias)
-    return kernels.forward(xp, x, w, b, stride, padding, dilation, groups).astype(d, copy=False)
+    how = (stride, padding, dilation, groups)
+    return convolution_by(_forward, xp, input, weight, bias, *how)
+
+
+def convolution_by(kernel, xp, input, weight, bias, *how):
+    """The convolution, in float32 for half types; kernel: as `_forward`."""
+    return kernel(xp, *_wide(xp, input, weight, bias), *how).astype(input.dtype, copy=False)
 
 
 def _conv_grad_input(xp, grad, weight, *, space, stride, padding, dilation, groups):
-    g, w = _wide(xp, grad, weight)
-    return kernels.grad_input(xp, g, w, space, stride, padding, dilation, groups).astype(
-        grad.dtype, copy=False
-    )
+    how = (space, stride, padding, dilation, groups)
+    return grad_input_by(_grad_input, xp, grad, weight, *how)
+
+
+def grad_input_by(kernel, xp, grad, weight, *how):
+    """The gradient of the input, in float32 for half types; kernel: as `_grad_input`."""
+    return kernel(xp, *_wide(xp, grad, weight), *how).astype(grad.dtype, copy=False)
 
 
 def _conv_grad_weight(xp, input, grad, *, kernel_size, stride, padding, dilation, groups):
-    x, g = _wide(xp, input, grad)
-    out = kernels.grad_weight(xp, x, g, kernel_size, stride, padding, dilation, groups)
-    return out.astype(grad.dtype, copy=False)
+    how = (kernel_size, stride, padding, dilation, groups)
+    return grad_weight_by(_grad_weight, xp, input, grad, *how)
+
+
+def grad_weight_by(kernel, xp, input, grad, *how):
+    """The gradient of the weight, in float32 for half types; kernel: as `_grad_weight`."""
+    return kernel(xp, *_wide(xp, input, grad), *how).astype(grad.dtype, copy=False)
 
 
 def _conv_transpose(xp, input, weight, bias=None, *, space, stride, padding, dilation, groups):
+    how = (space, stride, padding, dilation, groups)
+    return transpose_by(_grad_input, xp, input, weight, bias, *how)
+
+
+def transpose_by(kernel, xp, input, weight, bias, space, *how):
+    """The transposed convolution, in float32 for half types; kernel: as `_grad_input`."""
     x, w, b = _wide(xp, input, weight, bias)
     if input.dtype.kind in "iu" and input.dtype.itemsize < 8:
         raise NotImplementedError(
             f"\"slow_conv_transpose2d_out_cpu\" not implemented for '{kind_name(input)}'"
         )
-    out = kernels.grad_input(xp, x, w, space, stride, padding, dilation, groups)
+    out = kernel(xp, x, w, space, *how)
     if b is not None:
         out += b.reshape((-1,) + (1,) * len(space))
     return out.astype(input.dtype, copy=False)

@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ...devices.numpy.softmax import LOW_SUM, ROWS, SMALL, exp_rows
 from ...op.declare import declare
 from ...tape import dtypes
 from ...tape.arrays import backend_of
 from ...tape.tensor import Tensor
-from ..kinds import floating, raw
+from ..kinds import F4, floating, raw
 from .loss import reduction_number
 from .softmax import log_softmax_op
 
@@ -23,15 +22,15 @@ NONE, MEAN, SUM = range(3)
 # -- pieces ------------------------------------------------------------------------------------------------------------
 
 
-def _classes_last(x):
+def classes_last(x):
     """(C,), (N, C) or (N, C, ...) as (rows, C)."""
     if x.ndim > 2:
         x = x.transpose(0, *range(2, x.ndim), 1)
     return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
 
 
-def _classes_second(rows, shape):
-    """The inverse of `_classes_last`."""
+def classes_second(rows, shape):
+    """The inverse of `classes_last`."""
     if len(shape) > 2:
         return rows.reshape(shape[0], *shape[2:], shape[1]).transpose(
             0, len(shape) - 1, *range(1, len(shape) - 1)
@@ -39,7 +38,7 @@ def _classes_second(rows, shape):
     return rows.reshape(shape)
 
 
-def _rows(xp, target, weight, classes: int, ignore_index: int, dtype):
+def class_rows(xp, target, weight, classes: int, ignore_index: int, dtype):
     """Flat class numbers (0 where ignored), weights of the rows (None: all one), and which rows count (None: all).
 
     Raises IndexError for a class out of range.
@@ -49,9 +48,7 @@ def _rows(xp, target, weight, classes: int, ignore_index: int, dtype):
         kind = "Double" if flat.dtype.itemsize == 8 else "Float"
         raise RuntimeError(f"expected scalar type Long but found {kind}")
     kept = None
-    if (
-        xp.name != "numpy"
-    ):  # looking at the classes would mean waiting: what is out of range makes the loss nan
+    if xp.waits:  # what is out of range makes the loss nan
         kept = flat != ignore_index
         wrong = ((flat < 0) | (flat >= classes)) & kept
         marks = xp.where(wrong, dtype.type(math.nan), kept.astype(dtype))
@@ -107,7 +104,7 @@ def _factors(xp, weights, kept, reduction: int, count: int):
     return shares if kept is None else xp.where(kept, shares, shares.dtype.type(0))
 
 
-def _shares(xp, g, weights, kept, reduction: int, count: int):
+def row_shares(xp, g, weights, kept, reduction: int, count: int):
     """What each row's negative log probability is multiplied by in the gradient: a row or a number."""
     g = g.reshape(-1) if reduction == NONE else g
     return g * _factors(xp, weights, kept, reduction, count)
@@ -118,8 +115,8 @@ def _shares(xp, g, weights, kept, reduction: int, count: int):
 
 @partial(floating, refused="nll_loss_out_frame")
 def _nll_loss(xp, self, target, weight=None, *, reduction, ignore_index):
-    rows = _classes_last(self)
-    classes, weights, kept = _rows(xp, target, weight, rows.shape[1], ignore_index, rows.dtype)
+    rows = classes_last(self)
+    classes, weights, kept = class_rows(xp, target, weight, rows.shape[1], ignore_index, rows.dtype)
     losses = -rows[xp.arange(len(rows)), classes]
     return _reduced(xp, losses, weights, kept, reduction, target.shape)
 
@@ -127,10 +124,10 @@ def _nll_loss(xp, self, target, weight=None, *, reduction, ignore_index):
 @floating
 def _nll_grad(xp, grad, target, weight=None, *, shape, reduction, ignore_index):
     classes_of = shape[0] if len(shape) == 1 else shape[1]
-    classes, weights, kept = _rows(xp, target, weight, classes_of, ignore_index, grad.dtype)
+    classes, weights, kept = class_rows(xp, target, weight, classes_of, ignore_index, grad.dtype)
     out = xp.zeros((classes.size, classes_of), grad.dtype)
-    out[xp.arange(len(out)), classes] = -_shares(xp, grad, weights, kept, reduction, len(out))
-    out = _classes_second(out, shape)
+    out[xp.arange(len(out)), classes] = -row_shares(xp, grad, weights, kept, reduction, len(out))
+    out = classes_second(out, shape)
     return out if out.flags.c_contiguous else xp.ascontiguousarray(out)
 
 
@@ -184,69 +181,55 @@ declare(
 # -- cross_entropy with class indices ----------------------------------------------------------------------------------
 
 
+def _log_sums(xp, rows):
+    """The maximum of each row, and the logarithm of the sum of exponentials over it."""
+    top = rows.max(axis=1)
+    return top, xp.log(xp.exp(rows - top[:, None]).sum(axis=1))
+
+
 @partial(floating, refused="log_softmax_lastdim_kernel_impl")
 def _cross_entropy(xp, self, target, weight=None, *, reduction, ignore_index):
-    rows = _classes_last(self)
+    return cross_entropy_by(_log_sums, xp, self, target, weight, reduction, ignore_index)
+
+
+def cross_entropy_by(log_sums, xp, self, target, weight, reduction, ignore_index):
+    """The loss of scores of more than two bytes, and what gradients use; log_sums: as `_log_sums`."""
+    rows = classes_last(self)
     n, width = rows.shape
-    classes, weights, kept = _rows(xp, target, weight, width, ignore_index, rows.dtype)
-    if xp.name != "numpy":
-        top = rows.max(axis=1)
-        logs = xp.log(xp.exp(rows - top[:, None]).sum(axis=1))
-    elif 0 < rows.size <= SMALL:
-        total, shift = exp_rows(rows, np.empty(rows.shape, rows.dtype), LOW_SUM)
-        top, logs = shift[:, 0], np.log(total[:, 0])
-    else:
-        top, logs = np.zeros(n, rows.dtype), np.zeros(n, rows.dtype)
-        step = max(1, ROWS // max(width, 1))
-        buffer = np.empty((min(step, n), width), rows.dtype)
-        for i in range(0, n if width else 0, step):
-            x = rows[i : i + step]
-            total, shift = exp_rows(x, buffer[: len(x)], LOW_SUM)
-            np.log(total[:, 0], out=logs[i : i + step])
-            top[i : i + step] = shift if shift.ndim == 0 else shift[:, 0]
+    classes, weights, kept = class_rows(xp, target, weight, width, ignore_index, rows.dtype)
+    top, logs = log_sums(xp, rows)
     # in this order the difference of large scores is exact
     losses = logs - (rows[xp.arange(n), classes] - top)
     return _reduced(xp, losses, weights, kept, reduction, target.shape), top, logs
 
 
-def _cross_entropy_grad(
-    F, g, self, target, weight, result1, result2, reduction, ignore_index, traced
-):
-    xp = _backend(self)
-    shape = tuple(self.shape)
+def _cross_entropy_grad(F, g, self, target, weight, reduction, ignore_index):
+    array, shape = raw(self), tuple(self.shape)
+    xp, recorded = backend_of(array), array is not self
     dim = 0 if len(shape) == 1 else 1
-    d = raw(self).dtype if raw(self).dtype.itemsize > 2 else np.dtype(np.float32)
-    classes, weights, kept = _rows(xp, raw(target), raw(weight), shape[dim], ignore_index, d)
-    if not traced:
-        rows = xp.wide(_classes_last(self))
-        shares = _shares(xp, xp.wide(g), weights, kept, reduction, len(rows))
-        out = rows - result1[:, None]
-        out -= result2[:, None]
-        xp.exp(out, out=out)
-        out *= shares[:, None] if shares.ndim else shares
-        out[xp.arange(len(out)), classes] -= shares
-        out = _classes_second(out, shape).astype(self.dtype, copy=False)
-        return out if out.flags.c_contiguous else xp.ascontiguousarray(out)
+    d = array.dtype if array.dtype.itemsize > 2 else F4
+    classes, weights, kept = class_rows(xp, raw(target), raw(weight), shape[dim], ignore_index, d)
     picked = xp.zeros((classes.size, shape[dim]), d)
     picked[xp.arange(len(picked)), classes] = 1
     column = shape[:dim] + (1,) + shape[dim + 1 :]
     if reduction == NONE:
         g = F.reshape(g, column)
-    own = self._array.dtype
+    scores = self if recorded else xp.wide(self)
+
+    def constant(array):
+        array = array.astype(raw(scores).dtype, copy=False)
+        return Tensor._make(array) if recorded else array
+
     factors: Any = _factors(xp, weights, kept, reduction, classes.size)
-    g = g * (Tensor._make(factors.reshape(column).astype(own)) if weights is not None else factors)
-    return (F.softmax(self, dim) - Tensor._make(_classes_second(picked, shape).astype(own))) * g
-
-
-def _backend(x):
-
-    return backend_of(raw(x))
+    g = g * (constant(factors.reshape(column)) if weights is not None else factors)
+    out = (F.softmax(scores, dim) - constant(classes_second(picked, shape))) * g
+    return out if recorded else xp.ascontiguousarray(out).astype(array.dtype, copy=False)
 
 
 cross_entropy_op = declare(
     "cross_entropy_op", _cross_entropy,
     autocast="float32", public="cross_entropy_loss", promote="free", node="NllLossBackward0",
-    hidden={"result1": None, "result2": None},  # only the kernels use them
+    hidden={"result1": None, "result2": None},  # only overlays use them
     self=_cross_entropy_grad, samples=lambda t: _class_samples(t, (-100,)),
     apart="cross_entropy",
 )  # fmt: skip

@@ -44,12 +44,10 @@ class Resize:
 
     def tables(self, xp, dtype) -> list:
         """The matrices as arrays of `xp`, kept for the next time."""
-        if xp.name != "numpy":
-            return [xp.table(matrix, dtype) for matrix in self.matrices]
         found = self._tables.get(dtype)
         if found is None:
             found = self._tables[dtype] = [np.asarray(matrix, dtype) for matrix in self.matrices]
-        return found
+        return [xp.table(matrix) for matrix in found]
 
     @property
     def signs(self) -> tuple:

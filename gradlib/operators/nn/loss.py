@@ -14,7 +14,6 @@ from ...tape.modes import AUTOCAST, is_grad_enabled, state
 from ...tape.tensor import Tensor
 from ..elementwise.activation import logsigmoid_op
 from ..kinds import floating, mixed_kinds
-from ..reduce.sums import sum_floats, sum_of_squares
 
 NONE, MEAN, SUM = range(3)
 _NUMBERS = {"none": NONE, "mean": MEAN, "sum": SUM}
@@ -56,7 +55,7 @@ def number_of(name: str, reduction, position: int) -> int:
 def _reduce(xp, losses, reduction: int):
     if reduction == NONE:
         return losses
-    total = sum_floats(xp, losses, (), False)
+    total = xp.add_up(losses, (), False)
     return (
         total / losses.size
         if reduction == MEAN and losses.size
@@ -186,7 +185,7 @@ def _mse(xp, self, target, *, reduction):
         difference *= difference
         return difference
     flat = difference.reshape(-1)
-    total = sum_of_squares(xp, flat)
+    total = xp.sum_of_squares(flat)
     return (
         total / flat.size
         if reduction == MEAN and flat.size

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-from ...devices.numpy.windows import maximum_of_windows, pick, put, windows
 from ...op.declare import declare
 from ...op.expose import function
 from ...tape import dtypes
 from ...tape.tensor import Tensor
 from ..kinds import is_half, kind_name, raw
+from .windows import maximum_of_windows, pick, put, windows
 
 # -- values at chosen positions: what maxima are made of ---------------------------------------------------------------
 
@@ -166,15 +166,8 @@ MAX_POOL[1] = MAX_POOL[2]
 
 
 def _max_pool_indices(xp, self, *, kernel_size, stride, padding, dilation, ceil_mode):
-    best, taps = _max_pool(
-        xp,
-        self,
-        kernel_size=kernel_size,
-        stride=stride,
-        padding=padding,
-        dilation=dilation,
-        ceil_mode=ceil_mode,
-    )
+    how = {"kernel_size": kernel_size, "stride": stride, "padding": padding, "dilation": dilation}
+    best, taps = _max_pool(xp, self, **how, ceil_mode=ceil_mode)
     w = geometry(self.shape, kernel_size, stride, padding, dilation, ceil_mode)
     return best, w.positions(xp, taps, "input")
 

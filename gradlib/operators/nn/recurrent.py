@@ -12,7 +12,7 @@ from ...op.declare import declare
 # -- LSTM: c' = f c + i g, h' = o tanh(c') -----------------------------------------------------------------------------
 
 
-def _activations(xp, gates):
+def activations(xp, gates):
     """(i, f, g, o), views of one array: the logistic function of the gates, but tanh of the third quarter."""
     n = gates.shape[1] // 4
     out = xp.negative(gates)
@@ -27,7 +27,7 @@ def _activations(xp, gates):
 
 
 def _lstm_step(xp, gates, c):
-    i, f, g, o = _activations(xp, gates)
+    i, f, g, o = activations(xp, gates)
     new = f * c
     new += i * g
     h = xp.tanh(new)
@@ -35,30 +35,7 @@ def _lstm_step(xp, gates, c):
     return h, new
 
 
-def _lstm_arrays(xp, to_h, to_c, gates, c, new):
-    i, f, g, o = _activations(xp, gates)
-    n = c.shape[1]
-    out = xp.empty(gates.shape, gates.dtype)
-    if to_h is None:
-        total = to_c
-        out[:, 3 * n :] = 0
-    else:
-        t = xp.tanh(new)
-        part = to_h * o
-        total = t * t
-        total *= part
-        xp.subtract(part, total, out=total)  # part * (1 - t ** 2)
-        if to_c is not None:
-            total += to_c
-        t *= to_h
-        xp.multiply(t, _slope(o), out=out[:, 3 * n :])
-    xp.multiply(total * g, _slope(i), out=out[:, :n])
-    xp.multiply(total * c, _slope(f), out=out[:, n : 2 * n])
-    xp.multiply(total * i, 1 - g * g, out=out[:, 2 * n : 3 * n])
-    return out, total * f
-
-
-def _slope(y):
+def slope(y):
     """The derivative of the logistic function by its value."""
     return y - y * y
 
@@ -69,19 +46,16 @@ def _quarters(F, gates):
     return F.sigmoid(i), F.sigmoid(f), F.tanh(g), F.sigmoid(o)
 
 
-def _lstm_vjp(F, gs, gates, c, result1, traced):
-    to_h, to_c = gs
-    if not traced:
-        return _lstm_arrays(F.backend, to_h, to_c, gates, c, result1)
+def _lstm_vjp(F, gs, gates, c, result1):
     i, f, g, o = _quarters(F, gates)
     t = F.tanh(result1)
     to_h, to_c = F.filled(gs, [tuple(c.shape)] * 2)
     total = to_c + to_h * o * (1 - t * t)
     parts = [
-        total * g * _slope(i),
-        total * c * _slope(f),
+        total * g * slope(i),
+        total * c * slope(f),
         total * i * (1 - g * g),
-        to_h * t * _slope(o),
+        to_h * t * slope(o),
     ]
     return F.cat(parts, 1), total * f
 
@@ -100,7 +74,7 @@ def _thirds(F, x):
     return (F.slice(x, 1, k * n, (k + 1) * n, 1) for k in range(3))
 
 
-def _gru_gates(xp, x, hidden):
+def gru_gates(xp, x, hidden):
     """(r, z, n, hn), the first two views of one array."""
     size = x.shape[1] // 3
     both = x[:, : 2 * size] + hidden[:, : 2 * size]
@@ -115,36 +89,19 @@ def _gru_gates(xp, x, hidden):
 
 
 def _gru_step(xp, x, hidden, h):
-    _, z, n, _ = _gru_gates(xp, x, hidden)
+    _, z, n, _ = gru_gates(xp, x, hidden)
     out = h - n
     out *= z
     out += n
     return out
 
 
-def _gru_arrays(xp, grad, x, hidden, h):
-    r, z, n, hn = _gru_gates(xp, x, hidden)
-    size = h.shape[1]
-    to_h = grad * z
-    to_n = grad - to_h
-    to_n *= 1 - n * n
-    to_x = xp.empty(x.shape, x.dtype)
-    xp.multiply(to_n * hn, _slope(r), out=to_x[:, :size])
-    xp.multiply(grad * (h - n), _slope(z), out=to_x[:, size : 2 * size])
-    to_x[:, 2 * size :] = to_n
-    to_hidden = to_x.copy()
-    to_hidden[:, 2 * size :] *= r
-    return to_x, to_hidden, to_h
-
-
-def _gru_vjp(F, g: Any, x, hidden, h, traced):
-    if not traced:
-        return _gru_arrays(F.backend, g, x, hidden, h)
+def _gru_vjp(F, g: Any, x, hidden, h):
     (xr, xz, xn), (hr, hz, hn) = _thirds(F, x), _thirds(F, hidden)
     r, z = F.sigmoid(xr + hr), F.sigmoid(xz + hz)
     n = F.tanh(xn + r * hn)
     to_n = g * (1 - z) * (1 - n * n)
-    first = [to_n * hn * _slope(r), g * (h - n) * _slope(z)]
+    first = [to_n * hn * slope(r), g * (h - n) * slope(z)]
     return F.cat([*first, to_n], 1), F.cat([*first, to_n * r], 1), g * z
 
 

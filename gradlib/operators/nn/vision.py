@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from ...devices.numpy.conv import out_size
 from ...op.declare import declare
 from ...op.expose import function
 from ..kinds import kind_name
 from .conv import ntuple
+from .windows import out_size
 
 # -- unfold and fold ---------------------------------------------------------------------------------------------------
 

@@ -5,16 +5,11 @@ from __future__ import annotations
 import builtins
 import math
 
-import numpy as np
-
-from ...devices.numpy.blocks import PIECE, row_blocks
-from ...devices.numpy.sums import ADD, LARGE, ones
 from ...op.declare import declare
 from ...op.expose import function, need_tensor, write_out
 from ...tape import dtypes
 from ...tape.tensor import Tensor
-from ..kinds import F8
-from .sums import count, dims_of, kept, over, sum_floats
+from .sums import count, dims_of, over
 
 
 def _freedom(n: int, correction):
@@ -22,133 +17,19 @@ def _freedom(n: int, correction):
     return n - int(correction) if correction == int(correction) else n - correction
 
 
-# Squares of single-precision numbers are exact in double precision, so that the sum of the squares and the sum are
-# enough, but where nearly nothing is left of their difference.
-SURE = 1e-4
-FEW = 1024  # elements that are gathered from other than the last dimension quickly enough
+def _squares(xp, self, n, dim, keepdim):
+    """(sum of the squares around the mean, mean), the mean with its dimensions kept; in float32 for half types."""
+    wide = xp.wide(self)
+    mean = xp.add_up(wide, dim, True)
+    mean = mean / n if n else mean * math.nan
+    d = wide - mean
+    return xp.add_up(d.real * d.real + d.imag * d.imag, dim, keepdim), mean
 
 
-def _of_rows(x):
-    """(sum of the squares around the mean, mean) of each row of a 2-D array, in float64."""
-    rows, n = x.shape
-    if n > PIECE:
-        return _of_long_rows(x)
-    total, mean = np.empty(rows), np.empty(rows)
-    blocks, narrow, one = row_blocks(rows, n), x.dtype.itemsize < 8, ones(n, F8)
-    space = np.empty((blocks[0][1], n))
-    for i, j in blocks:
-        d = space[: j - i]
-        d[...] = x[i:j]
-        m = mean[i:j] = d.dot(one) / n
-        if narrow:
-            squares = np.vecdot(d, d)
-            left = total[i:j] = squares - n * m * m
-            if not (left < SURE * squares).any():
-                continue
-        d -= m[:, None]
-        total[i:j] = np.vecdot(d, d)
-    return total, mean
-
-
-def _of_long_rows(x):
-    rows, n = x.shape
-    total, mean, space = np.empty(rows), np.empty(rows), np.empty(PIECE)
-    narrow, parts = x.dtype.itemsize < 8, [slice(i, i + PIECE) for i in range(0, n, PIECE)]
-
-    def of(row, p):
-        part = row[p]
-        d = space[: part.size]
-        d[...] = part
-        return d
-
-    for k, row in enumerate(x):
-        if narrow:
-            sums = [(d.dot(ones(d.size, F8)), d.dot(d)) for d in (of(row, p) for p in parts)]
-            whole, squares = (math.fsum(s) for s in zip(*sums, strict=True))
-            m = mean[k] = whole / n
-            left = total[k] = squares - whole * m
-            if not left < SURE * squares:
-                continue
-        else:
-            m = mean[k] = math.fsum([np.add.reduce(row[p]) for p in parts]) / n
-        total[k] = math.fsum([d.dot(d) for d in (of(row, p) - m for p in parts)])
-    return total, mean
-
-
-def _of_columns(x):
-    """The same of each column."""
-    n, blocks, narrow = len(x), row_blocks(*x.shape), x.dtype.itemsize < 8
-    mean, total = np.zeros(x.shape[1]), np.zeros(x.shape[1])
-    space = np.empty((blocks[0][1], x.shape[1]))
-    for i, j in blocks:
-        d = space[: j - i]
-        d[...] = x[i:j]
-        mean += ones(j - i, F8).dot(d)
-        if narrow:
-            d *= d
-            total += ones(j - i, F8).dot(d)
-    mean /= n
-    if narrow:
-        squares = total
-        total = squares - n * mean * mean
-        if not (total < SURE * squares).any():
-            return total, mean
-        total = np.zeros(x.shape[1])
-    for i, j in blocks:
-        d = space[: j - i]
-        d[...] = x[i:j]
-        d -= mean
-        d *= d
-        total += ones(j - i, F8).dot(d)
-    return total, mean
-
-
-def _in_float64(self, n, dim, keepdim):
-    """(sum of the squares around the mean, mean) of a NumPy array; the mean has its dimensions kept."""
-    shape = self.shape
-    if not dim and not keepdim and n <= PIECE:
-        flat = self.astype(F8).reshape(-1)
-        mean = ADD(flat) / (n or math.nan)
-        flat -= mean
-        return flat.dot(flat), mean.reshape((1,) * len(shape))
-    if self.size < LARGE:
-        wide = self.astype(F8)
-        mean = ADD(wide, dim or None, None, None, True)
-        mean /= n or math.nan
-        wide -= mean
-        if len(dim) == 1 and not keepdim and (dim[0] == len(shape) - 1 or self.size <= FEW):
-            return np.vecdot(wide, wide, axis=dim[0]), mean  # type: ignore[call-overload]
-        wide *= wide
-        return ADD(wide, dim or None, None, None, keepdim), mean
-    dims = dim or tuple(range(self.ndim))
-    if len(dims) == max(dims) + 1 < len(shape) and self.flags.c_contiguous:
-        total, mean = _of_columns(self.reshape(math.prod(shape[: len(dims)]), -1))
-    else:
-        others = [d for d in range(len(shape)) if d not in dims]
-        total, mean = _of_rows(self.transpose(*others, *sorted(dims)).reshape(-1, n))
-    narrow = kept(shape, dim)
-    return (
-        total.reshape(narrow if keepdim else [n for d, n in enumerate(shape) if d not in dims]),
-        mean.reshape(narrow),
-    )
-
-
-def _moments(xp, self, dim, correction, keepdim):
-    """(variance, mean), the mean with its dimensions kept; in a wide type (float64 in host memory)."""
+def _moments(squares, xp, self, dim, correction, keepdim):
+    """(variance, mean), the mean with its dimensions kept, in the type that `squares`, as `_squares`, gives."""
     n = count(self.shape, dim) if dim else self.size
-    if xp.name == "numpy" and self.dtype.kind in "fV":
-        total, mean = _in_float64(self, n, dim, keepdim)
-    elif xp.name == "numpy":
-        (total, mean), (more, imag) = (
-            _in_float64(x, n, dim, keepdim) for x in (self.real, self.imag)
-        )
-        total, mean = total + more, mean + 1j * imag
-    else:
-        wide = xp.wide(self)
-        mean = sum_floats(xp, wide, dim, True)
-        mean = mean / n if n else mean * math.nan
-        d = wide - mean
-        total = sum_floats(xp, d.real * d.real + d.imag * d.imag, dim, keepdim)
+    total, mean = squares(xp, self, n, dim, keepdim)
     free = n - correction if correction.__class__ is int else _freedom(n, correction)
     free = free if free > 0 else 0
     return total / (free or xp.zeros((), total.dtype)), mean
@@ -158,22 +39,38 @@ def _real(array):
     return array.real.dtype if array.dtype.kind == "c" else array.dtype
 
 
+def var_by(squares, xp, self, dim, correction, keepdim):
+    """The variance; squares: as `_squares`."""
+    return _moments(squares, xp, self, dim, correction, keepdim)[0].astype(_real(self), copy=False)
+
+
+def std_by(squares, xp, self, dim, correction, keepdim):
+    """The standard deviation."""
+    var = _moments(squares, xp, self, dim, correction, keepdim)[0]
+    return xp.sqrt(var).astype(_real(self), copy=False)
+
+
+def with_mean_by(squares, root: bool, xp, self, dim, correction, keepdim):
+    """(variance, or its root, and the mean)"""
+    var, mean = _moments(squares, xp, self, dim, correction, keepdim)
+    if root:
+        var = xp.sqrt(var)
+    if not keepdim:
+        mean = mean.reshape(var.shape)
+    return xp.asarray(var, _real(self)), mean.astype(self.dtype, copy=False)
+
+
 def _var(xp, self, *, dim, correction, keepdim):
-    return _moments(xp, self, dim, correction, keepdim)[0].astype(_real(self), copy=False)
+    return var_by(_squares, xp, self, dim, correction, keepdim)
 
 
 def _std(xp, self, *, dim, correction, keepdim):
-    return xp.sqrt(_moments(xp, self, dim, correction, keepdim)[0]).astype(_real(self), copy=False)
+    return std_by(_squares, xp, self, dim, correction, keepdim)
 
 
 def _with_mean(root: bool):
     def forward(xp, self, *, dim, correction, keepdim):
-        var, mean = _moments(xp, self, dim, correction, keepdim)
-        if root:
-            var = xp.sqrt(var)
-        if not keepdim:
-            mean = mean.reshape(var.shape)
-        return xp.asarray(var, _real(self)), mean.astype(self.dtype, copy=False)
+        return with_mean_by(_squares, root, xp, self, dim, correction, keepdim)
 
     return forward
 

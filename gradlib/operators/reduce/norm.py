@@ -13,7 +13,7 @@ from ...tape.errors import broadcast
 from ...tape.modes import AUTOCAST, state
 from ...tape.tensor import Tensor, wrap_dim
 from ..linalg.matmul import c_name
-from .sums import count, dims_of, kept, sum_floats, sum_of_squares
+from .sums import count, dims_of, kept
 
 # -- the vector norm ---------------------------------------------------------------------------------------------
 
@@ -24,14 +24,14 @@ def _vector_norm(xp, self, *, ord, dim, keepdim):
     if ord == 2:
         if axis is None and not keepdim and wide.dtype.kind == "f" and wide.flags.c_contiguous:
             flat = wide.reshape(-1)
-            out = xp.sqrt(sum_of_squares(xp, flat))
+            out = xp.sqrt(xp.sum_of_squares(flat))
         else:
             square = (
                 wide * wide
                 if wide.dtype.kind == "f"
                 else wide.real * wide.real + wide.imag * wide.imag
             )
-            out = xp.sqrt(sum_floats(xp, square, dim, keepdim))
+            out = xp.sqrt(xp.add_up(square, dim, keepdim))
     elif ord in (math.inf, -math.inf):
         size = xp.absolute(wide)
         if not size.size and not count(self.shape, dim):
@@ -49,9 +49,9 @@ def _vector_norm(xp, self, *, ord, dim, keepdim):
     elif ord == 0:
         out = xp.add.reduce(wide != 0, axis, wide.real.dtype, None, keepdim)
     elif ord == 1:
-        out = sum_floats(xp, xp.absolute(wide), dim, keepdim)
+        out = xp.add_up(xp.absolute(wide), dim, keepdim)
     else:
-        out = sum_floats(xp, xp.absolute(wide) ** ord, dim, keepdim) ** (1.0 / ord)
+        out = xp.add_up(xp.absolute(wide) ** ord, dim, keepdim) ** (1.0 / ord)
     return out if wide is self else out.astype(self.dtype)
 
 

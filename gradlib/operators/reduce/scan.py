@@ -7,7 +7,6 @@ import operator
 import numpy as np
 
 from ... import return_types
-from ...devices.numpy.blocks import PIECE
 from ...op.declare import Op, declare
 from ...op.expose import (
     PUBLIC,
@@ -29,13 +28,9 @@ from ..kinds import F4
 from .sums import result_dtype
 
 I8 = dtypes.int64.np
-SLICE, LARGE = 64, 512  # elements from which a slice and an array are long
+LARGE = 512  # elements from which an array is long
 FEW = 32  # most single-precision numbers whose running sum is kept in single precision; products leave its range
-EXTREMA = ("maximum", "minimum")
 SMALLEST, LARGEST = 1e-250, 1e250  # products between these have all digits of double precision
-CHUNKED = 1 << 13  # elements from which an array is accumulated by more than one call
-# Lengths of chunks; so many single-precision factors stay in the range of double precision.
-CHUNKS = {"add": 16, "multiply": 6}
 
 
 def backwards(ndim: int, dim: int) -> tuple:
@@ -54,7 +49,7 @@ def accumulate(xp, ufunc: str, x, dim: int):
     if d.kind in "iub":
         return getattr(xp, ufunc).accumulate(x, dim, I8)
     wide = xp.wide(x)
-    out = _accumulate(xp, ufunc, wide, dim)
+    out = xp.accumulate(ufunc, wide, dim)
     return out if wide is x else out.astype(d)
 
 
@@ -64,102 +59,12 @@ _WIDER = {
 }
 
 
-def _accumulate(xp, ufunc: str, x, dim: int, into=None):
-    """The ufunc's ``accumulate``, written to the array `into` if there is one, which may lie in any order.
-
-    Of many single-precision numbers the running value is kept in double precision.
-    """
-    step, n = getattr(xp, ufunc), x.shape[dim]
-    if n <= FEW and x.size < SLICE * n and ufunc != "multiply" and into is None:
-        return step.accumulate(x, dim)
-    few = ufunc in EXTREMA or (n <= FEW and ufunc != "multiply")
-    wider = None if few else _WIDER.get(x.dtype)
-    last, numpy = dim == x.ndim - 1, xp.name == "numpy"
-    if numpy and not last and 0 < SLICE * n <= x.size:
-        return _by_slices(xp, step, x, dim, wider, into)
-    if wider is not None and numpy and x.size >= CHUNKED:
-        into = xp.empty(x.shape, x.dtype) if into is None else into
-        if last and ufunc in CHUNKS and x.dtype.kind == "f":
-            _in_chunks(step, x.reshape(-1, n), into.reshape(-1, n), wider, CHUNKS[ufunc])
-        else:
-            _in_parts(step, x, dim, wider, into)
-        return into
-    if wider is None:
-        out = step.accumulate(x, dim)
-    else:
-        out = step.accumulate(x.astype(wider), dim).astype(x.dtype)
-    if into is None:
-        return out
-    into[...] = out
-    return into
-
-
-def _by_slices(xp, step, x, dim: int, wider, into):
-    """``accumulate`` by one call for each slice: over long ones that is quicker than NumPy's own."""
-    into = xp.empty(x.shape, x.dtype) if into is None else into
-    slices, results = xp.moveaxis(x, dim, 0), xp.moveaxis(into, dim, 0)
-    if wider is None:
-        results[0] = total = slices[0]
-        for one, result in zip(list(slices)[1:], list(results)[1:], strict=True):
-            total = step(total, one, out=result)
-        return into
-    total, width = None, max(1, PIECE * len(slices) // x.size)
-    for i in range(0, len(slices), width):
-        part = slices[i : i + width].astype(wider)
-        for one in list(part):
-            total = one if total is None else step(total, one, one)
-        results[i : i + width] = part
-    return into
-
-
-def _in_parts(step, x, dim: int, wider, into) -> None:
-    """``accumulate`` in the dtype `wider`; parts of long rows at a time stay in cache."""
-    n, head, last = x.shape[dim], (slice(None),) * dim, None
-    width = max(1, PIECE * n // x.size)
-    for i in range(0, n, width):
-        part = x[(*head, slice(i, i + width))].astype(wider)
-        if last is not None:
-            first = (*head, slice(0, 1))
-            part[first] = step(last, part[first])
-        step.accumulate(part, dim, out=part)
-        last = part[(*head, slice(-1, None))].copy()
-        into[(*head, slice(i, i + width))] = part
-
-
-def _in_chunks(step, rows, into, wider, length: int) -> None:
-    """The same along rows, whose chunks of `length` numbers are run through side by side.
-
-    One step makes the next number of every chunk; one number after the other, each has to wait for the one before.
-    """
-    n = rows.shape[1]
-    width, height = min(n, PIECE), max(1, PIECE // n)
-    space = np.empty((min(height, len(rows)), -(-width // length) * length), wider)
-    for i in range(0, len(rows), height):
-        last = None
-        for j in range(0, n, width):
-            part = rows[i : i + height, j : j + width]
-            high, wide = part.shape
-            data = space[:high]
-            data[:, :wide], data[:, wide:] = part, step.identity
-            if last is not None:
-                step(last, data[:, 0], data[:, 0])
-            total, *others = data.reshape(-1, length).T
-            for one in others:
-                total = step(total, one, one)
-            before = np.empty((high, data.shape[1] // length), wider)
-            before[:, 0] = step.identity
-            step.accumulate(data[:, length - 1 : -1 : length], 1, out=before[:, 1:])
-            step(before.repeat(length, 1), data, data)
-            last = data[:, wide - 1].copy()
-            into[i : i + height, j : j + width] = data[:, :wide]
-
-
 def _cumsum_back(xp, self, *, dim):
     if not self.ndim:
         return self.copy()
     flip, wide = backwards(self.ndim, dim), xp.wide(self)
     out = xp.empty(wide.shape, wide.dtype)
-    _accumulate(xp, "add", wide[flip], dim, out[flip])
+    xp.accumulate("add", wide[flip], dim, out[flip])
     return out.astype(self.dtype, copy=False)
 
 
@@ -214,15 +119,15 @@ def _cumprod_quotient(xp, g, x, dim: int):
 
     g, x: arrays of double precision that hold single-precision numbers.
     """
-    if xp.name != "numpy":  # a look at its numbers would mean waiting for the device
+    if xp.waits:  # for a look at its numbers
         return None
-    products = _accumulate(xp, "multiply", x, dim)
+    products = xp.accumulate("multiply", x, dim)
     size = np.absolute(products)
     if not (size.min() > SMALLEST and size.max() < LARGEST):
         return None
     products *= g
     flip, out = backwards(x.ndim, dim), np.empty(x.shape, x.dtype)
-    _accumulate(xp, "add", products[flip], dim, out[flip])
+    xp.accumulate("add", products[flip], dim, out[flip])
     out /= x
     return out
 
@@ -343,15 +248,15 @@ def _running_index(ufunc: str):
             return xp.zeros((), I8)
         if not self.size:
             return xp.zeros(self.shape, I8)
-        best = _accumulate(xp, ufunc, self, dim)
+        best = xp.accumulate(ufunc, self, dim)
         own = (self == best) | (self != self)
-        if dim == self.ndim - 1 and own.size >= LARGE and xp.name == "numpy":
+        if dim == self.ndim - 1 and own.size >= LARGE and not xp.waits:
             # each place stands until the next one
             spots = xp.flatnonzero(own)
             found = xp.repeat(spots % self.shape[dim], xp.diff(spots, append=self.size))
             return found.reshape(self.shape)
         steps = xp.arange(self.shape[dim]).reshape((-1, *(1,) * (self.ndim - dim - 1)))
-        return _accumulate(xp, "maximum", xp.where(own, steps, 0), dim)
+        return xp.accumulate("maximum", xp.where(own, steps, 0), dim)
 
     return forward
 

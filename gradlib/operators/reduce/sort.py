@@ -10,7 +10,6 @@ import operator
 import numpy as np
 
 from ... import return_types
-from ...devices.numpy.sorting import LARGE, digit_argsort, top_places
 from ...op.declare import Op, declare
 from ...op.expose import function, refuse_overlap, write_out, write_same
 from ...tape import dtypes
@@ -26,14 +25,8 @@ I8 = np.dtype(np.int64)
 # -- indices -----------------------------------------------------------------------------------------------------
 
 
-def _argsort(xp, self, *, dim, descending):
-    if not self.ndim:
-        return xp.zeros((), I8)
-    self = xp.wide(self)
-    if self.size >= LARGE and xp.name == "numpy":
-        order = digit_argsort(self, dim, descending)
-        if order is not None:
-            return order
+def stable_order(xp, self, dim, descending):
+    """The indices that sort an array of at least one dimension stably."""
     if not descending:
         return xp.argsort(self, axis=dim, kind="stable")
     back = at(dim, slice(None, None, -1))
@@ -42,35 +35,43 @@ def _argsort(xp, self, *, dim, descending):
 
 
 def _topk_index(xp, self, *, k, dim, largest, sorted):
+    return topk_by(stable_order, xp, self, k, dim, largest)
+
+
+def topk_by(order, xp, self, k, dim, largest):
+    """Where the k greatest (or least) are; order: as `stable_order`."""
     if not self.ndim:
         return xp.zeros((), I8)
     n, wide = self.shape[dim], xp.wide(self)
     if 4 * k >= n or n < 64:
-        order = _argsort(xp, wide, dim=dim, descending=largest)
-        return xp.ascontiguousarray(order[at(dim, slice(0, k))])
-    if k and 16 * k <= n and n >= LARGE and xp.name == "numpy":
-        moved = np.ascontiguousarray(np.moveaxis(wide, dim, -1))
-        found = top_places(moved.reshape(-1, n), k, largest)
-        if found is not None:
-            return np.ascontiguousarray(np.moveaxis(found.reshape(*moved.shape[:-1], k), -1, dim))
+        return xp.ascontiguousarray(order(xp, wide, dim, largest)[at(dim, slice(0, k))])
     part = xp.argpartition(wide, n - k if largest else k - 1, axis=dim)
     part = part[at(dim, slice(n - k, None) if largest else slice(0, k))]
     part = xp.sort(part, axis=dim)
     values = wide.reshape(-1).take(places(xp, part, wide.shape, dim))
-    order = _argsort(xp, values, dim=dim, descending=largest)
-    return part.reshape(-1).take(places(xp, order, part.shape, dim))
+    return part.reshape(-1).take(places(xp, order(xp, values, dim, largest), part.shape, dim))
 
 
 def _kth_index(xp, self, *, k, dim):
+    return kth_by(stable_order, xp, self, k, dim)
+
+
+def kth_by(order, xp, self, k, dim):
+    """Where the k-th least are; order: as `stable_order`."""
     if not self.ndim:
         return xp.zeros((), I8)
-    order = _argsort(xp, self, dim=dim, descending=False)
-    return xp.ascontiguousarray(order[at(dim, slice(k - 1, k))])
+    return xp.ascontiguousarray(order(xp, xp.wide(self), dim, False)[at(dim, slice(k - 1, k))])
 
 
-def _argsort_like(xp, self, *, dim, descending):
-    """`_argsort` with the order of strides of `self`, as that of the sorted values."""
-    index = _argsort(xp, self, dim=dim, descending=descending)
+def _argsort(xp, self, *, dim, descending):
+    return argsort_by(stable_order, xp, self, dim, descending)
+
+
+def argsort_by(order, xp, self, dim, descending):
+    """Indices with the order of strides of `self`, as that of the sorted values; order: as `stable_order`."""
+    if not self.ndim:
+        return xp.zeros((), I8)
+    index = order(xp, xp.wide(self), dim, descending)
     return index if self.flags.c_contiguous else in_order(xp, index, (self,))
 
 
@@ -80,7 +81,7 @@ def _sorted(xp, self, index, *, dim):
 
 
 argsort_op = declare(
-    "argsort", _argsort_like, nondifferentiable="indices",
+    "argsort", _argsort, nondifferentiable="indices",
     samples=lambda t: [(t(3, 4), 1, False), (t(3, 4), 0, True), (t(), 0, False), (t(0, 2), 0, False)],
     batch="same_rank",
 )  # fmt: skip

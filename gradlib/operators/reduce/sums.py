@@ -6,7 +6,6 @@ import math
 import operator
 from typing import Any
 
-from ...devices.numpy.sums import LARGE, LONG, add_up, long_product
 from ...op.declare import declare
 from ...op.expose import EXPECTED, function, need_tensor, write_out, write_same
 from ...op.formulas import formula_function
@@ -15,6 +14,7 @@ from ...tape.tensor import Tensor, wrap_dim
 
 F4, F8 = dtypes.float32.np, dtypes.float64.np
 I8 = dtypes.int64.np
+FEW = 4096  # elements that every library sums well in one call
 
 
 # -- dimensions --------------------------------------------------------------------------------------------------
@@ -97,33 +97,19 @@ def result_dtype(input: Tensor, dtype, out: Tensor | None = None) -> tuple[Tenso
 # -- sum and mean ------------------------------------------------------------------------------------------------
 
 
-def sum_floats(xp, self, dim, keepdim: bool):
-    """The sum of an array that is neither of integers nor of half types."""
-    if self.size < LARGE or xp.name != "numpy":
-        return xp.add.reduce(self, dim or None, None, None, keepdim)
-    return add_up(self, dim, keepdim)
-
-
-def sum_of_squares(xp, flat):
-    """The sum of the squares of a vector of floats."""
-    if flat.size <= LONG or xp.name != "numpy":
-        return xp.dot(flat, flat)
-    return flat.dtype.type(long_product(flat, flat))
-
-
 def _sum(xp, self, *, dim, keepdim):
     d = self.dtype
     if d is F4 or d is F8:
-        return sum_floats(xp, self, dim, keepdim)
+        return xp.add_up(self, dim, keepdim)
     if d.kind in "iub":
         return xp.add.reduce(self, dim or None, I8, None, keepdim)
     wide = xp.wide(self)
-    total = sum_floats(xp, wide, dim, keepdim)
+    total = xp.add_up(wide, dim, keepdim)
     return total if wide is self else total.astype(d)
 
 
 def _sum_all(xp, self):
-    if self.size < LARGE and (self.dtype is F4 or self.dtype is F8):
+    if self.size < FEW and (self.dtype is F4 or self.dtype is F8):
         return xp.add.reduce(self, None)
     return _sum(xp, self, dim=(), keepdim=False)
 
@@ -131,17 +117,17 @@ def _sum_all(xp, self):
 def _mean(xp, self, *, dim, keepdim):
     d, n = self.dtype, count(self.shape, dim)
     if d is F4 or d is F8:
-        total = sum_floats(xp, self, dim, keepdim)
+        total = xp.add_up(self, dim, keepdim)
         return total / n if n else total * math.nan
     wide = xp.wide(self)
-    total = sum_floats(xp, wide, dim, keepdim)
+    total = xp.add_up(wide, dim, keepdim)
     total = total / n if n else total * math.nan
     return total if wide is self else total.astype(d)
 
 
 def _mean_all(xp, self):
     n = self.size
-    if 0 < n < LARGE and (self.dtype is F4 or self.dtype is F8):
+    if 0 < n < FEW and (self.dtype is F4 or self.dtype is F8):
         return xp.add.reduce(self, None) / n
     return _mean(xp, self, dim=(), keepdim=False)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ....operators.nn.conv import _bias_grad
-from ...numpy.conv import out_size
+from ....operators.nn.windows import out_size
 from .. import precision
 from ..kernels import (
     F4,

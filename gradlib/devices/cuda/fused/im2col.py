@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...numpy.conv import out_size
+from ....operators.nn.windows import out_size
 from ..kernels import FLOATS, blocks_for, dense, family, instance, instances, launcher_of, words
 from . import forward, vjp
 from .embedding import WORDS

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ....operators.nn.windows import windows
 from ....tape.switches import switches
-from ...numpy.windows import windows
 from ..kernels import (
     FLOATS,
     MAX_BLOCK,

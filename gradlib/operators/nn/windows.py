@@ -11,9 +11,24 @@ from itertools import product
 
 import numpy as np
 
-from .blocks import PIECE
 
-FEW = 1 << 11  # elements up to which the number of calls decides
+def out_size(size: int, k: int, stride: int, padding: int, dilation: int) -> int:
+    """Positions of a window along one dimension."""
+    return (size + 2 * padding - dilation * (k - 1) - 1) // stride + 1
+
+
+def taps(kernel: tuple, out: tuple, stride: tuple, dilation: tuple) -> list[tuple]:
+    """For each element of a kernel, by slices of the last dimensions, what it reads in a padded input."""
+    return [
+        (
+            ...,
+            *[
+                slice(t * d, t * d + (m - 1) * s + 1, s)
+                for t, d, m, s in zip(tap, dilation, out, stride, strict=True)
+            ],
+        )
+        for tap in product(*map(range, kernel))
+    ]
 
 
 class Windows:
@@ -39,16 +54,7 @@ class Windows:
             out.append(m)
             size.append(max(n + p, (m - 1) * s + reach))
         self.out, self.size = tuple(out), tuple(size)
-        self.taps = [
-            (
-                ...,
-                *[
-                    slice(t * d, t * d + (m - 1) * s + 1, s)
-                    for t, d, m, s in zip(tap, dilation, out, stride, strict=True)
-                ],
-            )
-            for tap in product(*map(range, kernel))
-        ]
+        self.taps = taps(kernel, tuple(out), stride, dilation)
         self.inner = (..., *[slice(p, p + n) for p, n in zip(padding, space, strict=True)])
         self.padded = self.size != space
         self.disjoint = all(
@@ -98,13 +104,16 @@ def windows(space, kernel, stride, padding, dilation, ceil_mode) -> Windows:
     return Windows(space, kernel, stride, padding, dilation, ceil_mode)
 
 
+def padded_below(xp, w: Windows, x):
+    """`x` padded with what is less than every element."""
+    if x.dtype.kind != "f" and w.padded:
+        x = x.astype(np.int64, copy=False)
+    return w.pad(xp, x, -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min)
+
+
 def maximum_of_windows(xp, w: Windows, x):
     """The maximum of each window, and the number of the first tap that has it."""
-    if x.dtype.kind != "f" and w.padded:  # what is padded with must be less than every element
-        x = x.astype(np.int64, copy=False)
-    source = w.pad(xp, x, -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min)
-    if xp.name == "numpy" and 0 < source.size <= FEW and source.flags.c_contiguous:
-        return _maximum_of_few(xp, w, source)
+    source = padded_below(xp, w, x)
     best = source[w.taps[0]].copy()
     small = len(w.taps) <= 256
     number = xp.zeros(best.shape, np.uint8 if small else np.int32)
@@ -121,26 +130,9 @@ def maximum_of_windows(xp, w: Windows, x):
     return best, number
 
 
-def _maximum_of_few(xp, w: Windows, source):
-    """The same for few elements, where each call counts: the windows as rows of a matrix."""
-    k, moves = len(w.space), source.strides
-    lead, inner = source.shape[: source.ndim - k], moves[source.ndim - k :]
-    strides = (
-        *moves[: source.ndim - k],
-        *[m * s for m, s in zip(inner, w.stride, strict=True)],
-        *[m * d for m, d in zip(inner, w.dilation, strict=True)],
-    )
-    rows = xp.as_strided(source, (*lead, *w.out, *w.kernel), strides).reshape(-1, len(w.taps))
-    number = rows.argmax(1)
-    best = rows.reshape(-1).take(number + np.arange(0, rows.size, len(w.taps)))
-    kind = np.uint8 if len(w.taps) <= 256 else np.int32
-    return best.reshape(*lead, *w.out), number.astype(kind).reshape(*lead, *w.out)
-
-
 def _planes(xp, w: Windows, shape, taps):
     """Blocks of planes (start, stop, flat positions) for arrays (planes, *size) and tap numbers (planes, *out)."""
-    planes, step = math.prod(shape), max(1, PIECE // max(math.prod(w.out), 1))
-    step = step if xp.name == "numpy" else max(planes, 1)
+    planes, step = math.prod(shape), max(1, xp.cached // max(math.prod(w.out), 1))
     taps = taps.reshape(planes, *w.out)
     length = math.prod(w.size)
     rows = (xp.arange(min(step, planes)) * length).reshape((-1,) + (1,) * len(w.out))
@@ -171,18 +163,14 @@ def put(xp, w: Windows, values, taps):
     else:
         for t, tap in enumerate(w.taps):
             total[tap] += values * (taps == t)
-    return w_crop(w, total)
+    return _crop(xp, w, total)
 
 
-def w_crop(w: Windows, padded):
+def _crop(xp, w: Windows, padded):
     """The part of a padded array that is the input (zeros where windows did not reach)."""
     if not w.padded:
         return padded
-    return (
-        np.ascontiguousarray(padded[w.inner])
-        if padded.__class__ is np.ndarray
-        else padded[w.inner].copy()
-    )
+    return xp.ascontiguousarray(padded[w.inner])
 
 
 def sum_of_windows(xp, w: Windows, x):
@@ -203,4 +191,4 @@ def spread_over_windows(xp, w: Windows, values):
             total[tap] = values
         else:
             total[tap] += values
-    return w_crop(w, total)
+    return _crop(xp, w, total)

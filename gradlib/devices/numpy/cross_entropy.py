@@ -1,0 +1,58 @@
+"""cross_entropy in blocks of rows that fit into the cache, and its gradient from what the forward kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...operators.nn.cross_entropy import (
+    class_rows,
+    classes_last,
+    classes_second,
+    cross_entropy_by,
+    row_shares,
+)
+from . import forward, vjp
+from .halves import float_arrays
+from .softmax import LOW_SUM, ROWS, SMALL, exp_rows
+
+
+def _log_sums(xp, rows):
+    """The maximum of each row (or a shared one), and the logarithm of the sum of exponentials over it."""
+    n, width = rows.shape
+    if rows.size <= SMALL:
+        total, shift = exp_rows(rows, np.empty(rows.shape, rows.dtype), LOW_SUM)
+        return shift[:, 0], np.log(total[:, 0])
+    top, logs = np.zeros(n, rows.dtype), np.zeros(n, rows.dtype)
+    step = max(1, ROWS // width)
+    buffer = np.empty((min(step, n), width), rows.dtype)
+    for i in range(0, n, step):
+        x = rows[i : i + step]
+        total, shift = exp_rows(x, buffer[: len(x)], LOW_SUM)
+        np.log(total[:, 0], out=logs[i : i + step])
+        top[i : i + step] = shift if shift.ndim == 0 else shift[:, 0]
+    return top, logs
+
+
+@forward("cross_entropy_op")
+@float_arrays
+def cross_entropy(
+    xp: Any, self: Any, target: Any, weight=None, *, reduction: int, ignore_index: int
+):
+    return cross_entropy_by(_log_sums, xp, self, target, weight, reduction, ignore_index)
+
+
+@vjp("cross_entropy_op")
+def cross_entropy_vjp(F, g, self, target, weight, result1, result2, reduction, ignore_index):
+    xp, shape = F.backend, self.shape
+    rows = xp.wide(classes_last(self))
+    classes, weights, kept = class_rows(xp, target, weight, rows.shape[1], ignore_index, rows.dtype)
+    shares = row_shares(xp, xp.wide(g), weights, kept, reduction, len(rows))
+    out = rows - result1[:, None]
+    out -= result2[:, None]
+    xp.exp(out, out=out)
+    out *= shares[:, None] if shares.ndim else shares
+    out[xp.arange(len(out)), classes] -= shares
+    out = classes_second(out, shape).astype(self.dtype, copy=False)
+    return out if out.flags.c_contiguous else xp.ascontiguousarray(out), None, None

@@ -1,0 +1,153 @@
+"""Variances of NumPy arrays, computed in double precision."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...operators.kinds import F8
+from ...operators.reduce.moments import std_by, var_by, with_mean_by
+from ...operators.reduce.sums import kept
+from . import forward
+from .blocks import PIECE, row_blocks
+from .sums import ADD, LARGE, ones
+
+# Squares of single-precision numbers are exact in double precision, so that the sum of the squares and the sum are
+# enough, but where nearly nothing is left of their difference.
+SURE = 1e-4
+FEW = 1024  # elements that are gathered from other than the last dimension quickly enough
+
+
+def _of_rows(x):
+    """(sum of the squares around the mean, mean) of each row of a 2-D array, in float64."""
+    rows, n = x.shape
+    if n > PIECE:
+        return _of_long_rows(x)
+    total, mean = np.empty(rows), np.empty(rows)
+    blocks, narrow, one = row_blocks(rows, n), x.dtype.itemsize < 8, ones(n, F8)
+    space = np.empty((blocks[0][1], n))
+    for i, j in blocks:
+        d = space[: j - i]
+        d[...] = x[i:j]
+        m = mean[i:j] = d.dot(one) / n
+        if narrow:
+            squares = np.vecdot(d, d)
+            left = total[i:j] = squares - n * m * m
+            if not (left < SURE * squares).any():
+                continue
+        d -= m[:, None]
+        total[i:j] = np.vecdot(d, d)
+    return total, mean
+
+
+def _of_long_rows(x):
+    rows, n = x.shape
+    total, mean, space = np.empty(rows), np.empty(rows), np.empty(PIECE)
+    narrow, parts = x.dtype.itemsize < 8, [slice(i, i + PIECE) for i in range(0, n, PIECE)]
+
+    def of(row, p):
+        part = row[p]
+        d = space[: part.size]
+        d[...] = part
+        return d
+
+    for k, row in enumerate(x):
+        if narrow:
+            sums = [(d.dot(ones(d.size, F8)), d.dot(d)) for d in (of(row, p) for p in parts)]
+            whole, squares = (math.fsum(s) for s in zip(*sums, strict=True))
+            m = mean[k] = whole / n
+            left = total[k] = squares - whole * m
+            if not left < SURE * squares:
+                continue
+        else:
+            m = mean[k] = math.fsum([np.add.reduce(row[p]) for p in parts]) / n
+        total[k] = math.fsum([d.dot(d) for d in (of(row, p) - m for p in parts)])
+    return total, mean
+
+
+def _of_columns(x):
+    """The same of each column."""
+    n, blocks, narrow = len(x), row_blocks(*x.shape), x.dtype.itemsize < 8
+    mean, total = np.zeros(x.shape[1]), np.zeros(x.shape[1])
+    space = np.empty((blocks[0][1], x.shape[1]))
+    for i, j in blocks:
+        d = space[: j - i]
+        d[...] = x[i:j]
+        mean += ones(j - i, F8).dot(d)
+        if narrow:
+            d *= d
+            total += ones(j - i, F8).dot(d)
+    mean /= n
+    if narrow:
+        squares = total
+        total = squares - n * mean * mean
+        if not (total < SURE * squares).any():
+            return total, mean
+        total = np.zeros(x.shape[1])
+    for i, j in blocks:
+        d = space[: j - i]
+        d[...] = x[i:j]
+        d -= mean
+        d *= d
+        total += ones(j - i, F8).dot(d)
+    return total, mean
+
+
+def _in_float64(self, n, dim, keepdim):
+    """(sum of the squares around the mean, mean) of a NumPy array; the mean has its dimensions kept."""
+    shape = self.shape
+    if not dim and not keepdim and n <= PIECE:
+        flat = self.astype(F8).reshape(-1)
+        mean = ADD(flat) / (n or math.nan)
+        flat -= mean
+        return flat.dot(flat), mean.reshape((1,) * len(shape))
+    if self.size < LARGE:
+        wide = self.astype(F8)
+        mean = ADD(wide, dim or None, None, None, True)
+        mean /= n or math.nan
+        wide -= mean
+        if len(dim) == 1 and not keepdim and (dim[0] == len(shape) - 1 or self.size <= FEW):
+            return np.vecdot(wide, wide, axis=dim[0]), mean  # type: ignore[call-overload]
+        wide *= wide
+        return ADD(wide, dim or None, None, None, keepdim), mean
+    dims = dim or tuple(range(self.ndim))
+    if len(dims) == max(dims) + 1 < len(shape) and self.flags.c_contiguous:
+        total, mean = _of_columns(self.reshape(math.prod(shape[: len(dims)]), -1))
+    else:
+        others = [d for d in range(len(shape)) if d not in dims]
+        total, mean = _of_rows(self.transpose(*others, *sorted(dims)).reshape(-1, n))
+    narrow = kept(shape, dim)
+    return (
+        total.reshape(narrow if keepdim else [n for d, n in enumerate(shape) if d not in dims]),
+        mean.reshape(narrow),
+    )
+
+
+def _squares(xp, self, n, dim, keepdim):
+    """(sum of the squares around the mean, mean), the mean with its dimensions kept; in float64 or complex128."""
+    if self.dtype.kind in "fV":
+        return _in_float64(self, n, dim, keepdim)
+    (total, mean), (more, imag) = (_in_float64(x, n, dim, keepdim) for x in (self.real, self.imag))
+    return total + more, mean + 1j * imag
+
+
+@forward("var")
+def var(xp: Any, self: Any, *, dim: tuple, correction: Any, keepdim: bool):
+    return var_by(_squares, xp, self, dim, correction, keepdim)
+
+
+@forward("std")
+def std(xp: Any, self: Any, *, dim: tuple, correction: Any, keepdim: bool):
+    return std_by(_squares, xp, self, dim, correction, keepdim)
+
+
+@forward("var_mean")
+def var_mean(xp: Any, self: Any, *, dim: tuple, correction: Any, keepdim: bool):
+    return with_mean_by(_squares, False, xp, self, dim, correction, keepdim)
+
+
+@forward("std_mean")
+def std_mean(xp: Any, self: Any, *, dim: tuple, correction: Any, keepdim: bool):
+    return with_mean_by(_squares, True, xp, self, dim, correction, keepdim)

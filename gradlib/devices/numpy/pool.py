@@ -1,0 +1,53 @@
+"""Max pooling of few elements, where each call counts."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...operators.kinds import is_half
+from ...operators.nn.pool import geometry
+from ...operators.nn.windows import Windows, padded_below
+from . import forward
+
+FEW = 1 << 11  # elements up to which the number of calls decides
+
+
+@forward("max_pool2d_op", "max_pool3d_op")
+def max_pool(xp: Any, self: Any, *, kernel_size, stride, padding, dilation, ceil_mode):
+    if not 0 < self.size <= FEW or not self.flags.c_contiguous or self.dtype.kind not in "fViu":
+        return NotImplemented
+    w = geometry(self.shape, kernel_size, stride, padding, dilation, ceil_mode)
+    if math.prod(w.size) * math.prod(self.shape[: -len(kernel_size)]) > FEW:
+        return NotImplemented
+    best, taps = _maximum_of_few(xp, w, xp.wide(self) if is_half(self) else self)
+    return best.astype(self.dtype, copy=False), taps
+
+
+@forward("max_pool_with_indices")
+def max_pool_with_indices(xp: Any, self: Any, *, kernel_size, stride, padding, dilation, ceil_mode):
+    how = {"kernel_size": kernel_size, "stride": stride, "padding": padding, "dilation": dilation}
+    made = max_pool(xp, self, **how, ceil_mode=ceil_mode)
+    if made is NotImplemented:
+        return made
+    w = geometry(self.shape, kernel_size, stride, padding, dilation, ceil_mode)
+    return made[0], w.positions(xp, made[1], "input")
+
+
+def _maximum_of_few(xp, w: Windows, x):
+    """The maximum of each window and the number of the first tap that has it: the windows as rows of a matrix."""
+    source = padded_below(xp, w, x)
+    k, moves = len(w.space), source.strides
+    lead, inner = source.shape[: source.ndim - k], moves[source.ndim - k :]
+    strides = (
+        *moves[: source.ndim - k],
+        *[m * s for m, s in zip(inner, w.stride, strict=True)],
+        *[m * d for m, d in zip(inner, w.dilation, strict=True)],
+    )
+    rows = xp.as_strided(source, (*lead, *w.out, *w.kernel), strides).reshape(-1, len(w.taps))
+    number = rows.argmax(1)
+    best = rows.reshape(-1).take(number + np.arange(0, rows.size, len(w.taps)))
+    kind = np.uint8 if len(w.taps) <= 256 else np.int32
+    return best.reshape(*lead, *w.out), number.astype(kind).reshape(*lead, *w.out)
