@@ -67,7 +67,9 @@ def device_node_class(op) -> type[Node]:
     base, table = op.node_class, backend_for("cuda").overlays
     fused = table.vjp_of(op) if op.differentiable and table is not None else None
     body: dict = {"__slots__": ()}
-    if fused is not None:
+    if fused is None and op.differentiable:
+        body["run"] = formula_run(op)  # that of the base may try an overlay for NumPy
+    elif fused is not None:
         body["run"] = _run_overlaid(op, fused, "device")
         body["gradients"] = _gradients_on_device
     return type(base.__name__, (base,), body)
