@@ -39,8 +39,6 @@ HANDED = 46
 # Imports of gradlib inside functions, with the reason of each.
 INSIDE_FUNCTIONS = {
     "gradlib.devices -> gradlib.devices.cuda.namespace": "needs CuPy: imported when a CUDA device is first asked for",
-    "gradlib.devices -> gradlib.devices.cuda.fused": "the same",
-    "gradlib.devices -> gradlib.devices.cuda.fused.pointwise": "the same",
     "gradlib.autograd.graph -> gradlib.autograd._offload": "for CUDA tensors alone, and brings CuPy's namespace",
 }
 

@@ -16,6 +16,7 @@ import gradlib as gl
 from gradlib.devices.numpy import softmax as softmax_kernels
 from gradlib.op.declare import REGISTRY
 from gradlib.op.overlays import off, on
+from gradlib.op.write_traced import specialize
 
 OVERLAYS = on("numpy")
 NAMES = sorted({name for names in OVERLAYS.names().values() for name in names})
@@ -226,6 +227,22 @@ def test_switched_off_only_formulas_run(monkeypatch):
             assert runs() == 0
         assert runs() == 0
     assert runs() == 2
+
+
+def test_a_watcher_sees_the_overlay_of_a_gradient_that_would_run_without_him(monkeypatch):
+    """Also where the formulas of the op are written out for Tensors."""
+    x = gl.ones(3, dtype=gl.float64, requires_grad=True)
+    op, ran = REGISTRY["sinh"], []
+    monkeypatch.setattr(op.node_class, "gradients", op.node_class.gradients)
+    monkeypatch.setitem(
+        OVERLAYS._found, ("vjp", op), lambda F, g, self: ran.append(1) or (g * np.cosh(self),)
+    )
+    specialize(op)
+    with gl.profiler.profile():
+        x.sinh().sum().backward()
+    assert ran == [1]
+    gl.autograd.grad(x.sinh().sum(), x, create_graph=True)
+    assert ran == [1]
 
 
 def test_an_overlay_asks_only_for_what_is_saved():

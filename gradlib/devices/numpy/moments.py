@@ -95,8 +95,13 @@ def _of_columns(x):
     return total, mean
 
 
-def _in_float64(self, n, dim, keepdim):
-    """(sum of the squares around the mean, mean) of a NumPy array; the mean has its dimensions kept."""
+def _squares(xp, self, n, dim, keepdim):
+    """(sum of the squares around the mean, mean), the mean with its dimensions kept; in float64 or complex128."""
+    if self.dtype.kind == "c":
+        (total, mean), (more, imag) = (
+            _squares(xp, x, n, dim, keepdim) for x in (self.real, self.imag)
+        )
+        return total + more, mean + 1j * imag
     shape = self.shape
     if not dim and not keepdim and n <= PIECE:
         flat = self.astype(F8).reshape(-1)
@@ -123,14 +128,6 @@ def _in_float64(self, n, dim, keepdim):
         total.reshape(narrow if keepdim else [n for d, n in enumerate(shape) if d not in dims]),
         mean.reshape(narrow),
     )
-
-
-def _squares(xp, self, n, dim, keepdim):
-    """(sum of the squares around the mean, mean), the mean with its dimensions kept; in float64 or complex128."""
-    if self.dtype.kind in "fV":
-        return _in_float64(self, n, dim, keepdim)
-    (total, mean), (more, imag) = (_in_float64(x, n, dim, keepdim) for x in (self.real, self.imag))
-    return total + more, mean + 1j * imag
 
 
 @forward("var")

@@ -9,12 +9,8 @@ from . import vjp
 
 
 @vjp("lstm_step")
-def lstm_step_vjp(F, gs, gates, c, result1):
-    to_h, to_c = gs
-    return _lstm(F.backend, to_h, to_c, gates, c, result1)
-
-
-def _lstm(xp, to_h, to_c, gates, c, new):
+def lstm_step_vjp(F, gs: Any, gates, c, result1):
+    xp, (to_h, to_c), new = F.backend, gs, result1
     i, f, g, o = activations(xp, gates)
     n = c.shape[1]
     out = xp.empty(gates.shape, gates.dtype)

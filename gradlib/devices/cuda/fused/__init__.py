@@ -20,6 +20,11 @@ def load() -> None:
         import_module(f"{__name__}.{name}")
 
 
+def generate(what: str, op: Any) -> Any:
+    """The overlay of an elementwise op without one of its own, made of its formula; or None."""
+    return import_module(f"{__name__}.pointwise").overlay(what, op)
+
+
 def __getattr__(name: str) -> Any:
     if name in MODULES:
         return import_module(f"{__name__}.{name}")
