@@ -38,6 +38,8 @@ abs = unary(
     ),
     domain=(0.1, 2.0),
     complex=True,
+    refuses="bool",
+    result="that of the argument; of a complex one that of its parts",
     doc=(
         "The absolute value of each element; of a complex number sqrt(re^2 + im^2), which is real."
     ),
@@ -125,6 +127,7 @@ maximum = pointwise(
     complex=False,
     numbers="none",
     check=_no_complex("maximum"),
+    refuses="/complex",
     doc=(
         "The larger one of two elements; nan if one of them is. At ties both have "
         "half of the gradient."
@@ -144,6 +147,7 @@ minimum = pointwise(
     complex=False,
     numbers="none",
     check=_no_complex("minimum"),
+    refuses="/complex",
     doc=(
         "The smaller one of two elements; nan if one of them is. At ties both have "
         "half of the gradient."
@@ -171,6 +175,7 @@ fmax = pointwise(
     check=_no_complex("fmax"),
     self=lambda F, g, self, other: _fmax_share(F, g, self, other, self > other),
     other=lambda F, g, self, other: _fmax_share(F, g, other, self, other > self),
+    refuses="/complex",
     doc=(
         "The larger one of two elements; of a nan and a number the number. At ties "
         "both have half of the gradient."
@@ -190,6 +195,7 @@ fmin = pointwise(
     check=_no_complex("fmin"),
     self=lambda F, g, self, other: _fmax_share(F, g, self, other, self < other),
     other=lambda F, g, self, other: _fmax_share(F, g, other, self, other < self),
+    refuses="/complex",
     doc=(
         "The smaller one of two elements; of a nan and a number the number. At ties "
         "both have half of the gradient."
@@ -218,6 +224,7 @@ relu = unary(
     promote="same",
     domain=(0.1, 2.0),
     complex=False,
+    refuses="complex/bool",
     doc="max(x, 0) of each element; nan stays nan. The gradient at 0 is 0.",
     example=("gradlib.relu(gradlib.tensor([-1.0, 2.0]))", "tensor([0., 2.])"),
 )

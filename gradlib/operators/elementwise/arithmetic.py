@@ -9,11 +9,11 @@ import numpy as np
 
 from ...devices.numpy.blocks import missing
 from ...op.declare import declare
+from ...op.describe import in_place_text
 from ...op.expose import (
     FOUND,
     apart,
     function,
-    in_place_text,
     legacy,
     method,
     need_tensor,
@@ -94,6 +94,7 @@ neg = unary(
     complex=True,
     exact_out=FOUND,
     check=_refuse_bool_negative,
+    refuses="/bool",
     doc="Each element with the other sign.",
     example=("gradlib.neg(gradlib.tensor([1.0, -2.0]))", "tensor([-1.,  2.])"),
 )
@@ -111,7 +112,7 @@ square = unary(
     lambda g, self: g * (2 * self).conjugate(),
     promote="number",
     complex=True,
-    doc="x * x of each element.",
+    doc="x * x of each element; of integers without what does not fit into their dtype.",
     example=("gradlib.square(gradlib.tensor([-2.0, 3.0]))", "tensor([4., 9.])"),
 )
 
@@ -294,13 +295,13 @@ def _whole(F, self, other):
 remainder = pointwise(
     "remainder", lambda xp, self, other: (_check_integers(xp, self, other, "remainder"), xp.remainder(self, other))[1],
     self=lambda g: g, other=lambda F, g, self, other: -g * F.floor_divide(self, other),
-    doc="Remainder of the division, with the sign of `other`.",
+    refuses="bool complex", doc="Remainder of the division, with the sign of `other`.",
     example=("gradlib.remainder(gradlib.tensor([-3.0, 3.0]), 2)", "tensor([1., 1.])"),
     complex=False, numbers="one")  # fmt: skip
 fmod = pointwise(
     "fmod", lambda xp, self, other: (_check_integers(xp, self, other, "fmod"), xp.fmod(self, other))[1],
     self=lambda g: g, other=lambda F, g, self, other: -g * _whole(F, self, other),
-    doc="Remainder of the division, with the sign of `input`.",
+    refuses="bool complex", doc="Remainder of the division, with the sign of `input`.",
     example=("gradlib.fmod(gradlib.tensor([-3.0, 3.0]), 2)", "tensor([-1.,  1.])"),
     complex=False, numbers="second")  # fmt: skip
 

@@ -117,6 +117,7 @@ for _name, _numbers, _what, _shown in (
         nondifferentiable="integer",
         samples=_integers,
         numbers=_numbers,
+        refuses="floating complex" if _name.startswith("bitwise") else "bool floating complex",
     )
 
 
@@ -161,6 +162,7 @@ for _name, _ufunc, _label, _what, _shown in (
         nondifferentiable="integer",
         samples=_integers,
         numbers="one",
+        refuses="bool floating complex",
     )
 pointwise(
     "bitwise_not",
@@ -201,6 +203,7 @@ pointwise(
     check=_refuse_mixed,
     complex=False,
     exact_out=_MIXED,
+    refuses="/complex",
     doc="The step function: 0 below 0, 1 above it, and at 0 the element of `values`.",
     example=(
         ("gradlib.heaviside(gradlib.tensor([-1.5, 0.0, 2.0]), gradlib.tensor([0.5, 0.5, 0.5]))"),
@@ -230,7 +233,7 @@ def _test(name: str, of_floats, of_integers: bool, plain: bool = True, **texts: 
 
     op = unary(
         name, forward=forward, promote="same", inplace=False, nondifferentiable="bool",
-        bool_out="" if plain else name, **texts,
+        bool_out="" if plain else name, refuses=None if plain else "/complex", with_out=not plain, **texts,
     )  # fmt: skip
     if plain:
         PUBLIC[name] = _without_out(op)

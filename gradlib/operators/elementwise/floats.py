@@ -68,7 +68,9 @@ ldexp = pointwise(
     "ldexp", _ldexp, promote="float", numbers="none", complex=True,
     self=lambda F, g, other: g * F.exp2(other).conjugate(),
     other=lambda g, result: g * (result * math.log(2.0)).conjugate(),
-    doc="``input * 2**other``.", check=_refuse_bool,
+    doc="``input * 2**other``: a number put together from a fraction and an exponent.",
+    example=("gradlib.ldexp(gradlib.tensor([0.5, 1.5]), gradlib.tensor([1, 3]))", "tensor([ 1., 12.])"),
+    check=_refuse_bool,
 )  # fmt: skip
 
 # -- nan and infinities ------------------------------------------------------------------------------------------

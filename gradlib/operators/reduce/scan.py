@@ -9,11 +9,11 @@ import numpy as np
 from ... import return_types
 from ...devices.numpy.blocks import F4, PIECE
 from ...op.declare import Op, declare
+from ...op.describe import in_place_text
 from ...op.expose import (
     PUBLIC,
     c_type,
     function,
-    in_place_text,
     method,
     need_tensor,
     write_out,

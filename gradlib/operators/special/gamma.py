@@ -453,7 +453,7 @@ def _density(F, self, other):
     return F.exp((self - 1.0) * F.log(other) - other - F.lgamma(self))
 
 
-def _incomplete(name: str, upper: bool):
+def _incomplete(name: str, upper: bool, shown: str):
     sign = -1.0 if upper else 1.0
     kernel = in_float64(lambda xp, a, x: _igamma(xp, a, x, upper))
     return pointwise(
@@ -470,9 +470,15 @@ def _incomplete(name: str, upper: bool):
             (t(3, 4, requires_grad=False), t(3, 4)),
             (t(3, 1, requires_grad=False), t(4)),
         ],
-        doc=f"The regularised {'upper' if upper else 'lower'} incomplete gamma function of (a, x), "
-        "differentiable in x.",
+        doc=f"{'1 less the' if upper else 'The'} integral of t^(a - 1) e^-t / gamma(a) over 0 < t < x: the regularised "
+        f"{'upper' if upper else 'lower'} incomplete gamma function of a = `input` and x = `other`, which has a "
+        "derivative in x alone.",
+        example=(f"gradlib.{name}(gradlib.tensor([1.0]), gradlib.tensor([1.0]))", shown),
+        refuses="bool integer complex",
     )
 
 
-igamma, igammac = _incomplete("igamma", False), _incomplete("igammac", True)
+igamma, igammac = (
+    _incomplete("igamma", False, "tensor([0.6321])"),
+    _incomplete("igammac", True, "tensor([0.3679])"),
+)
