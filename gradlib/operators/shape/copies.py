@@ -74,6 +74,7 @@ def _detached(input):
 
 def _sliced(input, dim=0, start=None, end=None, step=1):
     n = input._array.ndim
+    slicing.refuse_step(step)
     key = (slice(None),) * slicing.wrap_dim(dim, n) + (slice(start, end, step),)
     return input[key]
 
@@ -97,5 +98,17 @@ for _name, _function in {
 
 @function("detach_copy")
 def detach_copy(input, *, out=None):
-    """A copy outside the graph."""
+    """A copy with memory of its own and no history: ``detach`` followed by a copy.
+
+    Args:
+        input: a tensor of any shape and dtype.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor that does not require grad.
+
+    Example:
+        >>> gradlib.detach_copy(gradlib.ones(2, requires_grad=True))
+        tensor([1., 1.])
+    """
     return write_same(out, input.detach().clone())

@@ -229,7 +229,22 @@ def pad(input, pad, mode="constant", value=None):
 
 @function("constant_pad_nd")
 def constant_pad_nd(input, pad, value=0):
-    """``nn.functional.pad`` in constant mode."""
+    """`input` with a border of one value: ``nn.functional.pad`` in constant mode.
+
+    Args:
+        pad: pairs of widths (before, after), those of the last dimension first; a negative width cuts off.
+        value: the number that the border is filled with.
+
+    Returns:
+        A new tensor of the same dtype.
+
+    Raises:
+        RuntimeError: an odd number of widths, more pairs than dimensions, or less than nothing would be left.
+
+    Example:
+        >>> gradlib.constant_pad_nd(gradlib.tensor([1, 2]), (1, 2))
+        tensor([0, 1, 2, 0, 0])
+    """
     return PUBLIC_PAD(input, pad, "constant", value)
 
 

@@ -237,13 +237,43 @@ def _view_dtype(x: Tensor, dtype: dtypes.dtype) -> Tensor:
 
 @method("view_as")
 def view_as(self, other):
-    """A view in the shape of `other`."""
+    """A view of this tensor in the shape of `other`: ``view(other.shape)``, with its errors.
+
+    Args:
+        other: a tensor with as many elements, of which only the shape counts.
+
+    Returns:
+        A view of the same memory.
+
+    Raises:
+        RuntimeError: another number of elements, or strides that the shape cannot have without a copy.
+
+    Example:
+        >>> gradlib.tensor([1, 2, 3, 4]).view_as(gradlib.zeros(2, 2))
+        tensor([[1, 2],
+                [3, 4]])
+    """
     return view(self, other._array.shape)
 
 
 @method("reshape_as")
 def reshape_as(self, other):
-    """``reshape`` to the shape of `other`."""
+    """This tensor in the shape of `other`: ``reshape(other.shape)``.
+
+    Args:
+        other: a tensor with as many elements, of which only the shape counts.
+
+    Returns:
+        A view where the strides allow one, else a copy.
+
+    Raises:
+        RuntimeError: another number of elements.
+
+    Example:
+        >>> gradlib.tensor([1, 2, 3, 4]).reshape_as(gradlib.zeros(2, 2))
+        tensor([[1, 2],
+                [3, 4]])
+    """
     return reshape_to(self, infer(other._array.shape, self._array.size))
 
 
@@ -272,7 +302,18 @@ def flatten(input, start_dim=0, end_dim=-1):
 
 @function("ravel", method=True)
 def ravel(input):
-    """All elements in one dimension."""
+    """All elements in one dimension, in row-major order.
+
+    Args:
+        input: a tensor of any shape.
+
+    Returns:
+        A vector: a view of a contiguous tensor (itself if it is a vector), else a copy.
+
+    Example:
+        >>> gradlib.ravel(gradlib.tensor([[1, 2], [3, 4]]))
+        tensor([1, 2, 3, 4])
+    """
     return view_op.call(contiguous(input), (input._array.size,))
 
 
