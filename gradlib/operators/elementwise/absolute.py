@@ -391,7 +391,23 @@ def _plain(input, min, max) -> bool:
 
 @function("clamp_min", method=True)
 def clamp_min(input, min, *, out=None):
-    """``max(input, min)`` elementwise."""
+    """The larger one of each element of `input` and `min`: ``clamp`` with a lower bound alone.
+
+    Args:
+        input: a tensor of a real dtype.
+        min: a number, or a tensor that broadcasts with `input`.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor of the shape that both broadcast to and of their common dtype.
+
+    Raises:
+        RuntimeError: the shapes do not broadcast, or the dtype is complex.
+
+    Example:
+        >>> gradlib.clamp_min(gradlib.tensor([-1.0, 2.0]), 0.0)
+        tensor([0., 2.])
+    """
     if not isinstance(input, Tensor) or not isinstance(min, (Tensor, int, float, complex)):
         raise _invalid("clamp_min", input, min)
     return clamp(input, min=min, out=out)
@@ -399,7 +415,23 @@ def clamp_min(input, min, *, out=None):
 
 @function("clamp_max", method=True)
 def clamp_max(input, max, *, out=None):
-    """``min(input, max)`` elementwise."""
+    """The smaller one of each element of `input` and `max`: ``clamp`` with an upper bound alone.
+
+    Args:
+        input: a tensor of a real dtype.
+        max: a number, or a tensor that broadcasts with `input`.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor of the shape that both broadcast to and of their common dtype.
+
+    Raises:
+        RuntimeError: the shapes do not broadcast, or the dtype is complex.
+
+    Example:
+        >>> gradlib.clamp_max(gradlib.tensor([-1.0, 2.0]), 0.0)
+        tensor([-1.,  0.])
+    """
     if not isinstance(input, Tensor) or not isinstance(max, (Tensor, int, float, complex)):
         raise _invalid("clamp_max", input, max)
     return clamp(input, max=max, out=out)

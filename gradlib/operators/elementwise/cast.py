@@ -113,13 +113,37 @@ def _move(array, target: device, non_blocking: bool):
 
 @function("clone")
 def clone(input, *, memory_format=None):
-    """A copy; the copy is recorded, so gradients flow to the original."""
+    """A copy with memory of its own, through which gradients flow to `input`.
+
+    Args:
+        input: a tensor of any shape and dtype.
+        memory_format: the order of strides; as that of a dense `input` if None.
+
+    Returns:
+        A tensor of the same shape, dtype and device.
+
+    Example:
+        >>> x = gradlib.tensor([1.0], requires_grad=True)
+        >>> gradlib.clone(x)
+        tensor([1.], grad_fn=<CloneBackward0>)
+    """
     return clone_op.call(input, _order(memory_format))
 
 
 @method("clone")
 def _clone(self, *, memory_format=None):
-    """A copy; the copy is recorded, so gradients flow to the original."""
+    """A copy with memory of its own, through which gradients flow to this tensor.
+
+    Args:
+        memory_format: the order of strides; as that of this tensor if that is dense and None is given.
+
+    Returns:
+        A tensor of the same shape, dtype and device.
+
+    Example:
+        >>> gradlib.tensor([1.0], requires_grad=True).clone()
+        tensor([1.], grad_fn=<CloneBackward0>)
+    """
     return clone_op.call(self, _order(memory_format))
 
 
@@ -195,7 +219,19 @@ def to(self, *args, **kwargs):
 
 @method("type")
 def type_(self, dtype=None, non_blocking=False):
-    """The type name ('torch.FloatTensor') without argument; else converted to `dtype`."""
+    """The name of the type of this tensor; or the tensor converted to another type.
+
+    Args:
+        dtype: a dtype, the name of a tensor type such as "torch.FloatTensor", or that type; None asks for the name.
+        non_blocking: whether the host may go on before a copy from or to a device is done.
+
+    Returns:
+        A str, or a tensor: itself if it is of that type already.
+
+    Example:
+        >>> gradlib.tensor([1.5]).type(), gradlib.tensor([1.5]).type(gradlib.int64)
+        ('torch.FloatTensor', tensor([1]))
+    """
     if dtype is None:
         return ("torch.cuda." if self.is_cuda else "torch.") + self.dtype.tensor_type
     if isinstance(dtype, str):
@@ -209,26 +245,72 @@ def type_(self, dtype=None, non_blocking=False):
 
 @method("type_as")
 def type_as(self, other):
-    """Converted to the dtype and device of `other`."""
+    """This tensor converted to the dtype and moved to the device of `other`.
+
+    Args:
+        other: a tensor, of which only that counts.
+
+    Returns:
+        A tensor; itself if it is so already.
+
+    Example:
+        >>> gradlib.tensor([1.5]).type_as(gradlib.tensor([1]))
+        tensor([1])
+    """
     return convert(self, other.dtype, other.device)
 
 
 @method("cuda")
 def cuda(self, device=None, non_blocking=False, memory_format=None):
-    """A copy on a CUDA device (itself if it is there)."""
+    """This tensor in the memory of a CUDA device: itself if it is there already.
+
+    Args:
+        device: the device or its number; the current one if None.
+        non_blocking: whether the host may go on before the copy is done; the host's memory must be pinned for that.
+        memory_format: the order of strides; as it is if None.
+
+    Returns:
+        A tensor, through which gradients flow back.
+    """
     target = "cuda" if device is None else device
     return convert(self, None, target, non_blocking, memory_format=memory_format)
 
 
 @method("cpu")
 def cpu(self, memory_format=None):
-    """A copy in host memory (itself if it is there)."""
+    """This tensor in host memory: itself if it is there already, else a copy.
+
+    Args:
+        memory_format: the order of strides; as it is if None.
+
+    Returns:
+        A tensor, through which gradients flow back.
+
+    Example:
+        >>> gradlib.tensor([1.0]).cpu().device
+        device(type='cpu')
+    """
     return convert(self, None, "cpu", memory_format=memory_format)
 
 
 @function("contiguous", method=True)
 def contiguous(input, memory_format=None):
-    """Itself if it is dense and row-major (or in the given memory format), else a copy that is."""
+    """`input` with elements that follow each other in memory in row-major order, or in the order of a memory format.
+
+    Args:
+        input: a tensor of any shape and dtype.
+        memory_format: ``channels_last`` for tensors of four dimensions, ``channels_last_3d`` for five.
+
+    Returns:
+        The tensor itself if it lies so already, else a copy, through which gradients flow.
+
+    Raises:
+        RuntimeError: the format is for another number of dimensions, or is ``preserve_format``.
+
+    Example:
+        >>> gradlib.zeros(2, 3).T.contiguous().stride()
+        (2, 1)
+    """
     if memory_format is not None and memory_format != contiguous_format:
         if has_layout(input._array, memory_format):
             return input

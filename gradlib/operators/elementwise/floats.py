@@ -155,7 +155,22 @@ hash_op = declare(
 
 @function("hash_tensor", method=True)
 def hash_tensor(input, dim=(), *, keepdim=False, mode=0, out=None):
-    """A 64-bit hash (uint64) of all elements or along `dim`: the exclusive or of them as float64 or int64 patterns."""
+    """A 64-bit number that depends on all elements: the exclusive or of their patterns as float64 or int64.
+
+    Args:
+        input: a tensor of any shape and of a real dtype.
+        dim: a dimension or a tuple of them: one number for each place in the others; all together if empty.
+        keepdim: whether the dimensions that are gone stay with length one.
+        mode: 0, the only way to do it.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A uint64 tensor. Equal tensors give equal numbers, whatever the order of their elements.
+
+    Example:
+        >>> gradlib.hash_tensor(gradlib.tensor([1, 2, 4]))
+        tensor(7, dtype=torch.uint64)
+    """
     if mode != 0:
         raise RuntimeError(f"Unknown hash_tensor mode: {mode}")
     return write_same(

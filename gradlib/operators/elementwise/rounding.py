@@ -118,7 +118,23 @@ round_op = declare(
 
 @function("round", method=True)
 def round(input, *, decimals=0, out=None):
-    """Round to the nearest number with `decimals` digits after the point; halves go to the even neighbour."""
+    """The nearest whole number, or number of `decimals` digits after the point; of two equally near ones the even one.
+
+    Args:
+        input: a tensor of any shape; integers stay as they are.
+        decimals: a number of digits; negative ones are before the point.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor of the same shape and dtype; its gradient is 0.
+
+    Raises:
+        NotImplementedError: bool or complex.
+
+    Example:
+        >>> gradlib.round(gradlib.tensor([0.5, 1.5, 2.7]))
+        tensor([0., 2., 3.])
+    """
     return write_same(out, round_op.call(input, decimals), FOUND)
 
 

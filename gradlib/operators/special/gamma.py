@@ -195,7 +195,23 @@ polygamma_op = declare(
 
 @function("polygamma")
 def polygamma(n, input, *, out=None):
-    """The n-th derivative of ``digamma``; n >= 0."""
+    """The n-th derivative of ``digamma``; ``digamma`` itself for n = 0.
+
+    Args:
+        n: an int, 0 or more.
+        input: a real tensor of any shape.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor of the same shape; integers and bool become the default floating dtype.
+
+    Raises:
+        RuntimeError: a negative n.
+
+    Example:
+        >>> gradlib.polygamma(1, gradlib.tensor([1.0]))
+        tensor([1.6449])
+    """
     if n < 0:
         raise RuntimeError("polygamma(n, x) does not support negative n.")
     return write_out(out, polygamma_op.call(input, n))
@@ -243,7 +259,23 @@ zeta_op = declare(
 
 @function("mvlgamma")
 def mvlgamma(input, p, *, out=None):
-    """The logarithm of the multivariate gamma function of dimension `p`; all elements above ``(p - 1) / 2``."""
+    """The logarithm of the multivariate gamma function of dimension `p`; the result is nan or inf outside its domain.
+
+    Args:
+        input: a real tensor of any shape with all elements above ``(p - 1) / 2``.
+        p: an int, 1 or more.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor of the same shape; integers become the default floating dtype.
+
+    Raises:
+        RuntimeError: `p` is less than 1.
+
+    Example:
+        >>> gradlib.mvlgamma(gradlib.tensor([2.0]), 2)
+        tensor([0.4516])
+    """
     if p < 1:
         raise RuntimeError("p has to be greater than or equal to 1")
     if not input.is_floating_point():
