@@ -305,7 +305,8 @@ def contiguous(input, memory_format=None):
         The tensor itself if it lies so already, else a copy, through which gradients flow.
 
     Raises:
-        RuntimeError: the format is for another number of dimensions, or is ``preserve_format``.
+        RuntimeError: the format is for another number of dimensions; or it is ``preserve_format`` and a copy is
+            needed.
 
     Example:
         >>> gradlib.zeros(2, 3).T.contiguous().stride()
@@ -314,7 +315,11 @@ def contiguous(input, memory_format=None):
     if memory_format is not None and memory_format != contiguous_format:
         if has_layout(input._array, memory_format):
             return input
-        return clone_op.call(input, "C" if memory_format == preserve_format else memory_format)
+        if memory_format != preserve_format:
+            return clone_op.call(input, memory_format)
+        if not input._array.flags.c_contiguous:
+            raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
+        return input
     return input if input._array.flags.c_contiguous else clone_op.call(input, "C")
 
 

@@ -377,7 +377,7 @@ def complex_(real, imag, *, out=None):
     """The complex numbers with the given real and imaginary parts.
 
     Args:
-        real, imag: tensors of one dtype, float16, float32 or float64, whose shapes broadcast.
+        real, imag: tensors of one dtype, float32 or float64, whose shapes broadcast.
         out: written to instead of a new tensor.
 
     Returns:

@@ -116,7 +116,25 @@ def searchsorted(
 
 @function("bucketize")
 def bucketize(input, boundaries, *, out_int32=False, right=False, out=None):
-    """The number of the interval between sorted `boundaries` that each value is in."""
+    """The number of the interval between sorted `boundaries` that each value lies in; see ``searchsorted``.
+
+    Args:
+        input: a tensor of any shape, or a number.
+        boundaries: a sorted vector.
+        out_int32: whether the result is int32 instead of int64.
+        right: whether a value that equals a boundary lies above it.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor of the shape of `input`: 0 below the first boundary, ``len(boundaries)`` above the last.
+
+    Raises:
+        RuntimeError: `boundaries` is no vector.
+
+    Example:
+        >>> gradlib.bucketize(gradlib.tensor([0.5, 2.0, 9.0]), gradlib.tensor([1.0, 2.0, 3.0]))
+        tensor([0, 1, 3])
+    """
     if boundaries._array.ndim != 1:
         raise RuntimeError(
             f"boundaries tensor must be 1 dimension, but got dim({boundaries._array.ndim})"
@@ -194,14 +212,45 @@ def nonzero(input, *, out=None, as_tuple=False):
 
 @function("argwhere", method=True)
 def argwhere(input):
-    """``nonzero``."""
+    """The indices of all elements that are not zero, as rows: ``nonzero`` under NumPy's name.
+
+    Args:
+        input: a tensor of any shape and dtype.
+
+    Returns:
+        An int64 tensor (number of them, dimensions) in row-major order; on a device this waits for the values.
+
+    Example:
+        >>> gradlib.argwhere(gradlib.tensor([[0, 1], [2, 0]]))
+        tensor([[0, 1],
+                [1, 0]])
+    """
     return nonzero_op.call(input)
 
 
 @function("nonzero_static", method=True)
 @each_entry
 def nonzero_static(input, *, size, fill_value=-1, out=None):
-    """The first `size` rows of ``nonzero``, filled up with `fill_value`."""
+    """The first `size` rows of ``nonzero``, filled up with `fill_value`: the shape does not depend on the values.
+
+    Args:
+        input: a tensor of any shape and dtype.
+        size: the number of rows, 0 or more.
+        fill_value: what stands in the rows for which there is no element.
+        out: written to instead of a new tensor.
+
+    Returns:
+        An int64 tensor (size, dimensions).
+
+    Raises:
+        RuntimeError: a negative `size`.
+
+    Example:
+        >>> gradlib.nonzero_static(gradlib.tensor([0, 1, 2]), size=3)
+        tensor([[ 1],
+                [ 2],
+                [-1]])
+    """
     if size < 0:
         raise RuntimeError("nonzero_static: 'size' must be an non-negative integer")
     rows = _nonzero(backend_of(input._array), input._array)[:size]
@@ -212,7 +261,23 @@ def nonzero_static(input, *, size, fill_value=-1, out=None):
 
 @function("unravel_index")
 def unravel_index(indices, shape):
-    """The coordinates, as a tuple of tensors, of flat positions in an array of `shape`, which wrap around."""
+    """The coordinates of positions in a flat array of `shape`.
+
+    Args:
+        indices: an integer tensor of any shape.
+        shape: an int or a tuple of ints, 0 or more.
+
+    Returns:
+        A tuple with a tensor for each dimension, of the shape of `indices`; positions beyond the end wrap around.
+
+    Raises:
+        TypeError: `indices` is no tensor of integers.
+        ValueError: a negative length.
+
+    Example:
+        >>> gradlib.unravel_index(gradlib.tensor([1, 5]), (2, 3))
+        (tensor([0, 1]), tensor([1, 2]))
+    """
     if not isinstance(indices, Tensor) or indices._array.dtype.kind not in "iu":
         raise TypeError(
             f"expected 'indices' to be integer dtype, but got {getattr(indices, 'dtype', type(indices))}"

@@ -188,7 +188,25 @@ def amax(input, dim=(), keepdim=False, *, out=None, axis=None, keepdims=False):
 
 @function("amin", method=True)
 def amin(input, dim=(), keepdim=False, *, out=None, axis=None, keepdims=False):
-    """The smallest element over the dimension(s) `dim` (all by default); ties share the gradient equally."""
+    """The smallest element over dimensions; equally small ones share the gradient.
+
+    Args:
+        input: a tensor of a real dtype.
+        dim: a dimension or a tuple of them, all if empty; also under the name `axis`.
+        keepdim: whether the dimensions that are gone stay with length one; also under the name `keepdims`.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor of the dtype of `input`; nan where there is one.
+
+    Raises:
+        IndexError: no such dimension, or nothing to choose from.
+        RuntimeError: a dimension is named twice.
+
+    Example:
+        >>> gradlib.amin(gradlib.tensor([[3, 1], [2, 4]]), 1)
+        tensor([1, 2])
+    """
     return _amax(amin_op, input, dim, keepdim, out, axis, keepdims)
 
 
@@ -222,7 +240,27 @@ aminmax_op = declare(
 
 @function("aminmax", method=True)
 def aminmax(input, *, dim=None, keepdim=False, out=None, axis=None, keepdims=False):
-    """(min, max) over one dimension or all of them; a named tuple."""
+    """The smallest and the largest element over one dimension, or over all.
+
+    Args:
+        input: a tensor of a real dtype.
+        dim: a dimension; all if None; also under the name `axis`.
+        keepdim: whether the dimension that is gone stays with length one; also under the name `keepdims`.
+        out: a tuple of tensors, written to instead of new ones.
+
+    Returns:
+        A named tuple (min, max) of tensors of the dtype of `input`.
+
+    Raises:
+        IndexError: no such dimension, or nothing to choose from in it.
+        RuntimeError: there are no elements at all.
+
+    Example:
+        >>> gradlib.aminmax(gradlib.tensor([3, 1, 2]))
+        torch.return_types.aminmax(
+        min=tensor(1),
+        max=tensor(3))
+    """
     dim = axis if dim is None else dim
     if isinstance(dim, (tuple, list)):
         raise TypeError(f"aminmax(): argument 'dim' must be int, not {type(dim).__name__}")

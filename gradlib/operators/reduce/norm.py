@@ -135,7 +135,27 @@ def vector_norm(input, ord: float = 2, dim=None, keepdim=False, *, dtype=None, o
 
 @function("norm")
 def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
-    """The norm of order `p` over `dim` (all by default); "fro" is the 2-norm, "nuc" the sum of singular values."""
+    """The norm of order `p` over dimensions; see ``linalg.vector_norm`` and ``linalg.matrix_norm``.
+
+    Args:
+        input: a floating or complex tensor of any shape.
+        p: a number, inf and -inf included; "fro" for 2, "nuc" for the sum of singular values of matrices.
+        dim: a dimension or a tuple of them; all if None.
+        keepdim: whether the dimensions that are gone stay with length one.
+        dtype: the input is converted to it first.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A real tensor. At 0 its gradient is 0.
+
+    Raises:
+        RuntimeError: integers.
+        IndexError: no such dimension.
+
+    Example:
+        >>> gradlib.norm(gradlib.tensor([3.0, 4.0]))
+        tensor(5.)
+    """
     if p is None or p == "fro":
         return vector_norm(input, 2, dim, keepdim, dtype=dtype, out=out)
     if p == "nuc":
@@ -150,7 +170,24 @@ def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
 
 @method("norm")
 def _norm_method(self, p="fro", dim=None, keepdim=False, dtype=None):
-    """See ``gradlib.norm``."""
+    """The norm of order `p` of this tensor over dimensions: ``gradlib.norm``, with its arguments and errors.
+
+    Args:
+        p: a number, inf and -inf included; "fro" for 2, "nuc" for the sum of singular values of matrices.
+        dim: a dimension or a tuple of them; all if None.
+        keepdim: whether the dimensions that are gone stay with length one.
+        dtype: this tensor is converted to it first.
+
+    Returns:
+        A real tensor.
+
+    Raises:
+        RuntimeError: integers.
+
+    Example:
+        >>> gradlib.tensor([3.0, -4.0]).norm(p=1)
+        tensor(7.)
+    """
     return norm(self, p, dim, keepdim, dtype=dtype)
 
 
@@ -159,7 +196,22 @@ def _norm_method(self, p="fro", dim=None, keepdim=False, dtype=None):
 
 @function("dist", method=True)
 def dist(input, other, p=2):
-    """The norm of order `p` of ``input - other`` (with broadcasting)."""
+    """The norm of order `p` of ``input - other``, of all elements as one vector.
+
+    Args:
+        input, other: floating tensors whose shapes broadcast.
+        p: a number, inf included.
+
+    Returns:
+        A tensor without dimensions.
+
+    Raises:
+        RuntimeError: the shapes do not broadcast.
+
+    Example:
+        >>> gradlib.dist(gradlib.tensor([1.0, 1.0]), gradlib.tensor([4.0, 5.0]))
+        tensor(5.)
+    """
     if not isinstance(input, Tensor):
         raise need_tensor("dist", input)
     if not isinstance(other, Tensor):
@@ -278,12 +330,28 @@ cdist_op = declare(
 
 
 def pdist(input, p=2.0):
-    """The p-norm distances of all pairs of rows i < j of (n, d), as a vector of n (n - 1) / 2."""
+    """The distances in the p-norm of all pairs of rows, each pair once.
+
+    Args:
+        input: a floating matrix (n, d).
+        p: a number, 0 or more, inf included.
+
+    Returns:
+        A vector of ``n * (n - 1) / 2`` distances, of rows (0, 1), (0, 2), ..., (1, 2), ...
+
+    Raises:
+        RuntimeError: no matrix, or a negative p.
+
+    Example:
+        >>> gradlib.pdist(gradlib.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]]))
+        tensor([5.0000, 1.0000, 4.2426])
+    """
     if input.ndim != 2:
         raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
     if not input.is_floating_point():
         raise RuntimeError("pdist only supports floating-point dtypes")
-
+    if p < 0:
+        raise RuntimeError("pdist only supports non-negative p values")
     n = input.shape[0]
     rows, columns = backend_of(input._array).triu_indices(n, 1)
     first, second = (input[Tensor._make(i)] for i in (rows, columns))
@@ -294,7 +362,24 @@ def pdist(input, p=2.0):
 
 
 def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
-    """The p-norm of ``x1 - x2 + eps`` along the last dimension."""
+    """The p-norm of ``x1 - x2 + eps`` along the last dimension: distances of rows at the same place.
+
+    Args:
+        x1, x2: tensors (..., d) whose shapes broadcast.
+        p: the order of the norm.
+        eps: keeps the gradient finite where the rows are equal.
+        keepdim: whether the last dimension stays with length one.
+
+    Returns:
+        A tensor (...).
+
+    Raises:
+        RuntimeError: the shapes do not broadcast.
+
+    Example:
+        >>> gradlib.pairwise_distance(gradlib.tensor([[3.0, 4.0]]), gradlib.zeros(1, 2))
+        tensor([5.0000])
+    """
     return vector_norm(x1 - x2 + eps, p, -1, keepdim)
 
 
@@ -319,7 +404,26 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
 
 @function("renorm", method=True)
 def renorm(input, p, dim, maxnorm, *, out=None):
-    """Each slice of `input` along `dim` scaled down so that its p-norm is at most `maxnorm`."""
+    """A copy of `input` with each slice along `dim` scaled down until its p-norm is at most `maxnorm`.
+
+    Args:
+        input: a floating or complex tensor of two dimensions or more.
+        p: the order of the norm, positive.
+        dim: the dimension whose entries are the slices.
+        maxnorm: the bound, 0 or more; slices below it stay as they are.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor like `input`.
+
+    Raises:
+        RuntimeError: fewer than two dimensions, `p` not positive, or a negative bound.
+
+    Example:
+        >>> gradlib.renorm(gradlib.tensor([[3.0, 4.0], [0.5, 0.0]]), 2, 0, 1.0)
+        tensor([[0.6000, 0.8000],
+                [0.5000, 0.0000]])
+    """
     if input.ndim < 2:
         raise RuntimeError(
             f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions"

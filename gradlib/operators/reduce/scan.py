@@ -444,7 +444,24 @@ _publish(cumprod_op, "running product")
 
 @function("logcumsumexp", method=True)
 def logcumsumexp(input, dim=None, *, out=None, axis=None):
-    """The logarithm of the running sum of exponentials along `dim`, without overflow."""
+    """The logarithm of the running sum of exponentials along a dimension, without overflow.
+
+    Args:
+        input: a floating or complex tensor.
+        dim: the dimension, also under the name `axis`.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor of the same shape and dtype.
+
+    Raises:
+        IndexError: no such dimension.
+        NotImplementedError: integers.
+
+    Example:
+        >>> gradlib.logcumsumexp(gradlib.tensor([0.0, 0.0, 1000.0]), 0)
+        tensor([0.0000e+00, 6.9315e-01, 1.0000e+03])
+    """
     if not isinstance(input, Tensor):
         raise need_tensor("logcumsumexp", input)
     d = wrap_dim(_required("logcumsumexp", dim, axis), input.ndim)
@@ -531,7 +548,25 @@ def trapezoid(y, x=None, *, dx=1.0, dim=-1):
 
 @function("cumulative_trapezoid")
 def cumulative_trapezoid(y, x=None, *, dx=1.0, dim=-1):
-    """The running integral along `dim` by the trapezoid rule; one element less than `y`."""
+    """The running integral along a dimension by the trapezoid rule.
+
+    Args:
+        y: the values of the function.
+        x: the places of the values, a tensor that broadcasts with `y` or a vector; `dx` counts if None.
+        dx: the distance of two neighbouring values.
+        dim: the dimension, of length n.
+
+    Returns:
+        A tensor with n - 1 entries there.
+
+    Raises:
+        IndexError: no such dimension.
+        RuntimeError: `x` and `y` do not fit.
+
+    Example:
+        >>> gradlib.cumulative_trapezoid(gradlib.tensor([1.0, 2.0, 3.0]))
+        tensor([1.5000, 4.0000])
+    """
     d = wrap_dim(dim, y.ndim)
     return _areas("cumulative_trapezoid", y, x, dx, d).cumsum(d)
 
