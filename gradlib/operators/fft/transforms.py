@@ -426,12 +426,42 @@ for _base, _one, _many, _forward, _what in (
 
 
 def fftshift(input, dim=None):
-    """The entries of `dim` (all dimensions by default) rolled so that the bin of frequency 0 is in the middle."""
+    """The entries of dimensions rolled so that the bin of frequency 0 is in the middle.
+
+    Args:
+        input: a tensor of any dtype.
+        dim: a dimension or a tuple of them; all if None.
+
+    Returns:
+        A tensor of the same shape and dtype.
+
+    Raises:
+        IndexError: no such dimension.
+
+    Example:
+        >>> gradlib.fft.fftshift(gradlib.tensor([0, 1, 2, -2, -1]))
+        tensor([-2, -1,  0,  1,  2])
+    """
     return _shift(input, dim, lambda n: n // 2)
 
 
 def ifftshift(input, dim=None):
-    """The inverse of ``fftshift``."""
+    """The inverse of ``fftshift``: the bin of frequency 0 is moved from the middle to the front.
+
+    Args:
+        input: a tensor of any dtype.
+        dim: a dimension or a tuple of them; all if None.
+
+    Returns:
+        A tensor of the same shape and dtype.
+
+    Raises:
+        IndexError: no such dimension.
+
+    Example:
+        >>> gradlib.fft.ifftshift(gradlib.tensor([-2, -1, 0, 1, 2]))
+        tensor([ 0,  1,  2, -2, -1])
+    """
     return _shift(input, dim, lambda n: (n + 1) // 2)
 
 
@@ -457,7 +487,21 @@ def _bins(name: str, n: int, count: int, d, dtype, device, out):
 
 
 def fftfreq(n, d=1.0, *, out=None, dtype=None, layout=None, device=None, requires_grad=False):
-    """The frequencies of the bins of ``fft`` of `n` points that are `d` apart: 0, 1, ..., -2, -1 over ``n * d``."""
+    """The frequencies of the bins of ``fft``: 0, 1, ..., -2, -1 over ``n * d``.
+
+    Args:
+        n: the number of points.
+        d: their distance.
+        dtype, layout, device, requires_grad: as of ``zeros``.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A vector of n numbers.
+
+    Example:
+        >>> gradlib.fft.fftfreq(4)
+        tensor([ 0.0000,  0.2500, -0.5000, -0.2500])
+    """
     n = _whole("fftfreq", "n", n, "(position 1) ")
     bins, step, kind = _bins("fftfreq", n, n, d, dtype, device, out)
     with beside(bins):
@@ -467,7 +511,21 @@ def fftfreq(n, d=1.0, *, out=None, dtype=None, layout=None, device=None, require
 
 
 def rfftfreq(n, d=1.0, *, out=None, dtype=None, layout=None, device=None, requires_grad=False):
-    """The frequencies of the n // 2 + 1 bins of ``rfft`` of `n` points that are `d` apart: 0, 1, ... over ``n * d``."""
+    """The frequencies of the bins of ``rfft``: 0, 1, ..., n // 2 over ``n * d``.
+
+    Args:
+        n: the number of points.
+        d: their distance.
+        dtype, layout, device, requires_grad: as of ``zeros``.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A vector of n // 2 + 1 numbers.
+
+    Example:
+        >>> gradlib.fft.rfftfreq(4)
+        tensor([0.0000, 0.2500, 0.5000])
+    """
     n = _whole("rfftfreq", "n", n, "(position 1) ")
     count = int(n / 2) + 1
     bins, step, kind = _bins("rfftfreq", n, count, d, dtype, device, out)

@@ -100,7 +100,24 @@ def qr(A, mode="reduced", *, out=None):
 
 @function("qr", method=True)
 def _qr_function(input, some=True, *, out=None):
-    """See ``linalg.qr``."""
+    """(Q, R) with ``input = Q @ R``: the older form of ``linalg.qr``.
+
+    Args:
+        input: matrices (..., m, n).
+        some: whether Q has only min(m, n) columns; else it is square.
+        out: a tuple of tensors, written to instead of new ones.
+
+    Returns:
+        A named tuple (Q, R): Q with orthonormal columns, R upper triangular.
+
+    Raises:
+        RuntimeError: fewer than two dimensions.
+
+    Example:
+        >>> q, r = gradlib.qr(gradlib.tensor([[3.0, 1.0], [4.0, 2.0]]))
+        >>> gradlib.allclose(q @ r, gradlib.tensor([[3.0, 1.0], [4.0, 2.0]]))
+        True
+    """
     return write_same(out, return_types.qr(*qr(input, "reduced" if some else "complete")))
 
 
@@ -190,7 +207,23 @@ def eigh(A, UPLO="L", *, out=None):
 
 @linalg("eigvalsh")
 def eigvalsh(A, UPLO="L", *, out=None):
-    """The eigenvalues of Hermitian matrices, ascending; differentiable also where they coincide."""
+    """The eigenvalues of Hermitian matrices; differentiable also where they coincide.
+
+    Args:
+        A: matrices (..., n, n).
+        UPLO: "L" or "U": the triangle that is read.
+        out: written to instead of a new tensor.
+
+    Returns:
+        Real eigenvalues (..., n), ascending.
+
+    Raises:
+        RuntimeError: the matrices are not square, or another `UPLO`.
+
+    Example:
+        >>> gradlib.linalg.eigvalsh(gradlib.tensor([[2.0, 1.0], [1.0, 2.0]]))
+        tensor([1., 3.])
+    """
     return write_same(out, _checked_eigh(A, UPLO)[0])
 
 
@@ -234,14 +267,46 @@ eig_op = declare(
 
 @linalg("eig")
 def eig(A, *, out=None):
-    """(eigenvalues, eigenvectors as columns of norm 1) of square matrices, complex, in no order."""
+    """The eigenvalues and eigenvectors of square matrices.
+
+    Args:
+        A: matrices (..., n, n).
+        out: a tuple of tensors, written to instead of new ones.
+
+    Returns:
+        A named tuple (eigenvalues, eigenvectors), both complex: (..., n) in no order, and (..., n, n) with the
+            vectors as columns of norm 1. Their gradient needs different eigenvalues, and a loss that does not depend
+            on the phases of the vectors.
+
+    Raises:
+        RuntimeError: the matrices are not square, or not finite.
+
+    Example:
+        >>> gradlib.linalg.eig(gradlib.tensor([[2.0, 0.0], [0.0, 3.0]])).eigenvalues
+        tensor([2.+0.j, 3.+0.j])
+    """
     check_square("linalg.eig", A, half=True)
     return write_out(out, return_types.linalg_eig(*eig_op.call(A)))
 
 
 @linalg("eigvals")
 def eigvals(A, *, out=None):
-    """The eigenvalues of square matrices, complex, in no order."""
+    """The eigenvalues of square matrices.
+
+    Args:
+        A: matrices (..., n, n).
+        out: written to instead of a new tensor.
+
+    Returns:
+        Complex eigenvalues (..., n) in no order; their gradient needs that they differ.
+
+    Raises:
+        RuntimeError: the matrices are not square, or not finite.
+
+    Example:
+        >>> gradlib.linalg.eigvals(gradlib.tensor([[0.0, -1.0], [1.0, 0.0]])).abs()
+        tensor([1., 1.])
+    """
     check_square("linalg.eig", A, half=True)
     return safe_out("torch.linalg.eigvals", out, eig_op.call(A)[0], "eigenvalues")
 
@@ -329,14 +394,47 @@ def svd(A, full_matrices=True, *, driver=None, out=None):
 
 @linalg("svdvals")
 def svdvals(A, *, driver=None, out=None):
-    """The singular values, descending; differentiable also where they coincide."""
+    """The singular values of matrices; differentiable also where they coincide.
+
+    Args:
+        A: matrices (..., m, n).
+        driver: a method of cuSOLVER, for matrices on a device alone.
+        out: written to instead of a new tensor.
+
+    Returns:
+        Real numbers (..., min(m, n)), descending.
+
+    Raises:
+        RuntimeError: fewer than two dimensions.
+
+    Example:
+        >>> gradlib.linalg.svdvals(gradlib.tensor([[3.0, 0.0], [0.0, -4.0]]))
+        tensor([4., 3.])
+    """
     _check_svd(A, driver)
     return write_same(out, svd_op.call(A, False)[1])
 
 
 @function("svd", method=True)
 def _svd_function(input, some=True, compute_uv=True, *, out=None):
-    """(U, S, V) with ``input = U @ diag(S) @ V^H``; see ``linalg.svd``."""
+    """(U, S, V) with ``input = U @ diag(S) @ V^H``: the older form of ``linalg.svd``, which returns V^H.
+
+    Args:
+        input: matrices (..., m, n).
+        some: whether U and V have only min(m, n) columns; else they are square.
+        compute_uv: without it U and V are zeros.
+        out: a tuple of tensors, written to instead of new ones.
+
+    Returns:
+        A named tuple (U, S, V); S is real and descending.
+
+    Raises:
+        RuntimeError: fewer than two dimensions.
+
+    Example:
+        >>> gradlib.svd(gradlib.tensor([[3.0, 0.0], [0.0, -4.0]])).S
+        tensor([4., 3.])
+    """
     U, S, Vh = svd(input, not some)
     if not compute_uv:
         U, Vh = (input.new_zeros((*input.shape[:-2], n, n)) for n in input.shape[-2:])

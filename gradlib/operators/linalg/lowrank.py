@@ -24,7 +24,24 @@ def _range_finder(A, q: int, niter: int):
 
 @function("svd_lowrank")
 def svd_lowrank(A, q=6, niter=2, M=None):
-    """(U, S, V) of rank q, nearly the largest singular values of A (of ``A - M`` with M)."""
+    """(U, S, V) of rank q, with nearly the largest singular values of a matrix, by random projections.
+
+    Args:
+        A: matrices (..., m, n).
+        q: the rank, a little more than what is wanted; no more than min(m, n) are found.
+        niter: how often the projections are refined.
+        M: (m, n) or a matrix that broadcasts to A: the decomposition is that of ``A - M``.
+
+    Returns:
+        A tuple (U, S, V): (..., m, q), (..., q), (..., n, q).
+
+    Raises:
+        RuntimeError: `q` is negative, or M of another dtype.
+
+    Example:
+        >>> gradlib.svd_lowrank(gradlib.tensor([[3.0, 0.0], [0.0, 0.0]]), q=1)[1]
+        tensor([3.])
+    """
     if M is not None and M.dtype is not A.dtype:
         raise RuntimeError(
             f"expected m1 and m2 to have the same dtype, but got: {c_type(M)} != {c_type(A)}"
