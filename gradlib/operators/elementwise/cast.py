@@ -330,7 +330,18 @@ def _to(target: dtypes.dtype, name: str):
         return convert(self, target, memory_format=memory_format)
 
     convert_to.__name__ = convert_to.__qualname__ = name
-    convert_to.__doc__ = f"Converted to {target.name}; itself if it is so already."
+    convert_to.__doc__ = f"""This tensor converted to {target.name}: ``to(gradlib.{target.name})``.
+
+Args:
+    memory_format: the order of strides; as it is if None.
+
+Returns:
+    A new tensor, to which gradients flow where both dtypes have them; the tensor itself if it is so already.
+
+Example:
+    >>> gradlib.tensor([1, 0]).{name}().dtype
+    torch.{target.name}
+"""
     return convert_to
 
 

@@ -240,7 +240,7 @@ def _batch_norm_public(
     statistics are
     updated in place. cudnn_enabled: accepted for compatibility.
     """
-    return batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    return _normalized(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
 def batch_norm(
@@ -259,15 +259,21 @@ def batch_norm(
     if eps <= 0 and (training or eps < 0):
         limit = "positive during training" if training else "non-negative"
         raise ValueError(f"batch_norm eps must be {limit}, but got {eps}")
+    if training and len(shape) > 1 and 0 < math.prod(shape) == shape[1]:
+        raise ValueError(
+            f"Expected more than 1 value per channel when training, got input size {input.shape}"
+        )
+    return _normalized(input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+def _normalized(input, running_mean, running_var, weight, bias, training, momentum, eps):
+    """``batch_norm``, also of one value per channel and with any `eps`."""
+    shape = input._array.shape
     if not input._array.size:
         return nothing(input, weight, bias)
     if len(shape) < 2:
         raise IndexError(
             f"batch_norm: expected 2 or more dimensions of input, but got {len(shape)}"
-        )
-    if training and math.prod(shape) == shape[1]:
-        raise ValueError(
-            f"Expected more than 1 value per channel when training, got input size {input.shape}"
         )
     for name, value in (
         ("running_mean", running_mean), ("running_var", running_var), ("weight", weight), ("bias", bias),
@@ -326,9 +332,30 @@ def nothing(input, weight, bias):
 def native_batch_norm(
     input, weight, bias, running_mean, running_var, training, momentum, eps, *, out=None
 ):
-    """``batch_norm``, and mean and 1 / standard deviation of the batch (empty if not training) without gradient."""
+    """``batch_norm``, and what it needs for its gradient.
 
-    result = batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    Args:
+        input: (N, C, ...).
+        weight, bias: one number for each channel, or None.
+        running_mean, running_var: the statistics that are used without `training`, and updated with it; or None.
+        training: whether the statistics are those of the batch.
+        momentum: how much the batch counts in the update.
+        eps: added to the variance.
+        out: a tuple of tensors, written to instead of new ones.
+
+    Returns:
+        A tuple (output, mean, 1 / standard deviation): the last two of the batch, empty if not training, without
+            gradient.
+
+    Raises:
+        RuntimeError: as many numbers as there are no channels.
+
+    Example:
+        >>> gradlib.native_batch_norm(gradlib.tensor([[1.0], [3.0]]), None, None, None, None, True, 0.1, 0.0)[1]
+        tensor([2.])
+    """
+
+    result = _normalized(input, running_mean, running_var, weight, bias, training, momentum, eps)
     if training:
         dims = tuple(i for i in range(input.ndim) if i != 1)
         stats = moments(Tensor._make(input._array), dims, eps, keepdim=False)
@@ -340,7 +367,7 @@ def native_batch_norm(
 def update_running(running_mean, running_var, mean, var, count: int, momentum: float) -> None:
     """Move running statistics towards those of a batch of `count` values; the variance becomes the unbiased one."""
     with beside(mean):
-        unbiased = var * (count / max(count - 1, 1))
+        unbiased = var * (count / (count - 1) if count > 1 else math.nan)
         for running, value in ((running_mean, mean), (running_var, unbiased)):
             if running is not None:
                 before_write(running)

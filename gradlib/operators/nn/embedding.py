@@ -174,7 +174,27 @@ def embedding(
 
 @function("embedding")
 def _embedding_public(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
-    """Rows of `weight` at `indices`; see ``gradlib.nn.functional.embedding``."""
+    """The rows of a matrix that `indices` names; see ``nn.functional.embedding``.
+
+    Args:
+        weight: a matrix (n, d).
+        indices: an integer tensor (...), each in [0, n).
+        padding_idx: a row that gets no gradient; none if negative.
+        scale_grad_by_freq: whether the gradient of a row is divided by how often it is named.
+        sparse: without effect: the gradient is dense.
+
+    Returns:
+        A tensor (..., d).
+
+    Raises:
+        IndexError: an index is out of range.
+        RuntimeError: `indices` is not of integers.
+
+    Example:
+        >>> gradlib.embedding(gradlib.tensor([[1.0, 2.0], [3.0, 4.0]]), gradlib.tensor([1, 1]))
+        tensor([[3., 4.],
+                [3., 4.]])
+    """
     return embedding(
         indices, weight, padding_idx if padding_idx >= 0 else None, None, 2.0, scale_grad_by_freq
     )
@@ -183,7 +203,22 @@ def _embedding_public(weight, indices, padding_idx=-1, scale_grad_by_freq=False,
 @function("embedding_renorm_")
 @each_entry
 def embedding_renorm_(weight, indices, max_norm, norm_type):
-    """Scale the rows of `weight` at `indices` down to `max_norm`, in place."""
+    """Scale the rows of `weight` that `indices` names down until their norm is at most `max_norm`, in place.
+
+    Args:
+        weight: a matrix (n, d).
+        indices: an integer tensor.
+        max_norm: the bound.
+        norm_type: the order of the norm.
+
+    Returns:
+        `weight`.
+
+    Example:
+        >>> gradlib.embedding_renorm_(gradlib.tensor([[3.0, 4.0], [3.0, 4.0]]), gradlib.tensor([0]), 1.0, 2.0)
+        tensor([[0.6000, 0.8000],
+                [3.0000, 4.0000]])
+    """
     _renorm(weight, indices, max_norm, norm_type)
     return weight
 

@@ -195,7 +195,25 @@ def _check(input, grid, mode: int) -> None:
 @function("grid_sampler", "grid_sampler_2d", "grid_sampler_3d")
 @each_entry
 def grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
-    """``nn.functional.grid_sample`` with modes as numbers."""
+    """``nn.functional.grid_sample`` with its modes as numbers.
+
+    Args:
+        input: (N, C, H, W) or (N, C, D, H, W).
+        grid: (N, H2, W2, 2) or (N, D2, H2, W2, 3): the places, in [-1, 1] over the input.
+        interpolation_mode: 0 "bilinear", 1 "nearest", 2 "bicubic".
+        padding_mode: 0 "zeros", 1 "border", 2 "reflection".
+        align_corners: whether -1 and 1 are the middles of the corner elements instead of their outer edges.
+
+    Returns:
+        (N, C, H2, W2) or (N, C, D2, H2, W2).
+
+    Raises:
+        RuntimeError: shapes or dtypes do not fit.
+
+    Example:
+        >>> gradlib.grid_sampler(gradlib.tensor([[[[1.0, 3.0]]]]), gradlib.zeros(1, 1, 1, 2), 0, 0, True)
+        tensor([[[[2.]]]])
+    """
     _check(input, grid, interpolation_mode)
     if input.dtype is not grid.dtype and not state.bits & AUTOCAST:
         kinds = [t.dtype.tensor_type.removesuffix("Tensor") for t in (input, grid)]
@@ -276,5 +294,19 @@ def affine_grid(theta, size, align_corners=None):
 
 @function("affine_grid_generator")
 def affine_grid_generator(theta, size, align_corners):
-    """``nn.functional.affine_grid``."""
+    """The places for ``grid_sample`` that affine maps send a regular grid to: ``nn.functional.affine_grid``.
+
+    Args:
+        theta: (N, 2, 3), or (N, 3, 4) for volumes.
+        size: the size of the output, (N, C, H, W) or (N, C, D, H, W).
+        align_corners: whether -1 and 1 are the middles of the corner elements instead of their outer edges.
+
+    Returns:
+        (N, H, W, 2) or (N, D, H, W, 3).
+
+    Example:
+        >>> gradlib.affine_grid_generator(gradlib.eye(2, 3)[None], (1, 1, 1, 2), True)
+        tensor([[[[-1.,  0.],
+                  [ 1.,  0.]]]])
+    """
     return affine_grid(theta, size, align_corners)

@@ -430,7 +430,21 @@ def interpolate(
 
 
 def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):
-    """``interpolate``."""
+    """``interpolate`` under an older name; deprecated.
+
+    Args:
+        input: (N, C, H, W), or with one or three dimensions behind the channels.
+        size: the size of these dimensions; or
+        scale_factor: by what they are multiplied.
+        mode: "nearest", "linear", "bilinear", "bicubic" or "trilinear".
+        align_corners: whether the corner elements keep their values, for the modes other than "nearest".
+
+    Returns:
+        (N, C, *size).
+
+    Raises:
+        ValueError: neither `size` nor `scale_factor` is given.
+    """
     warnings.warn(
         "`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.",
         stacklevel=2,
@@ -439,7 +453,19 @@ def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=
 
 
 def upsample_nearest(input, size=None, scale_factor=None):
-    """``interpolate`` in mode "nearest"."""
+    """``interpolate`` in mode "nearest"; deprecated.
+
+    Args:
+        input: (N, C, H, W), or with one or three dimensions behind the channels.
+        size: the size of these dimensions; or
+        scale_factor: by what they are multiplied.
+
+    Returns:
+        (N, C, *size).
+
+    Raises:
+        ValueError: neither `size` nor `scale_factor` is given.
+    """
     warnings.warn(
         "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.",
         stacklevel=2,
@@ -448,7 +474,19 @@ def upsample_nearest(input, size=None, scale_factor=None):
 
 
 def upsample_bilinear(input, size=None, scale_factor=None):
-    """``interpolate`` in mode "bilinear" with aligned corners."""
+    """``interpolate`` in mode "bilinear" with aligned corners; deprecated.
+
+    Args:
+        input: (N, C, H, W).
+        size: the size of these dimensions; or
+        scale_factor: by what they are multiplied.
+
+    Returns:
+        (N, C, *size).
+
+    Raises:
+        ValueError: neither `size` nor `scale_factor` is given.
+    """
     warnings.warn(
         "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.",
         stacklevel=2,
@@ -507,15 +545,60 @@ def _adaptive_avg(n: int, input, output_size):
 
 @function("adaptive_avg_pool1d")
 def adaptive_avg_pool1d(input, output_size):
-    """Averages over windows chosen so that (N, C, L) becomes (N, C, output_size)."""
+    """Averages over windows that are chosen so that the output has a given size.
+
+    Args:
+        input: (N, C, L) or (C, L).
+        output_size: an int.
+
+    Returns:
+        A tensor in which the last dimension becomes `output_size`.
+
+    Raises:
+        RuntimeError: another number of dimensions, or a negative size.
+
+    Example:
+        >>> F.adaptive_avg_pool1d(gradlib.arange(4.0).reshape(1, 1, 4), 1).item()
+        1.5
+    """
     return _adaptive_avg(1, input, output_size)
 
 
 def adaptive_avg_pool2d(input, output_size):
-    """Averages over windows chosen so that the last two dimensions become `output_size`; None keeps a size."""
+    """Averages over windows that are chosen so that the output has a given size.
+
+    Args:
+        input: (N, C, H, W) or (C, H, W).
+        output_size: an int or one for each dimension; None keeps a size.
+
+    Returns:
+        A tensor in which the last two dimensions become `output_size`.
+
+    Raises:
+        RuntimeError: another number of dimensions, or a negative size.
+
+    Example:
+        >>> F.adaptive_avg_pool2d(gradlib.arange(4.0).reshape(1, 1, 2, 2), 1).item()
+        1.5
+    """
     return _adaptive_avg(2, input, output_size)
 
 
 def adaptive_avg_pool3d(input, output_size):
-    """Averages over windows chosen so that the last three dimensions become `output_size`; None keeps a size."""
+    """Averages over windows that are chosen so that the output has a given size.
+
+    Args:
+        input: (N, C, D, H, W) or (C, D, H, W).
+        output_size: an int or one for each dimension; None keeps a size.
+
+    Returns:
+        A tensor in which the last three dimensions become `output_size`.
+
+    Raises:
+        RuntimeError: another number of dimensions, or a negative size.
+
+    Example:
+        >>> F.adaptive_avg_pool3d(gradlib.arange(8.0).reshape(1, 1, 2, 2, 2), 1).item()
+        3.5
+    """
     return _adaptive_avg(3, input, output_size)

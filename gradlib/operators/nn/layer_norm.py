@@ -215,7 +215,24 @@ def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5, cudnn_
 
 @function("native_layer_norm")
 def native_layer_norm(input, normalized_shape, weight, bias, eps):
-    """``layer_norm``, the mean and 1 / standard deviation; gradients flow through the first only."""
+    """``layer_norm``, and what it needs for its gradient.
+
+    Args:
+        input: a tensor whose last lengths are `normalized_shape`.
+        normalized_shape: a tuple of ints.
+        weight, bias: of that shape, or None.
+        eps: added to the variance.
+
+    Returns:
+        A tuple (output, mean, 1 / standard deviation); gradients flow through the first only.
+
+    Raises:
+        RuntimeError: the shapes do not fit.
+
+    Example:
+        >>> gradlib.native_layer_norm(gradlib.tensor([[1.0, 3.0]]), (2,), None, None, 0.0)[0]
+        tensor([[-1.,  1.]])
+    """
     shape = _normalized(input, normalized_shape, weight, bias)
     out = layer_norm_op.call(input, weight, bias, shape, eps)
     with modes.Flag(modes.NO_GRAD, True):

@@ -252,7 +252,23 @@ def _with_weights(q, k, v, mask, p: float):
 
 @function("bilinear")
 def bilinear(input1, input2, weight, bias=None):
-    """``sum_ij input1[..., i] * weight[k, i, j] * input2[..., j] + bias[k]``: (..., outputs)."""
+    """``sum_ij input1[..., i] * weight[k, i, j] * input2[..., j] + bias[k]``.
+
+    Args:
+        input1, input2: (..., n) and (..., m), all other lengths the same.
+        weight: (outputs, n, m).
+        bias: (outputs,), or None.
+
+    Returns:
+        (..., outputs).
+
+    Raises:
+        RuntimeError: the shapes do not fit.
+
+    Example:
+        >>> F.bilinear(gradlib.ones(1, 2), gradlib.ones(1, 3), gradlib.ones(1, 2, 3))
+        tensor([[6.]])
+    """
     if input1.dim() != input2.dim():
         raise RuntimeError(
             f"bilinear(): input dimensions do not match: got {input1.dim()} and {input2.dim()}"

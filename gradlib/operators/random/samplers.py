@@ -69,7 +69,24 @@ def in_place(name: str) -> Callable:
 
 @in_place("uniform_")
 def uniform_(self, from_=0.0, to=1.0, *, generator=None, **kw):
-    """Fill with uniform numbers in [from, to)."""
+    """Fill this tensor with numbers that are uniformly distributed in [from, to).
+
+    Args:
+        from_: the lower bound; also under the name ``from`` by ``**{"from": ...}``.
+        to: the upper bound.
+        generator: where the numbers come from; by default that of the device, see `manual_seed`.
+
+    Returns:
+        This tensor.
+
+    Raises:
+        RuntimeError: `from` is above `to`; a leaf that requires grad.
+        NotImplementedError: integers.
+
+    Example:
+        >>> gradlib.zeros(2).uniform_(3, 3)
+        tensor([3., 3.])
+    """
     low = kw.get("from", from_)
     _refuse_kind(self, "check_uniform_bounds")
     if low > to:
@@ -90,7 +107,23 @@ def _refuse_kind(tensor: Tensor, label: str, kinds: str = "iub") -> None:
 
 @in_place("normal_")
 def normal_(self, mean=0.0, std=1.0, *, generator=None):
-    """Fill with normal numbers."""
+    """Fill this tensor with normally distributed numbers.
+
+    Args:
+        mean, std: numbers.
+        generator: where the numbers come from; by default that of the device, see `manual_seed`.
+
+    Returns:
+        This tensor.
+
+    Raises:
+        RuntimeError: a negative `std`; a leaf that requires grad.
+        NotImplementedError: integers.
+
+    Example:
+        >>> gradlib.zeros(2).normal_(3, 0)
+        tensor([3., 3.])
+    """
     if std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     _refuse_kind(self, "normal_kernel_cpu")
@@ -105,7 +138,22 @@ def normal_(self, mean=0.0, std=1.0, *, generator=None):
 
 @in_place("bernoulli_")
 def bernoulli_(self, p=0.5, *, generator=None):
-    """Fill with 1 with probability p (a number or a tensor), else 0."""
+    """Fill this tensor with ones with a probability, and else with zeros.
+
+    Args:
+        p: the probability, a number; or a tensor that broadcasts to this shape with one for each element.
+        generator: where the numbers come from; by default that of the device, see `manual_seed`.
+
+    Returns:
+        This tensor.
+
+    Raises:
+        RuntimeError: a probability that is not in [0, 1]; a leaf that requires grad.
+
+    Example:
+        >>> gradlib.zeros(2).bernoulli_(1.0)
+        tensor([1., 1.])
+    """
     _check_chances(p)
     chance = raw_values(p) if isinstance(p, Tensor) else p
     draws = draw_for(generator, self.device, lambda rng: rng.random(self._array.shape) < chance)

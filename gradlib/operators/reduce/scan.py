@@ -396,10 +396,24 @@ def _running(name: str, ufunc: str, result_type) -> None:
         return write_same(out, result_type(take.call(input, indices, d), indices), SCALAR)
 
     call.__name__ = call.__qualname__ = name
-    call.__doc__ = (
-        f"(values, indices): the {'largest' if ufunc == 'maximum' else 'smallest'} element so far along `dim`, and the "
-        "last place where it was found."
-    )
+    largest = ufunc == "maximum"
+    call.__doc__ = f"""The {"largest" if largest else "smallest"} element so far along a dimension, and where it is.
+
+Args:
+    input: a tensor of a real dtype.
+    dim: the dimension, also under the name `axis`.
+    out: a tuple of tensors, written to instead of new ones.
+
+Returns:
+    A named tuple (values, indices) of tensors of the shape of `input`; of equal elements the last place counts.
+
+Raises:
+    IndexError: no such dimension.
+
+Example:
+    >>> gradlib.{name}(gradlib.tensor([2, 1, 3, 3]), 0).values
+    tensor([{"2, 2, 3, 3" if largest else "2, 1, 1, 1"}])
+"""
     function(name, method=True)(call)
 
 

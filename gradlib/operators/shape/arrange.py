@@ -382,9 +382,24 @@ def _triangle(name: str):
 
     triangle.__name__ = triangle.__qualname__ = name
     side = "below" if name == "tril" else "above"
-    triangle.__doc__ = (
-        f"A copy with zeros except on and {side} the given diagonal of the last two dimensions."
-    )
+    rows = "[1, 0],\n            [3, 4]" if name == "tril" else "[1, 2],\n            [0, 4]"
+    triangle.__doc__ = f"""A copy of matrices with zeros everywhere but on and {side} a diagonal.
+
+Args:
+    input: matrices (..., n, m).
+    diagonal: which one: 0 the main one, above it positive, below it negative.
+    out: written to instead of a new tensor.
+
+Returns:
+    A tensor of the same shape and dtype.
+
+Raises:
+    RuntimeError: fewer than two dimensions.
+
+Example:
+    >>> gradlib.{name}(gradlib.tensor([[1, 2], [3, 4]]))
+    tensor([{rows}])
+"""
     function(name, method=True)(triangle)
     inplace_method(op, name + "_", convert=lambda diagonal=0: (diagonal,))
 
@@ -501,9 +516,21 @@ def _at_least(name: str, grow):
         return tuple([grow(x) for x in tensors])
 
     at_least.__name__ = at_least.__qualname__ = name
-    at_least.__doc__ = (
-        f"Views with at least {name[8]} dimension(s), of one tensor or of each of several."
-    )
+    ones = ", ".join("1" * int(name[8]))
+    at_least.__doc__ = f"""Views with at least {name[8]} dimension{"s" if name[8] > "1" else ""}.
+
+Where dimensions are missing, some of length one are put in.
+
+Args:
+    tensors: one tensor, several, or one sequence of them.
+
+Returns:
+    A view of the tensor (itself if it has the dimensions), or a tuple of them.
+
+Example:
+    >>> gradlib.{name}(gradlib.tensor(5.0)).shape
+    torch.Size([{ones}])
+"""
     return function(name)(at_least)
 
 

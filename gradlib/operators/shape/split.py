@@ -364,7 +364,24 @@ def _directed(name: str, least: int, dim_of) -> None:
         return tensor_split(input, where, dim)
 
     cut.__name__ = cut.__qualname__ = name
-    cut.__doc__ = f"``tensor_split`` along the dimension that ``{name[0]}stack`` joins."
+    shape = "2, " * (least - 1) + "2"
+    cut.__doc__ = f"""Views of pieces along the dimension that ``{name[0]}stack`` joins.
+
+Args:
+    input: a tensor of at least {least} dimension{"s" if least > 1 else ""}.
+    indices_or_sections: how many pieces of equal length, or the indices before which it is cut; also under the names
+        `indices` and `sections`.
+
+Returns:
+    A tuple of views.
+
+Raises:
+    RuntimeError: fewer dimensions, or a length that cannot be divided so.
+
+Example:
+    >>> len(gradlib.{name}(gradlib.zeros({shape}), 2))
+    2
+"""
     function(name, method=True)(cut)
 
 
