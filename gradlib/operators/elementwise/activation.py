@@ -289,7 +289,22 @@ def elu(input, alpha=1.0, inplace=False):
 
 
 def elu_(input, alpha=1.0):
-    """In-place version of ``elu``."""
+    """In-place version of ``elu``: the result is written into `input`.
+
+    Args:
+        input: a floating tensor of any shape.
+        alpha: how far below 0 the result goes.
+
+    Returns:
+        `input`.
+
+    Raises:
+        RuntimeError: a leaf that requires grad, or a view of one.
+
+    Example:
+        >>> F.elu_(gradlib.tensor([-1.0, 1.0]))
+        tensor([-0.6321,  1.0000])
+    """
     return inplace(elu_op, input, (), (alpha, 1, 1))
 
 

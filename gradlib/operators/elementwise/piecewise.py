@@ -148,7 +148,7 @@ def leaky_relu(input, negative_slope=0.01, inplace=False):
     Args:
         input: a floating tensor of any shape.
         negative_slope: a number.
-        inplace: write the result into `input`; its gradient then needs a slope of 0 or more.
+        inplace: write the result into `input`.
 
     Returns:
         A tensor of the same shape and dtype.
@@ -164,7 +164,22 @@ def leaky_relu(input, negative_slope=0.01, inplace=False):
 
 
 def leaky_relu_(input, negative_slope=0.01):
-    """In-place version of ``leaky_relu``."""
+    """In-place version of ``leaky_relu``: the result is written into `input`.
+
+    Args:
+        input: a floating tensor of any shape.
+        negative_slope: a number.
+
+    Returns:
+        `input`.
+
+    Raises:
+        RuntimeError: a leaf that requires grad, or a view of one.
+
+    Example:
+        >>> F.leaky_relu_(gradlib.tensor([-1.0, 2.0]))
+        tensor([-0.0100,  2.0000])
+    """
     return inplace(leaky_relu_op, input, (), (negative_slope,))
 
 
@@ -199,7 +214,22 @@ def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
 
 
 def hardtanh_(input, min_val=-1.0, max_val=1.0):
-    """In-place version of ``hardtanh``."""
+    """In-place version of ``hardtanh``: the result is written into `input`.
+
+    Args:
+        input: a real tensor of any shape.
+        min_val, max_val: numbers in this order.
+
+    Returns:
+        `input`.
+
+    Raises:
+        RuntimeError: a leaf that requires grad, or a view of one.
+
+    Example:
+        >>> F.hardtanh_(gradlib.tensor([-3.0, 0.5]))
+        tensor([-1.0000,  0.5000])
+    """
     return hardtanh(input, min_val, max_val, True)
 
 

@@ -299,6 +299,11 @@ def _normalized(input, running_mean, running_var, weight, bias, training, moment
     return out
 
 
+def _unbiased(count: int) -> float:
+    """What makes the variance of `count` values the unbiased one; nan for a single value, which has none."""
+    return count / (count - 1) if count > 1 else math.nan
+
+
 def follows_inside(input: Tensor, running: tuple, alone: bool, momentum: float) -> bool:
     """Inside vmap: move running statistics by ops, and True; those that entries share cannot follow them.
 
@@ -310,7 +315,7 @@ def follows_inside(input: Tensor, running: tuple, alone: bool, momentum: float) 
     x = input.detach()
     dims = tuple(range(2, x.ndim)) if alone else (0, *range(2, x.ndim))
     count = math.prod([x.shape[d] for d in dims])
-    unbiased = count / max(count - 1, 1)
+    unbiased = _unbiased(count)
     for statistic, value in zip(
         running, (x.mean(dims), x.var(dims, correction=0) * unbiased), strict=True
     ):
@@ -367,7 +372,7 @@ def native_batch_norm(
 def update_running(running_mean, running_var, mean, var, count: int, momentum: float) -> None:
     """Move running statistics towards those of a batch of `count` values; the variance becomes the unbiased one."""
     with beside(mean):
-        unbiased = var * (count / (count - 1) if count > 1 else math.nan)
+        unbiased = var * _unbiased(count)
         for running, value in ((running_mean, mean), (running_var, unbiased)):
             if running is not None:
                 before_write(running)

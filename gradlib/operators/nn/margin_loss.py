@@ -226,7 +226,8 @@ def triplet_margin_with_distance_loss(
         ValueError: `margin` is not positive.
 
     Example:
-        >>> F.triplet_margin_with_distance_loss(gradlib.zeros(1, 2), gradlib.zeros(1, 2), gradlib.ones(1, 2), margin=2.0)
+        >>> x = gradlib.zeros(1, 2)
+        >>> F.triplet_margin_with_distance_loss(x, x, gradlib.ones(1, 2), margin=2.0)
         tensor(0.5858)
     """
     number = reduction_number(reduction)

@@ -471,7 +471,8 @@ def max_unpool1d(input, indices, kernel_size, stride=None, padding=0, output_siz
         ValueError: `output_size` cannot be.
 
     Example:
-        >>> F.max_unpool1d(gradlib.tensor([7.0]).reshape(1, 1, 1), gradlib.ones(1, 1, 1, dtype=gradlib.int64), 2).flatten()
+        >>> x, places = gradlib.tensor([[[7.0]]]), gradlib.tensor([[[1]]])
+        >>> F.max_unpool1d(x, places, 2).flatten()
         tensor([0., 7.])
     """
     return _max_unpool(1, input, indices, kernel_size, stride, padding, output_size)
@@ -493,7 +494,8 @@ def max_unpool2d(input, indices, kernel_size, stride=None, padding=0, output_siz
         ValueError: `output_size` cannot be.
 
     Example:
-        >>> F.max_unpool2d(gradlib.tensor([7.0]).reshape(1, 1, 1, 1), gradlib.ones(1, 1, 1, 1, dtype=gradlib.int64), 2).flatten()
+        >>> x, places = gradlib.tensor([[[[7.0]]]]), gradlib.tensor([[[[1]]]])
+        >>> F.max_unpool2d(x, places, 2).flatten()
         tensor([0., 7., 0., 0.])
     """
     return _max_unpool(2, input, indices, kernel_size, stride, padding, output_size)
@@ -515,7 +517,8 @@ def max_unpool3d(input, indices, kernel_size, stride=None, padding=0, output_siz
         ValueError: `output_size` cannot be.
 
     Example:
-        >>> F.max_unpool3d(gradlib.tensor([7.0]).reshape(1, 1, 1, 1, 1), gradlib.ones(1, 1, 1, 1, 1, dtype=gradlib.int64), 2).flatten()
+        >>> x, places = gradlib.tensor([[[[[7.0]]]]]), gradlib.tensor([[[[[1]]]]])
+        >>> F.max_unpool3d(x, places, 2).flatten()
         tensor([0., 7., 0., 0., 0., 0., 0., 0.])
     """
     return _max_unpool(3, input, indices, kernel_size, stride, padding, output_size)
