@@ -201,9 +201,24 @@ def result_type(tensor1, tensor2) -> dtypes.dtype:
 
 @function("vander")
 def vander(x, N=None, increasing=False):
-    """The matrix of powers of a vector's elements: N columns, by default as many as it has elements.
+    """The matrix of powers of the elements of a vector.
 
-    increasing: the powers grow from left to right.
+    Args:
+        x: a vector.
+        N: how many powers; as many as elements if None.
+        increasing: whether the powers grow from left to right.
+
+    Returns:
+        A matrix with a row for each element.
+
+    Raises:
+        RuntimeError: no vector, or a negative N.
+
+    Example:
+        >>> gradlib.vander(gradlib.tensor([1, 2, 3]))
+        tensor([[1, 1, 1],
+                [4, 2, 1],
+                [9, 3, 1]])
     """
     if x._array.ndim != 1:
         raise RuntimeError("x must be a one-dimensional tensor.")

@@ -47,9 +47,22 @@ _fill_diagonal_in_place = InPlace(fill_diagonal_op, _fill_diagonal_into)
 
 @method("fill_diagonal_")
 def fill_diagonal_(self, fill_value, wrap=False):
-    """`fill_value` written where all indices are equal; `wrap`: of a tall matrix, again and again.
+    """`fill_value` written where all indices are equal.
 
-    Raises RuntimeError for a vector, and for more than two dimensions of different lengths.
+    Args:
+        fill_value: a number.
+        wrap: whether the diagonal of a tall matrix starts again after a row that is left out.
+
+    Returns:
+        This tensor.
+
+    Raises:
+        RuntimeError: a vector, more than two dimensions of different lengths, or a leaf that requires grad.
+
+    Example:
+        >>> gradlib.zeros(2, 3).fill_diagonal_(7)
+        tensor([[7., 0., 0.],
+                [0., 7., 0.]])
     """
     shape = self._array.shape
     if len(shape) < 2:

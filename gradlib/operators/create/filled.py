@@ -322,9 +322,27 @@ def full(
     pin_memory=False,
     names=None,
 ):
-    """A tensor of the given size filled with `fill_value`; the dtype follows the value if not given.
+    """A tensor of the given size filled with one number.
 
-    Raises RuntimeError for a value that the dtype cannot hold.
+    Args:
+        size: a sequence of ints.
+        fill_value: a number, or a tensor without dimensions.
+        dtype: that of the value if None: int64, the default floating dtype, bool, or complex.
+        device: the default one if None, see `set_default_device`.
+        requires_grad: whether the new leaf requires grad.
+        pin_memory: whether it lies in page-locked memory.
+        layout, names: accepted; all tensors are strided, and have no names.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A leaf, or `out`.
+
+    Raises:
+        RuntimeError: a negative size, or a value that the dtype cannot hold.
+
+    Example:
+        >>> gradlib.full((2,), 7)
+        tensor([7, 7])
     """
     if not isinstance(size, (tuple, list)):
         raise TypeError(
@@ -526,7 +544,22 @@ def empty_permuted(
 ):
     """An uninitialised dense tensor whose dimensions lie in memory in the order `physical_layout`.
 
-    The first dimension named there has the longest stride.
+    Args:
+        size: a sequence of ints.
+        physical_layout: the dimensions, the one with the longest stride first.
+        dtype, device: the default ones if None.
+        requires_grad: whether the new leaf requires grad.
+        layout, pin_memory: accepted as in ``empty``.
+
+    Returns:
+        A leaf.
+
+    Raises:
+        RuntimeError: the layout does not name each dimension once.
+
+    Example:
+        >>> gradlib.empty_permuted((2, 3), (1, 0)).stride()
+        (1, 2)
     """
     shape, order = sizes((size,), "empty_permuted"), tuple(physical_layout)
     if len(order) != len(shape):

@@ -49,9 +49,22 @@ def check_array(array: np.ndarray) -> dtypes.dtype:
 def from_numpy(ndarray) -> Tensor:
     """A tensor that shares memory with a NumPy array.
 
+    Args:
+        ndarray: the array; what is written to one of both is written to the other.
+
+    Returns:
+        A leaf on the CPU that does not require grad.
+
     Raises:
         TypeError: no array, or one of a dtype that tensors do not have.
         ValueError: negative strides, strides that are no whole elements, or a foreign byte order.
+
+    Example:
+        >>> a = numpy.zeros(2)
+        >>> gradlib.from_numpy(a).fill_(7.0)
+        tensor([7., 7.], dtype=torch.float64)
+        >>> a
+        array([7., 7.])
     """
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {_type_name(ndarray)})")

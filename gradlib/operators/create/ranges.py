@@ -81,9 +81,25 @@ def arange(
     requires_grad=False,
     pin_memory=False,
 ):
-    """start, start + step, ... below `end`; int64 when all three are integers, else the default dtype.
+    """The numbers start, start + step, ... below `end`.
 
-    Raises RuntimeError for a step of zero, or one that leads away from `end`.
+    Args:
+        start, end, step: numbers, or tensors without dimensions; of a single one it is `end` and the start is 0.
+        dtype: int64 where all three are integers, else the default floating dtype.
+        device: the default one if None, see `set_default_device`.
+        requires_grad: whether the new leaf requires grad.
+        layout, pin_memory: accepted as in ``zeros``.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A vector of ``ceil((end - start) / step)`` numbers.
+
+    Raises:
+        RuntimeError: `step` is 0 or leads away from the end.
+
+    Example:
+        >>> gradlib.arange(1, 6, 2)
+        tensor([1, 3, 5])
     """
     if end is None:
         start, end = 0, start
@@ -235,9 +251,26 @@ def linspace(
     requires_grad=False,
     pin_memory=False,
 ):
-    """`steps` evenly spaced numbers from `start` to `end`, both included; whole numbers are cut off.
+    """`steps` evenly spaced numbers from `start` to `end`, both included.
 
-    start, end: numbers or 0-dim tensors.
+    Args:
+        start, end: numbers, or tensors without dimensions.
+        steps: how many there are.
+        dtype: the default one if None; of an integer dtype what is behind the point is cut off.
+        device: the default one if None, see `set_default_device`.
+        requires_grad: whether the new leaf requires grad.
+        layout, pin_memory: accepted as in ``zeros``.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A vector.
+
+    Raises:
+        RuntimeError: a negative number of steps.
+
+    Example:
+        >>> gradlib.linspace(0, 1, 5)
+        tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
     """
     if shared.batches and (is_logical(start) or is_logical(end)):
         return _steps_of_batch(start, end, steps, dtype)

@@ -137,9 +137,23 @@ gelu_op = activation(
 
 
 def gelu(input, approximate="none", *, out=None):
-    """``x * P(X <= x)`` for a standard normal X; approximate="tanh" uses the tanh formula instead.
+    """``x * P(X <= x)`` for a standard normal X.
 
-    Raises RuntimeError when `approximate` is neither "none" nor "tanh".
+    Args:
+        input: a floating tensor of any shape.
+        approximate: "none", or "tanh" for the formula with tanh.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor of the same shape and dtype.
+
+    Raises:
+        RuntimeError: another `approximate`.
+        NotImplementedError: integers.
+
+    Example:
+        >>> F.gelu(gradlib.tensor([-1.0, 1.0]))
+        tensor([-0.1587,  0.8413])
     """
     if approximate not in ("none", "tanh"):
         raise RuntimeError("approximate argument must be either none or tanh.")

@@ -189,9 +189,24 @@ def check_device(value) -> device:
 
 @method("to")
 def to(self, *args, **kwargs):
-    """``to(dtype)``, ``to(device)``, ``to(device, dtype)``, ``to(other)``.
+    """This tensor with another dtype, on another device, or both.
 
-    Keywords: dtype, device, non_blocking, copy, memory_format.
+    ``to(dtype)``, ``to(device)``, ``to(device, dtype)``, or ``to(other)`` for those of another tensor.
+
+    Args:
+        args: a dtype, a device or its name, a tensor; then non_blocking and copy.
+        kwargs: dtype, device, non_blocking (whether the host may go on before the copy is done), copy (whether to
+            copy even where nothing changes), memory_format.
+
+    Returns:
+        This tensor if it is so already, else a new one; gradients flow back where both dtypes have them.
+
+    Raises:
+        RuntimeError: a device that is none.
+
+    Example:
+        >>> gradlib.tensor([1.5]).to(gradlib.int64)
+        tensor([1])
     """
     dtype, target = kwargs.get("dtype"), kwargs.get("device")
     flags = []

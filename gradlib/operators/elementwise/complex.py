@@ -229,9 +229,18 @@ def conj_physical_(self):
 
 @function("conj", method=True)
 def conj(input):
-    """The complex conjugate, a view with the conjugate bit set; a real tensor itself.
+    """The complex conjugates, as a view: they are computed where they are needed.
 
-    What is written to the view is written to `input`, conjugated.
+    Args:
+        input: a tensor of any shape and dtype.
+
+    Returns:
+        A view of a complex tensor, whose ``is_conj`` is turned round: what is written to it is written to `input`,
+            conjugated. A real tensor itself.
+
+    Example:
+        >>> gradlib.conj(gradlib.tensor([1 + 2j]))
+        tensor([1.-2.j])
     """
     return conj_view_op.call(input) if input._array.dtype.kind == "c" else input
 

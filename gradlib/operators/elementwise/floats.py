@@ -37,9 +37,21 @@ frexp_op = declare(
 
 @function("frexp", method=True)
 def frexp(input, *, out: Any = None):
-    """(mantissa, exponent) with ``input = mantissa * 2**exponent`` and the mantissa in (-1, -0.5] or [0.5, 1).
+    """Fractions and exponents: ``input = mantissa * 2**exponent``.
 
-    The exponent is int32. Raises RuntimeError for tensors that are not floating.
+    Args:
+        input: a floating tensor of any shape.
+        out: a tuple of tensors, written to instead of new ones.
+
+    Returns:
+        A named tuple (mantissa, exponent): of the dtype of `input`, in (-1, -0.5] or [0.5, 1) or 0; and int32.
+
+    Raises:
+        RuntimeError: integers or complex numbers.
+
+    Example:
+        >>> gradlib.frexp(gradlib.tensor([6.0])).mantissa
+        tensor([0.7500])
     """
     if out is not None and not isinstance(out, (tuple, list)):
         raise TypeError(

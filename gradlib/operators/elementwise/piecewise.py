@@ -317,7 +317,21 @@ def hardshrink(input, lambd=0.5, *, out=None):
 def softshrink(input, lambd=0.5, *, out=None):
     """`input` moved towards 0 by `lambd`; 0 where ``|x| <= lambd``.
 
-    Raises RuntimeError for a `lambd` that is negative or that the dtype cannot hold.
+    Args:
+        input: a floating tensor of any shape.
+        lambd: a number, 0 or more.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor of the same shape and dtype.
+
+    Raises:
+        RuntimeError: a negative `lambd`.
+        NotImplementedError: integers.
+
+    Example:
+        >>> F.softshrink(gradlib.tensor([-1.0, 0.25, 2.0]))
+        tensor([-0.5000,  0.0000,  1.5000])
     """
     if not 0 <= lambd <= SMALL and input.is_floating_point():
         high = dtypes.finfo(input.dtype).max

@@ -164,9 +164,22 @@ copy_into = InPlace(copy_op, _copy_into)
 
 @method("copy_")
 def copy_(self, src, non_blocking=False):
-    """The elements of `src`, broadcast and converted to this dtype and device; gradients flow to `src`.
+    """The elements of `src` written into this tensor, converted to its dtype and moved to its device.
 
-    Raises RuntimeError if the shape of `src` does not broadcast to this one.
+    Args:
+        src: a tensor that broadcasts to this shape; gradients flow to it.
+        non_blocking: whether the host may go on before a copy from or to a device is done.
+
+    Returns:
+        This tensor.
+
+    Raises:
+        RuntimeError: the shape does not broadcast to this one; a leaf that requires grad.
+
+    Example:
+        >>> gradlib.zeros(2, 2).copy_(gradlib.tensor([1, 2]))
+        tensor([[1., 2.],
+                [1., 2.]])
     """
     if not isinstance(src, Tensor):
         if not is_number(src):

@@ -101,9 +101,24 @@ def gather(input, dim, index, *, sparse_grad=False, out=None):
 
 @function("take_along_dim", method=True)
 def take_along_dim(input, indices, dim=None, *, out=None):
-    """``gather`` with `indices` and `input` broadcast against each other in all dimensions but `dim`.
+    """``gather`` with `input` and `indices` broadcast against each other in all dimensions but `dim`.
 
-    Without `dim` both are read as flat. Indices along `dim` count modulo its size.
+    Args:
+        input: a tensor of any dtype.
+        indices: int64, as what ``argsort`` and ``argmax`` with keepdim return; they count modulo the length.
+        dim: the dimension; without it both are taken as flat.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor of the dtype of `input`.
+
+    Raises:
+        RuntimeError: other dtypes of `indices`, or other numbers of dimensions.
+
+    Example:
+        >>> gradlib.take_along_dim(gradlib.tensor([[3, 1], [2, 4]]), gradlib.tensor([[1], [0]]), 1)
+        tensor([[1],
+                [2]])
     """
     if indices._array.dtype != np.int64:
         kind = indices.dtype.tensor_type.removesuffix("Tensor")

@@ -428,7 +428,24 @@ def _reduce_plan(x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str
 def index_reduce(input, dim, index, source, reduce, *, include_self=True, out=None):
     """A copy of `input` with the slices of `source` reduced into those of `dim` that `index` names.
 
-    reduce: "prod", "mean", "amax" or "amin".
+    Args:
+        dim: the dimension.
+        index: a vector of int32 or int64, each in [0, length of `dim`).
+        source: a tensor of the dtype of `input`, as long as `index` along `dim`, else of its shape.
+        reduce: "prod", "mean", "amax" or "amin".
+        include_self: whether what stands in `input` takes part.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor like `input`; gradients flow to `input` and `source`.
+
+    Raises:
+        IndexError: an index is out of range.
+        RuntimeError: another `reduce`, dtypes that differ, or another number of slices.
+
+    Example:
+        >>> gradlib.index_reduce(gradlib.ones(2), 0, gradlib.tensor([0, 0]), gradlib.tensor([3.0, 5.0]), "prod")
+        tensor([15.,  1.])
     """
     dim, where, reduce = _reduce_plan(input, dim, index, source, reduce)
     return scatter_reduce(input, dim, where, source, reduce, include_self=include_self, out=out)

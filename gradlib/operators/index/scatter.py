@@ -495,7 +495,25 @@ def _check_reduce(reduce: str, x: Tensor) -> str:
 def scatter_reduce(input, dim, index, src, reduce, *, include_self=True, out=None):
     """A copy of `input` where all of `src` that `index` sends to one place are reduced into it.
 
-    reduce: "sum", "prod", "mean", "amax" or "amin"; include_self: whether the value of `input` there takes part.
+    Args:
+        dim: the dimension.
+        index: int32 or int64, as many dimensions as `input`; not longer than `src`, and than `input` only in `dim`.
+        src: a tensor of the dtype of `input`.
+        reduce: "sum", "prod", "mean", "amax" or "amin".
+        include_self: whether what stands in `input` takes part.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor like `input`; gradients flow to `input` and `src`.
+
+    Raises:
+        RuntimeError: an index is out of range, another `reduce`, or shapes or dtypes that do not fit.
+        IndexError: no such dimension.
+
+    Example:
+        >>> index, src = gradlib.tensor([0, 0, 1]), gradlib.tensor([1.0, 2.0, 4.0])
+        >>> gradlib.scatter_reduce(gradlib.zeros(2), 0, index, src, "sum")
+        tensor([3., 4.])
     """
     dim, index = _check_scatter("scatter_reduce", input, dim, index, src)
     attrs = (dim, _check_reduce(reduce, input), include_self)

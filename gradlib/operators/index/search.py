@@ -89,9 +89,26 @@ def _values(name: str, input, like: Tensor) -> Tensor:
 def searchsorted(
     sorted_sequence, input, *, out_int32=False, right=False, side=None, out=None, sorter=None
 ):
-    """Where each value would be inserted into the last dimension of `sorted_sequence` to keep it sorted.
+    """Where each value would be inserted to keep a sequence sorted.
 
-    right (or side="right"): after equal elements instead of before them; sorter: indices that sort the sequence.
+    Args:
+        sorted_sequence: (..., n), sorted along the last dimension; or a vector, for values of any shape.
+        input: (..., m), or a number.
+        out_int32: whether the result is int32 instead of int64.
+        right: whether after equal elements instead of before them; also as ``side="right"``.
+        side: "left" or "right".
+        sorter: int64, the order that sorts the sequence, if it is not sorted.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor of the shape of `input`, of places in [0, n].
+
+    Raises:
+        RuntimeError: the other dimensions differ, `side` contradicts `right`, or `sorter` does not fit.
+
+    Example:
+        >>> gradlib.searchsorted(gradlib.tensor([1, 3, 5]), gradlib.tensor([3, 4]))
+        tensor([1, 2])
     """
     rows = sorted_sequence
     if side not in (None, "left", "right"):
@@ -145,9 +162,20 @@ def bucketize(input, boundaries, *, out_int32=False, right=False, out=None):
 @function("isin")
 @each_entry
 def isin(elements, test_elements, *, assume_unique=False, invert=False, out=None):
-    """Whether each element is among `test_elements`; bool, not differentiable. One of both may be a number.
+    """Whether each element is among `test_elements`.
 
-    assume_unique: a promise that changes nothing but, elsewhere, the speed; invert: whether it is not among them.
+    Args:
+        elements, test_elements: tensors of any shape; one of them may be a number.
+        assume_unique: a promise that changes nothing but, elsewhere, the speed.
+        invert: whether it is not among them.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A bool tensor of the shape of `elements`, without gradient.
+
+    Example:
+        >>> gradlib.isin(gradlib.tensor([1, 2, 3]), gradlib.tensor([1, 3]))
+        tensor([ True, False,  True])
     """
     if not isinstance(elements, Tensor) and not isinstance(test_elements, Tensor):
         raise TypeError(

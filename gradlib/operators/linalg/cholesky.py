@@ -88,9 +88,24 @@ cholesky_op = declare(
 
 @linalg("cholesky")
 def cholesky(A, *, upper=False, out=None):
-    """The lower triangular L with ``A = L @ L^H`` (or the upper U with ``A = U^H @ U``).
+    """The Cholesky factors of Hermitian positive-definite matrices: L with ``A = L @ L^H``.
 
-    Only the lower triangle of A is read; the gradient is Hermitian. Raises LinAlgError if A is not positive-definite.
+    Args:
+        A: matrices (..., n, n), of which only the lower triangle is read.
+        upper: whether the upper triangle is read and U with ``A = U^H @ U`` is returned.
+        out: written to instead of a new tensor.
+
+    Returns:
+        Lower (or upper) triangular matrices (..., n, n). The gradient is Hermitian.
+
+    Raises:
+        LinAlgError: a matrix is not positive-definite.
+        RuntimeError: the matrices are not square.
+
+    Example:
+        >>> gradlib.linalg.cholesky(gradlib.tensor([[4.0, 0.0], [0.0, 9.0]]))
+        tensor([[2., 0.],
+                [0., 3.]])
     """
     check_square("linalg.cholesky", A, half=True)
     L = cholesky_op.call(A)

@@ -86,9 +86,24 @@ qr_op = declare(
 
 @linalg("qr")
 def qr(A, mode="reduced", *, out=None):
-    """(Q, R) with ``A = Q @ R``: Q has orthonormal columns, R is upper triangular.
+    """The QR decomposition of matrices: ``A = Q @ R``.
 
-    mode: "reduced", "complete" (square Q; no derivative for tall A) or "r" (Q is empty).
+    Args:
+        A: matrices (..., m, n).
+        mode: "reduced" (Q has min(m, n) columns), "complete" (Q is square; without derivative for m > n) or "r" (Q is
+            empty; without derivative).
+        out: a tuple of tensors, written to instead of new ones.
+
+    Returns:
+        A named tuple (Q, R): Q with orthonormal columns, R upper triangular.
+
+    Raises:
+        RuntimeError: fewer than two dimensions, or another mode.
+
+    Example:
+        >>> q, r = gradlib.linalg.qr(gradlib.tensor([[3.0, 1.0], [4.0, 2.0]]))
+        >>> gradlib.allclose(q @ r, gradlib.tensor([[3.0, 1.0], [4.0, 2.0]]))
+        True
     """
     check_matrix("linalg.qr", A, half=True)
     if mode not in ("reduced", "complete", "r"):
@@ -198,9 +213,23 @@ def _checked_eigh(A, UPLO):
 
 @linalg("eigh")
 def eigh(A, UPLO="L", *, out=None):
-    """(eigenvalues ascending, eigenvectors as columns) of Hermitian matrices; one triangle ("L" or "U") is read.
+    """The eigenvalues and eigenvectors of Hermitian matrices.
 
-    The gradient through the eigenvectors is finite only if the eigenvalues differ.
+    Args:
+        A: matrices (..., n, n).
+        UPLO: "L" or "U": the triangle that is read.
+        out: a tuple of tensors, written to instead of new ones.
+
+    Returns:
+        A named tuple (eigenvalues, eigenvectors): real (..., n), ascending; and (..., n, n) with the vectors as
+            columns. The gradient through the vectors is finite only if the values differ.
+
+    Raises:
+        RuntimeError: the matrices are not square, or another `UPLO`.
+
+    Example:
+        >>> gradlib.linalg.eigh(gradlib.tensor([[3.0, 0.0], [0.0, 2.0]])).eigenvalues
+        tensor([2., 3.])
     """
     return write_same(out, return_types.linalg_eigh(*_checked_eigh(A, UPLO)))
 
@@ -221,8 +250,8 @@ def eigvalsh(A, UPLO="L", *, out=None):
         RuntimeError: the matrices are not square, or another `UPLO`.
 
     Example:
-        >>> gradlib.linalg.eigvalsh(gradlib.tensor([[2.0, 1.0], [1.0, 2.0]]))
-        tensor([1., 3.])
+        >>> gradlib.linalg.eigvalsh(gradlib.tensor([[3.0, 0.0], [0.0, 2.0]]))
+        tensor([2., 3.])
     """
     return write_same(out, _checked_eigh(A, UPLO)[0])
 
@@ -304,8 +333,8 @@ def eigvals(A, *, out=None):
         RuntimeError: the matrices are not square, or not finite.
 
     Example:
-        >>> gradlib.linalg.eigvals(gradlib.tensor([[0.0, -1.0], [1.0, 0.0]])).abs()
-        tensor([1., 1.])
+        >>> gradlib.linalg.eigvals(gradlib.tensor([[2.0, 0.0], [0.0, 3.0]]))
+        tensor([2.+0.j, 3.+0.j])
     """
     check_square("linalg.eig", A, half=True)
     return safe_out("torch.linalg.eigvals", out, eig_op.call(A)[0], "eigenvalues")
@@ -384,9 +413,24 @@ def _check_svd(A, driver) -> None:
 
 @linalg("svd")
 def svd(A, full_matrices=True, *, driver=None, out=None):
-    """(U, S, Vh) with ``A = U @ diag(S) @ Vh``: orthonormal columns and rows, S real and descending.
+    """The singular value decomposition of matrices: ``A = U @ diag(S) @ Vh``.
 
-    The gradient through U and Vh is finite only if the singular values differ from each other (and from 0).
+    Args:
+        A: matrices (..., m, n).
+        full_matrices: whether U (..., m, m) and Vh (..., n, n) are square; else they have min(m, n) columns and rows.
+        driver: a method of cuSOLVER, for matrices on a device alone.
+        out: a tuple of tensors, written to instead of new ones.
+
+    Returns:
+        A named tuple (U, S, Vh): orthonormal columns and rows; S (..., min(m, n)) real and descending. The gradient
+            through U and Vh is finite only if the singular values differ from each other (and from 0).
+
+    Raises:
+        RuntimeError: fewer than two dimensions.
+
+    Example:
+        >>> gradlib.linalg.svd(gradlib.tensor([[3.0, 0.0], [0.0, -4.0]])).S
+        tensor([4., 3.])
     """
     _check_svd(A, driver)
     return write_same(out, return_types.linalg_svd(*svd_op.call(A, bool(full_matrices))))

@@ -35,9 +35,26 @@ def _two_dims(name: str, A: Tensor, dim) -> tuple[int, int]:
 
 @linalg("vector_norm")
 def linalg_vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None, out=None):
-    """The norm of order `ord` (a number, inf or -inf) of vectors along `dim`; all elements are one vector by default.
+    """The norm of vectors of order `ord`.
 
-    dtype: the type to compute in, complex for complex `x` and real for real `x`. RuntimeError for integers.
+    Args:
+        x: a floating or complex tensor.
+        ord: a number, inf and -inf included; 0 counts the elements that are not 0.
+        dim: the dimension or dimensions of a vector; all elements are one vector if None.
+        keepdim: whether the dimensions that are gone stay with length one.
+        dtype: x is converted to it first: complex for complex `x`, real for real `x`.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A real tensor. At 0 its gradient is 0.
+
+    Raises:
+        RuntimeError: integers.
+        IndexError: no such dimension.
+
+    Example:
+        >>> gradlib.linalg.vector_norm(gradlib.tensor([3.0, -4.0]), 1)
+        tensor(7.)
     """
     if isinstance(ord, str):
         raise TypeError("linalg_vector_norm(): argument 'ord' (position 2) must be Number, not str")

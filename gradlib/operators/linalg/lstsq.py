@@ -175,11 +175,27 @@ def _check_lstsq(A: Tensor, B: Tensor, driver) -> bool:
 
 @linalg("lstsq")
 def lstsq(A, B, rcond=None, *, driver=None, out=None):
-    """(solution, residuals, rank, singular_values) of the least-squares problem ``A @ X = B``.
+    """The least-squares problem ``A @ X = B``.
 
-    A is (..., m, n), B (..., m, k) or (..., m). residuals: squared norms of the columns of ``A @ X - B``, empty unless
-    A is tall and known to be of full rank. rank: empty with driver "gels", which takes it to be full; singular values
-    are those of "gelsd" and "gelss" alone. Singular values up to `rcond` times the largest count as 0.
+    Args:
+        A: matrices (..., m, n).
+        B: right hand sides (..., m, k), or vectors (..., m).
+        rcond: singular values up to that times the largest count as 0.
+        driver: "gels" (takes A to be of full rank), "gelsy", "gelsd" or "gelss"; on a device "gels" alone.
+        out: a tuple of tensors, written to instead of new ones.
+
+    Returns:
+        A named tuple (solution, residuals, rank, singular_values): residuals are the squared norms of the columns of
+            ``A @ X - B``, empty unless A is tall and of full rank; the rank is empty with "gels"; singular values are
+            those of "gelsd" and "gelss" alone.
+
+    Raises:
+        RuntimeError: the shapes do not fit, or another driver.
+
+    Example:
+        >>> A, B = gradlib.tensor([[1.0], [1.0]]), gradlib.tensor([[1.0], [3.0]])
+        >>> gradlib.linalg.lstsq(A, B).solution.round(decimals=3)
+        tensor([[2.]])
     """
     vector = _check_lstsq(A, B, driver)
     driver = driver or "gelsy"

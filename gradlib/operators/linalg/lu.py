@@ -182,9 +182,23 @@ def _check_lu(name: str, A) -> None:
 
 @linalg("lu_factor")
 def lu_factor(A, *, pivot=True, out=None):
-    """(LU, pivots): L (unit lower) and U in one matrix, and for each column the row it was exchanged with, from 1.
+    """The LU decomposition of matrices in the compact form that ``lu_solve`` takes.
 
-    RuntimeError if a pivot is 0; ``lu_factor_ex`` and ``lu`` take such matrices.
+    Args:
+        A: matrices (..., m, n).
+        pivot: whether rows are exchanged.
+        out: a tuple of tensors, written to instead of new ones.
+
+    Returns:
+        A named tuple (LU, pivots): L (without the ones of its diagonal) and U in one matrix; and for each column the
+            row that it was exchanged with, int32, from 1.
+
+    Raises:
+        RuntimeError: fewer than two dimensions, or a pivot is 0; ``lu_factor_ex`` and ``lu`` take such matrices.
+
+    Example:
+        >>> gradlib.linalg.lu_factor(gradlib.tensor([[0.0, 2.0], [3.0, 4.0]])).pivots
+        tensor([2, 2], dtype=torch.int32)
     """
     LU, pivots, info = _factored(A, pivot)
     _check_info("torch.linalg.lu_factor", info)
@@ -291,9 +305,24 @@ def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True, *, out=N
 
 @linalg("lu")
 def lu(A, *, pivot=True, out=None):
-    """(P, L, U): a permutation, a unit lower and an upper triangular matrix with ``A = P @ L @ U``.
+    """The LU decomposition of matrices: ``A = P @ L @ U``.
 
-    Without pivoting P is empty.
+    Args:
+        A: matrices (..., m, n).
+        pivot: whether rows are exchanged; without it P is empty.
+        out: a tuple of tensors, written to instead of new ones.
+
+    Returns:
+        A named tuple (P, L, U): a permutation (..., m, m), L with ones on its diagonal, U upper triangular.
+
+    Raises:
+        RuntimeError: fewer than two dimensions.
+
+    Example:
+        >>> P, L, U = gradlib.linalg.lu(gradlib.tensor([[0.0, 2.0], [3.0, 4.0]]))
+        >>> P @ L @ U
+        tensor([[0., 2.],
+                [3., 4.]])
     """
     _check_lu("linalg.lu", A)
     LU, pivots = lu_factor_op.call(A, bool(pivot))

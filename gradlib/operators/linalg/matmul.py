@@ -298,10 +298,22 @@ def same_types(op, a: Tensor, b: Tensor) -> None:
 
 @function("matmul", method=True)
 def matmul(input, other, *, out=None):
-    """The matrix product: of vectors a dot product, of stacks of matrices (batch dimensions broadcast) a stack.
+    """The matrix product: of vectors a dot product, of stacks of matrices a stack.
 
-    Shapes (..., n, k) and (..., k, m) give (..., n, m); a 1-dim argument is a row on the left, a column on the right.
-    Raises RuntimeError when the shapes do not fit or the dtypes differ.
+    Args:
+        input: (..., n, k); a vector is a row.
+        other: (..., k, m), of the same dtype; a vector is a column. The batch dimensions broadcast.
+        out: written to instead of a new tensor.
+
+    Returns:
+        (..., n, m), without the dimension of a vector.
+
+    Raises:
+        RuntimeError: the shapes do not fit, or the dtypes differ.
+
+    Example:
+        >>> gradlib.matmul(gradlib.tensor([[1.0, 2.0], [3.0, 4.0]]), gradlib.tensor([1.0, 1.0]))
+        tensor([3., 7.])
     """
     try:
         a, b = input._array.shape, other._array.shape

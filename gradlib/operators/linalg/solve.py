@@ -139,8 +139,8 @@ def det(A, *, out=None):
         RuntimeError: the matrices are not square, or of integers.
 
     Example:
-        >>> gradlib.linalg.det(gradlib.tensor([[1.0, 2.0], [3.0, 4.0]]))
-        tensor(-2.)
+        >>> gradlib.linalg.det(gradlib.tensor([[2.0, 0.0], [1.0, 3.0]]))
+        tensor(6.)
     """
     check_square("linalg.det", A, half=True)
     return write_same(out, det_op.call(A))
@@ -380,9 +380,24 @@ def is_vector(A: Tensor, B: Tensor) -> bool:
 
 @linalg("solve")
 def solve(A, B, *, left=True, out=None):
-    """X with ``A @ X = B`` (``X @ A = B`` if not `left`) for square A.
+    """X with ``A @ X = B`` for square A.
 
-    A is (..., n, n); B is (..., n, k) or (..., k, n), or (n) or (*batch of A, n) for vectors. LinAlgError if singular.
+    Args:
+        A: matrices (..., n, n).
+        B: right hand sides (..., n, k); or vectors: (n), or (*batch of A, n).
+        left: whether A stands on the left; else ``X @ A = B`` is solved for B (..., k, n).
+        out: written to instead of a new tensor.
+
+    Returns:
+        Solutions of the shape of B.
+
+    Raises:
+        LinAlgError: a matrix is singular.
+        RuntimeError: the shapes do not fit.
+
+    Example:
+        >>> gradlib.linalg.solve(gradlib.tensor([[2.0, 0.0], [0.0, 4.0]]), gradlib.tensor([2.0, 2.0]))
+        tensor([1.0000, 0.5000])
     """
     check_square("linalg.solve", A, half=True)
     check_types("linalg.solve", A, B)
@@ -504,9 +519,27 @@ solve_triangular_op = declare(
 
 @linalg("solve_triangular")
 def solve_triangular(A, B, *, upper, left=True, unitriangular=False, out=None):
-    """X with ``A @ X = B`` (``X @ A = B`` if not `left`) for triangular A; the other triangle is not read.
+    """X with ``A @ X = B`` for triangular A; a zero on the diagonal gives inf or nan.
 
-    A zero on the diagonal gives inf or nan.
+    Args:
+        A: matrices (..., n, n), of which one triangle is read.
+        B: right hand sides (..., n, k).
+        upper: which triangle.
+        left: whether A stands on the left; else ``X @ A = B`` is solved for B (..., k, n).
+        unitriangular: whether the diagonal counts as ones.
+        out: written to instead of a new tensor.
+
+    Returns:
+        Solutions of the shape of B.
+
+    Raises:
+        RuntimeError: the shapes do not fit.
+
+    Example:
+        >>> A, B = gradlib.tensor([[2.0, 0.0], [2.0, 1.0]]), gradlib.tensor([[2.0], [3.0]])
+        >>> gradlib.linalg.solve_triangular(A, B, upper=False)
+        tensor([[1.],
+                [1.]])
     """
     if A.ndim > 1:
         check_kernel("triangular_solve_cpu", A)

@@ -234,11 +234,27 @@ batch_norm_op = declare(
 def _batch_norm_public(
     input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled=True,
 ):  # fmt: skip
-    """`nn.functional.batch_norm` with all arguments in PyTorch's order of the namespace.
+    """``nn.functional.batch_norm`` with its arguments in another order, also of one value per channel.
 
-    input: [N, C, *] -> the same shape; weight, bias, running_mean, running_var: [C] or None. In training the running
-    statistics are
-    updated in place. cudnn_enabled: accepted for compatibility.
+    Args:
+        input: (N, C, ...).
+        weight, bias: (C,), or None.
+        running_mean, running_var: (C,), or None in training.
+        training: whether the statistics are those of `input`.
+        momentum: how much the batch counts in the update.
+        eps: added to the variance.
+        cudnn_enabled: without effect.
+
+    Returns:
+        A tensor of the same shape and dtype.
+
+    Raises:
+        RuntimeError: shapes that do not fit, or no running statistics when not training.
+
+    Example:
+        >>> gradlib.batch_norm(gradlib.tensor([[1.0], [3.0]]), None, None, None, None, True, 0.1, 0.0)
+        tensor([[-1.],
+                [ 1.]])
     """
     return _normalized(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
@@ -246,14 +262,28 @@ def _batch_norm_public(
 def batch_norm(
     input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5,
 ):  # fmt: skip
-    """Normalise each channel (dimension 1) over all other dimensions; then scale by `weight` and shift by `bias`.
+    """Each channel normalised over all other dimensions, then times `weight` plus `bias`.
 
-    In training the statistics are those of `input`, and `running_mean`, `running_var` (if not None) move towards
-    them by the fraction `momentum`; else they are the running ones.
+    Args:
+        input: (N, C, ...).
+        running_mean, running_var: (C,), or None in training: the statistics that are used without `training`; with it
+            they move towards those of `input` by the fraction `momentum`.
+        weight, bias: (C,), or None.
+        training: whether the statistics are those of `input`.
+        momentum: how much the batch counts in the update.
+        eps: added to the variance.
+
+    Returns:
+        A tensor of the same shape and dtype.
 
     Raises:
-        ValueError: training on one value per channel.
+        ValueError: training on one value per channel, or with an `eps` of 0 or less.
         RuntimeError: shapes that do not fit, or no running statistics when not training.
+
+    Example:
+        >>> F.batch_norm(gradlib.tensor([[1.0], [3.0]]), gradlib.zeros(1), gradlib.ones(1), eps=0.0)
+        tensor([[1.],
+                [3.]])
     """
     shape = input._array.shape
     if eps <= 0 and (training or eps < 0):

@@ -154,15 +154,28 @@ def _padding(padding_idx, rows: int) -> int:
 def embedding(
     input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False,
 ):  # fmt: skip
-    """Rows of `weight` (rows, D) at the integer indices `input` (any shape): (*input, D).
+    """The rows of a matrix that indices name.
 
-    padding_idx: a row that gets no gradient. max_norm: rows in use are first scaled down to this `norm_type`-norm, in
-    place. scale_grad_by_freq: gradients are divided by how often a row occurs in `input`. sparse: accepted, gradients
-    are dense.
+    Args:
+        input: an integer tensor (...), each in [0, rows).
+        weight: a matrix (rows, d).
+        padding_idx: a row that gets no gradient.
+        max_norm: rows in use are first scaled down to this norm, in place.
+        norm_type: the order of that norm.
+        scale_grad_by_freq: whether gradients are divided by how often a row occurs.
+        sparse: without effect: the gradient is dense.
+
+    Returns:
+        A tensor (..., d).
 
     Raises:
-        IndexError: an index out of range.
-        RuntimeError: `weight` is not two-dimensional, or indices that are not integers.
+        IndexError: an index is out of range.
+        RuntimeError: `weight` is no matrix, or the indices are not integers.
+
+    Example:
+        >>> F.embedding(gradlib.tensor([1, 1]), gradlib.tensor([[1.0, 2.0], [3.0, 4.0]]))
+        tensor([[3., 4.],
+                [3., 4.]])
     """
     if weight._array.ndim != 2:
         raise RuntimeError("'weight' must be 2-D")
@@ -379,9 +392,22 @@ def _by_bag(rows: Tensor, bags, count: int, mode: str) -> Tensor:
 @each_entry
 @beside_first
 def one_hot(tensor, num_classes=-1):
-    """For each class number in `tensor` (int64) a row of zeros with a one in its place: (*tensor, num_classes).
+    """For each class number a row of zeros with a one in its place.
 
-    num_classes: -1 takes the largest class + 1. RuntimeError for negative classes or too few of them.
+    Args:
+        tensor: an int64 tensor (...), 0 or more.
+        num_classes: the length of the rows; -1 takes the largest class plus 1.
+
+    Returns:
+        An int64 tensor (..., num_classes).
+
+    Raises:
+        RuntimeError: negative classes, too few of them, or another dtype.
+
+    Example:
+        >>> F.one_hot(gradlib.tensor([0, 2]))
+        tensor([[1, 0, 0],
+                [0, 0, 1]])
     """
     array = raw_values(tensor)
     if tensor.dtype is not dtypes.int64:

@@ -361,12 +361,28 @@ def interpolate(
     recompute_scale_factor=None,
     antialias=False,
 ):
-    """Resize the spatial dimensions of `input` (N, C, 1 to 3 dimensions) to `size`, or by `scale_factor`.
+    """Images, or signals or volumes, resized.
 
-    mode: "nearest", "nearest-exact", "area", "linear" (1 dimension), "bilinear", "bicubic", "lanczos" (2 dimensions),
-    "trilinear" (3). align_corners: whether the corner elements keep their values. antialias: for bilinear and bicubic,
-    average when the image gets smaller; needed for lanczos. recompute_scale_factor: use the ratio of the sizes instead
-    of the given factor.
+    Args:
+        input: (N, C, L), (N, C, H, W) or (N, C, D, H, W).
+        size: the new size of the dimensions behind the channels, an int or one for each; or
+        scale_factor: by what they are multiplied.
+        mode: "nearest", "nearest-exact", "area"; "linear" for (N, C, L), "bilinear" and "bicubic" for (N, C, H, W),
+            "trilinear" for (N, C, D, H, W).
+        align_corners: for the last four: whether the corner elements keep their places instead of the outer edges.
+        recompute_scale_factor: whether the factor is that of the rounded sizes.
+        antialias: for "bilinear" and "bicubic": whether a smaller image is smoothed.
+
+    Returns:
+        (N, C, *size).
+
+    Raises:
+        ValueError: neither `size` nor `scale_factor`, or both.
+        NotImplementedError: a mode for another number of dimensions.
+
+    Example:
+        >>> F.interpolate(gradlib.tensor([[[1.0, 3.0]]]), 3, mode="linear", align_corners=True)
+        tensor([[[1., 2., 3.]]])
     """
     if mode in ("nearest", "area", "nearest-exact"):
         if align_corners is not None:

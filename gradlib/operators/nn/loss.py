@@ -419,9 +419,24 @@ soft_margin_op = pointwise_loss(
 def binary_cross_entropy(
     input, target, weight=None, size_average=None, reduce=None, reduction="mean"
 ):
-    """``-(y * log(x) + (1 - y) * log(1 - x))`` with the logarithms limited to -100 from below.
+    """Binary cross entropy of probabilities: ``-(y * log(x) + (1 - y) * log(1 - x))``, the logarithms at least -100.
 
-    RuntimeError when an element of `input` lies outside [0, 1].
+    Args:
+        input, target: floating tensors of one shape, in [0, 1].
+        weight: broadcasts to that shape: each term times that.
+        size_average, reduce: an old way to say `reduction`, which warns.
+        reduction: "mean", "sum" or "none".
+
+    Returns:
+        A tensor without dimensions; of the shape of `input` with "none".
+
+    Raises:
+        ValueError: the shapes differ.
+        RuntimeError: elements that are not in [0, 1].
+
+    Example:
+        >>> F.binary_cross_entropy(gradlib.tensor([0.5]), gradlib.tensor([1.0]))
+        tensor(0.6931)
     """
     number = reduction_number(reduction, size_average, reduce)
     if target.size() != input.size():
@@ -548,10 +563,25 @@ def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="m
 
 
 def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_target=False):
-    """The Kullback-Leibler divergence: ``y * (log y - x)`` for log probabilities `input` and probabilities `target`.
+    """The Kullback-Leibler divergence: ``y * (log(y) - x)``.
 
-    reduction: also "batchmean", the sum divided by the first dimension. log_target: whether
-    `target` is a logarithm too.
+    Args:
+        input: log probabilities.
+        target: probabilities, or with `log_target` their logarithms; the shapes broadcast.
+        size_average, reduce: an old way to say `reduction`, which warns.
+        reduction: "mean" (over all elements, with a warning), "batchmean" (over dimension 0), "sum" or "none".
+        log_target: what `target` is.
+
+    Returns:
+        A tensor without dimensions; of the shape that both broadcast to with "none".
+
+    Raises:
+        RuntimeError: the shapes do not broadcast.
+        ValueError: another `reduction`.
+
+    Example:
+        >>> F.kl_div(gradlib.tensor([0.0]), gradlib.tensor([1.0]), reduction="sum")
+        tensor(0.)
     """
     if reduction == "batchmean" and size_average is None and reduce is None:
         total = _kl(input, target, SUM, log_target)

@@ -92,13 +92,24 @@ group_norm_op = declare(
 
 
 def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
-    """Normalise each of `num_groups` groups of channels of each sample; then scale and shift each channel.
+    """Each group of channels of each sample normalised to mean 0 and variance 1, then times `weight` plus `bias`.
 
-    input: (N, C, ...).
+    Args:
+        input: (N, C, ...).
+        num_groups: in how many groups the channels are; it divides C.
+        weight, bias: (C,), or None.
+        eps: added to the variance.
+
+    Returns:
+        A tensor of the same shape and dtype.
 
     Raises:
-        RuntimeError: C is not a multiple of `num_groups`.
-        ValueError: one group in all has only one value.
+        RuntimeError: the channels do not divide into the groups, or other shapes do not fit.
+        ValueError: groups of one value.
+
+    Example:
+        >>> F.group_norm(gradlib.tensor([[1.0, 3.0]]), 1, eps=0.0)
+        tensor([[-1.,  1.]])
     """
     shape = input._array.shape
     if len(shape) >= 2:

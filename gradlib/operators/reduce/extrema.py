@@ -179,9 +179,24 @@ def _amax(op, input, dim, keepdim, out, axis, keepdims):
 
 @function("amax", method=True)
 def amax(input, dim=(), keepdim=False, *, out=None, axis=None, keepdims=False):
-    """The largest element over the dimension(s) `dim` (all by default); ties share the gradient equally.
+    """The largest element over dimensions; equally large ones share the gradient.
 
-    Raises IndexError for a reduced dimension of length 0.
+    Args:
+        input: a tensor of a real dtype.
+        dim: a dimension or a tuple of them, all if empty; also under the name `axis`.
+        keepdim: whether the dimensions that are gone stay with length one; also under the name `keepdims`.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor of the dtype of `input`; nan where there is one.
+
+    Raises:
+        IndexError: no such dimension, or nothing to choose from.
+        RuntimeError: a dimension is named twice.
+
+    Example:
+        >>> gradlib.amax(gradlib.tensor([[3, 1], [2, 4]]), 1)
+        tensor([3, 4])
     """
     return _amax(amax_op, input, dim, keepdim, out, axis, keepdims)
 

@@ -245,9 +245,23 @@ def _check_cdist(x1, x2, compute_mode: str) -> None:
 
 @function("cdist")
 def cdist(x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
-    """The p-norm distances of all pairs of rows: (..., n, d) and (..., m, d) give (..., n, m).
+    """The distances in the p-norm of all pairs of rows.
 
-    The gradient where two rows are equal is 0. Raises RuntimeError when the last dimensions differ or p < 0.
+    Args:
+        x1, x2: (..., n, d) and (..., m, d), floating; the batches broadcast.
+        p: a number, 0 or more, inf included.
+        compute_mode: whether the 2-norm may be computed by a matrix product: "use_mm_for_euclid_dist_if_necessary",
+            "use_mm_for_euclid_dist" or "donot_use_mm_for_euclid_dist".
+
+    Returns:
+        (..., n, m). The gradient where two rows are equal is 0.
+
+    Raises:
+        RuntimeError: the last lengths differ, or p is negative.
+
+    Example:
+        >>> gradlib.cdist(gradlib.tensor([[0.0, 0.0]]), gradlib.tensor([[3.0, 4.0], [0.0, 1.0]]))
+        tensor([[5., 1.]])
     """
     if x1.ndim < 2 or x2.ndim < 2:
         bad, k = (x1, "X1") if x1.ndim < 2 else (x2, "X2")
@@ -384,9 +398,23 @@ def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
 
 
 def cosine_similarity(x1, x2, dim=1, eps=1e-8):
-    """The cosine of the angle between vectors along `dim`; norms below `eps` count as `eps`.
+    """The cosine of the angle between vectors.
 
-    Shapes broadcast; integers are an error unless the other argument is floating.
+    Args:
+        x1, x2: floating tensors whose shapes broadcast; one of them may be of integers.
+        dim: the dimension of the vectors.
+        eps: what smaller norms count as.
+
+    Returns:
+        A tensor without that dimension.
+
+    Raises:
+        RuntimeError: the shapes do not broadcast.
+        IndexError: no such dimension.
+
+    Example:
+        >>> gradlib.cosine_similarity(gradlib.tensor([[1.0, 0.0]]), gradlib.tensor([[1.0, 1.0]]))
+        tensor([0.7071])
     """
     common = dtypes.promote(x1.dtype, x2.dtype)
     if common.category != dtypes.FLOATING:

@@ -144,9 +144,23 @@ def _pair(op, index, result_type, input, dim, keepdim, out):
 
 @function("median", method=True)
 def median(input, dim=None, keepdim=False, *, out=None, axis=None, keepdims=False):
-    """The middle element (the lower of two), nan if there is any; with `dim`, (values, indices) along it.
+    """The middle element, of two the smaller one; nan if there is any.
 
-    Without `dim` the gradient is shared equally by the elements equal to the median.
+    Args:
+        input: a tensor of a real dtype.
+        dim: a dimension, also under the name `axis`; all elements if None.
+        keepdim: whether that dimension stays with length one.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor without dimensions, whose gradient equal elements share; with `dim` a named tuple (values, indices).
+
+    Raises:
+        IndexError: no such dimension.
+
+    Example:
+        >>> gradlib.median(gradlib.tensor([3, 1, 2, 4]))
+        tensor(2)
     """
     dim, keepdim = axis if dim is None else dim, keepdim or keepdims
     return _median("median", median_all, median_dim, input, dim, keepdim, out)

@@ -445,7 +445,24 @@ def _publish(op: Op, text: str) -> None:
         return inplace(op, self, (), (wrap_dim(operator.index(dim), self.ndim),))
 
     call.__name__ = call.__qualname__ = op.name
-    call.__doc__ = f"The {text} along `dim`.\n\n    dtype: the input is converted to it first.\n"
+    call.__doc__ = f"""The {text} along a dimension.
+
+Args:
+    input: a tensor of any dtype.
+    dim: the dimension, also under the name `axis`.
+    dtype: the input is converted to it first.
+    out: written to instead of a new tensor.
+
+Returns:
+    A tensor of the same shape and dtype; int64 of integers and bool.
+
+Raises:
+    IndexError: no such dimension.
+
+Example:
+    >>> gradlib.{op.name}(gradlib.tensor([1, 2, 3]), 0)
+    tensor([1, {"3, 6" if op.name == "cumsum" else "2, 6"}])
+"""
     call_inplace.__name__ = call_inplace.__qualname__ = op.name + "_"
     call_inplace.__doc__ = in_place_text(op.name)
     function(op.name, method=True)(call)
@@ -623,10 +640,23 @@ def _derivative(y: Tensor, d: int, h, edge_order: int) -> Tensor:
 
 @function("gradient")
 def gradient(input, *, spacing=1, dim=None, edge_order=1):
-    """Estimated derivatives along each dimension (or those in `dim`): a tuple of tensors of the shape of `input`.
+    """Estimated derivatives along dimensions, from the differences of neighbours.
 
-    spacing: one distance for all, or for each dimension a distance or a tensor of coordinates.
-    edge_order: 1 or 2, the order of accuracy at the ends.
+    Args:
+        input: the values of a function on a grid.
+        spacing: one distance for all, or a sequence: for each dimension a distance, or a tensor of coordinates.
+        dim: a dimension or a tuple of them; all if None.
+        edge_order: 1 or 2, the order of accuracy at the ends.
+
+    Returns:
+        A tuple with a tensor of the shape of `input` for each dimension.
+
+    Raises:
+        RuntimeError: a dimension that is too short, or another `edge_order`.
+
+    Example:
+        >>> gradlib.gradient(gradlib.tensor([1.0, 4.0, 9.0]))
+        (tensor([3., 4., 5.]),)
     """
     if input.dtype is dtypes.uint8:  # whose differences wrap around
         raise RuntimeError("torch.gradient does not support uint8 input.")

@@ -130,9 +130,26 @@ def _refuse_complex(input: Tensor) -> None:
 
 @function("sort", method=True)
 def sort(input, dim=-1, descending=False, stable=False, *, out=None):
-    """(values, indices) in ascending or descending order along `dim`; equal elements keep their order.
+    """The elements in order along a dimension, and where they were; equal ones keep their order.
 
-    NaN counts as the greatest value. Gradients flow to the elements' places in the input.
+    Args:
+        input: a tensor of a real dtype; nan counts as the greatest value.
+        dim: the dimension.
+        descending: whether the greatest comes first.
+        stable: without effect: the order is always stable.
+        out: a tuple of tensors, written to instead of new ones.
+
+    Returns:
+        A named tuple (values, indices) of the shape of `input`; gradients flow to the places of the elements.
+
+    Raises:
+        IndexError: no such dimension.
+
+    Example:
+        >>> gradlib.sort(gradlib.tensor([3, 1, 2]))
+        torch.return_types.sort(
+        values=tensor([1, 2, 3]),
+        indices=tensor([1, 2, 0]))
     """
     _refuse_complex(input)
     dim = _dim("sort", dim, input)
@@ -354,9 +371,24 @@ def _chosen(op: Op, input: Tensor, dim, return_inverse, return_counts):
 
 @function("unique", method=True)
 def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
-    """The distinct elements (or slices of `dim`) in ascending order.
+    """The distinct elements, or slices, in ascending order.
 
-    return_inverse: also where each element of `input` is among them; return_counts: also how often each occurs.
+    Args:
+        input: a tensor of any shape.
+        sorted: without effect: they are always sorted.
+        return_inverse: whether to say which of them each element of `input` is.
+        return_counts: whether to say how often each occurs.
+        dim: compare the slices of this dimension; the flat elements if None.
+
+    Returns:
+        A tensor, or a tuple with the inverse and the counts (int64) behind it. On a device this waits for the values.
+
+    Raises:
+        IndexError: no such dimension.
+
+    Example:
+        >>> gradlib.unique(gradlib.tensor([3, 1, 3]), return_counts=True)
+        (tensor([1, 3]), tensor([1, 2]))
     """
     return _chosen(unique_op, input, dim, return_inverse, return_counts)
 

@@ -280,10 +280,23 @@ def tile(input, *dims, **kw):
 
 @function("repeat_interleave")
 def repeat_interleave(input, repeats=None, dim=None, *, output_size=None):
-    """Each entry of `dim` (of the flat tensor without it) repeated in place, `repeats` times.
+    """Each entry of a dimension repeated in place.
 
-    repeats: an int or an integer tensor with one number for each entry. Given alone as first argument: the indices
-    themselves, each i repeated repeats[i] times.
+    Args:
+        input: a tensor; or alone, as `repeats`: then the result holds indices, each i repeated repeats[i] times.
+        repeats: an int, or an integer tensor with one number for each entry.
+        dim: the dimension; without it the tensor is taken as flat.
+        output_size: the sum of `repeats`, if it is known.
+
+    Returns:
+        A tensor whose `dim` has the sum of `repeats` entries.
+
+    Raises:
+        RuntimeError: a negative number, or as many numbers as there are no entries.
+
+    Example:
+        >>> gradlib.repeat_interleave(gradlib.tensor([1, 2]), 2)
+        tensor([1, 1, 2, 2])
     """
     if repeats is None:
         return _repeated_indices(input)

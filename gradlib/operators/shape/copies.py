@@ -53,7 +53,13 @@ def _publish(name: str, view: Callable) -> None:
     copied.__name__ = copied.__qualname__ = name + "_copy"
     copied.__doc__ = f"""A copy of what ``{name}`` gives as a view, with memory of its own.
 
-Arguments, shapes and errors are those of ``{name}``; `out`: a tensor to write to, of the same dtype.
+Args:
+    input: a tensor.
+    args, kwargs: as of ``{name}``, with its errors.
+    out: a tensor of the same dtype to write to; of several results a tuple of them.
+
+Returns:
+    A new tensor, or a tuple of them; gradients flow to `input`.
 """
     function()(copied)
 

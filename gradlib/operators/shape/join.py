@@ -351,7 +351,22 @@ def block_diag(*tensors):
 def meshgrid(*tensors, indexing=None):
     """Coordinate grids of vectors: one tensor for each, all of one shape.
 
-    indexing: "ij" (the shape is the vectors' lengths) or "xy" (the first two exchanged).
+    Args:
+        tensors: vectors, or one sequence of them, of one dtype.
+        indexing: "ij" (the shape is the vectors' lengths, the default with a warning) or "xy" (the first two
+            exchanged).
+
+    Returns:
+        A tuple of views.
+
+    Raises:
+        RuntimeError: another `indexing`, or different dtypes.
+
+    Example:
+        >>> gradlib.meshgrid(gradlib.tensor([1, 2]), gradlib.tensor([3, 4]), indexing="ij")
+        (tensor([[1, 1],
+                [2, 2]]), tensor([[3, 4],
+                [3, 4]]))
     """
     if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
         tensors = tuple(tensors[0])

@@ -418,9 +418,22 @@ def _outside(x: Tensor, size, stride, offset: int) -> RuntimeError:
 
 @function("as_strided", method=True)
 def as_strided(input, size, stride, storage_offset=None):
-    """A view of the memory of `input` with any size and strides (in elements) from `storage_offset` on.
+    """A view of the memory of `input` with any size and strides.
 
-    Raises RuntimeError if it would leave the memory.
+    Args:
+        size, stride: tuples of as many ints, strides in elements.
+        storage_offset: the place of the first element in the memory; as that of `input` if None.
+
+    Returns:
+        A view; the gradient of elements that are seen several times is a sum.
+
+    Raises:
+        RuntimeError: negative numbers, tuples of different lengths, or places beyond the memory.
+
+    Example:
+        >>> gradlib.as_strided(gradlib.arange(4), (2, 2), (1, 1))
+        tensor([[0, 1],
+                [1, 2]])
     """
     attrs = _strided_attrs(input, size, stride, storage_offset)
     try:
@@ -603,7 +616,19 @@ def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1, *, out=None):
 def as_strided_scatter(input, src, size, stride, storage_offset=None):
     """A copy of `input` with `src` in place of ``input.as_strided(size, stride, storage_offset)``.
 
-    What of `src` comes to lie between or outside of the elements of `input` is left out.
+    Args:
+        src: a tensor of shape `size`; what comes to lie between or outside of the elements of `input` is left out.
+        size, stride, storage_offset: as of ``as_strided``.
+
+    Returns:
+        A tensor like `input`; gradients flow to both.
+
+    Raises:
+        RuntimeError: `src` has another shape.
+
+    Example:
+        >>> gradlib.as_strided_scatter(gradlib.zeros(4), gradlib.ones(2), (2,), (2,))
+        tensor([1., 0., 1., 0.])
     """
     size, stride = size_of((size,)), size_of((stride,))
     own = input.storage_offset()
