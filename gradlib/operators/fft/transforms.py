@@ -431,7 +431,7 @@ def _publish(base: str, one, many, forward: bool, what: str, given: str, shown: 
         FFT[name] = fn
 
 
-for _base, _one, _many, _forward, _what, _given, _shown in (
+for _base, _one, _many, _forward, _what, _argument, _result in (
     ("fft", _complex_1, _complex_n, True, "The discrete Fourier transform: sum_j x_j exp(-2 pi i j k / n).",
      "gradlib.ones(4)", ".real\n    tensor([4., 0., 0., 0.])"),
     ("ifft", _complex_1, _complex_n, False, "The inverse of the Fourier transform: a complex result.",
@@ -445,7 +445,7 @@ for _base, _one, _many, _forward, _what, _given, _shown in (
     ("ihfft", _to_half_1, _to_half_n, False, "The inverse of ``hfft``: one half of a Hermitian signal.",
      "gradlib.ones(4)", ".real\n    tensor([1., 0., 0.])"),
 ):  # fmt: skip
-    _publish(_base, _one, _many, _forward, _what, _given, _shown)
+    _publish(_base, _one, _many, _forward, _what, _argument, _result)
 
 # -- order of the bins -------------------------------------------------------------------------------------------
 
