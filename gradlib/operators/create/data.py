@@ -251,8 +251,19 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None):
     Args:
         obj: a tensor, a NumPy array or scalar, an object or capsule of DLPack, a buffer (of elements of `dtype`, by
             default the default dtype), or nested sequences of numbers.
-        copy: True: always copy; False: ValueError where a copy would be needed.
+        dtype, device: those of `obj` if None; other ones need a copy.
+        copy: True: always copy; False: never; None: where it is needed.
         requires_grad: of the result; that of `obj` if left out. Without it the result is detached.
+
+    Returns:
+        A tensor.
+
+    Raises:
+        ValueError: `copy` is False where a copy is needed.
+
+    Example:
+        >>> gradlib.asarray(numpy.arange(3))
+        tensor([0, 1, 2])
     """
     if isinstance(obj, np.generic):
         if copy is False:

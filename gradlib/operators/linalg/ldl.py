@@ -156,10 +156,24 @@ def ldl_factor_ex(A, *, hermitian=False, check_errors=False, out=None):
 
 @linalg("ldl_factor")
 def ldl_factor(A, *, hermitian=False, out=None):
-    """(LD, pivots) of symmetric (or Hermitian, if `hermitian`) matrices, of which the lower triangle is read.
+    """The LDL decomposition of symmetric or Hermitian matrices; without derivative.
 
-    LD holds L (unit lower triangular) and D (blocks of one or two) in one matrix, pivots (int32) the exchanges of rows
-    as LAPACK counts them: from 1, twice and negative for a block of two. No derivative.
+    Args:
+        A: matrices (..., n, n), of which the lower triangle is read.
+        hermitian: whether complex matrices are Hermitian.
+        out: a tuple of tensors, written to instead of new ones.
+
+    Returns:
+        A named tuple (LD, pivots): L (with ones on its diagonal) and D (blocks of one or two) in one matrix; and the
+            exchanges of rows as LAPACK counts them, int32: from 1, twice and negative for a block of two.
+
+    Raises:
+        RuntimeError: the matrices are not square.
+
+    Example:
+        >>> gradlib.linalg.ldl_factor(2 * gradlib.eye(2)).LD
+        tensor([[2., 0.],
+                [0., 2.]])
     """
     LD, pivots, info = _factored("torch.linalg.ldl_factor_ex", A, hermitian)
     _check_info("torch.linalg.ldl_factor", info)

@@ -58,9 +58,23 @@ def svd_lowrank(A, q=6, niter=2, M=None):
 
 @function("pca_lowrank")
 def pca_lowrank(A, q=None, center=True, niter=2):
-    """(U, S, V) of rank q of the rows of A, with the mean of each column taken out if `center`.
+    """(U, S, V) of rank q of the rows of a matrix, by random projections: its principal components.
 
-    ValueError unless 0 <= q <= min(m, n) and niter >= 0.
+    Args:
+        A: matrices (..., m, n).
+        q: the rank; min(6, m, n) if None.
+        center: whether the mean of each column is taken out.
+        niter: how often the projections are refined.
+
+    Returns:
+        A tuple (U, S, V): (..., m, q), (..., q), (..., n, q); the columns of V are the components.
+
+    Raises:
+        ValueError: `q` is not in [0, min(m, n)], or `niter` is negative.
+
+    Example:
+        >>> gradlib.pca_lowrank(gradlib.tensor([[1.0, 0.0], [3.0, 0.0]]), q=1)[1].round(decimals=3)
+        tensor([1.4140])
     """
     m, n = A.shape[-2:]
     q = min(6, m, n) if q is None else q

@@ -396,11 +396,23 @@ def _public(
     scale=None,
     enable_gqa=False,
 ):
-    """softmax(query @ key^T * scale + mask) @ value: see `nn.functional.scaled_dot_product_attention`.
+    """``nn.functional.scaled_dot_product_attention``, under the name that PyTorch has beside it.
 
-    query: [..., L, E], key: [..., S, E], value: [..., S, V] -> [..., L, V]; attn_mask: broadcasts to [..., L, S],
-    bool (True takes part)
-    or added. Raises RuntimeError for a mask together with `is_causal`.
+    Args:
+        query, key, value: (..., L, E), (..., S, E) and (..., S, V) of one dtype.
+        attn_mask: broadcasts to (..., L, S): bool (True may look) or numbers to add.
+        dropout_p: probabilities are dropped.
+        is_causal: whether query i looks at keys up to i alone.
+        scale: 1 / sqrt(E) if None.
+        enable_gqa: whether key and value have fewer heads, each used by several heads of `query`.
+
+    Returns:
+        (..., L, V).
+
+    Example:
+        >>> x = gradlib.tensor([[[1.0], [3.0]]])
+        >>> gradlib.scaled_dot_product_attention(gradlib.zeros(1, 1, 1), x, x)
+        tensor([[[2.]]])
     """
     return scaled_dot_product_attention(
         query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa

@@ -281,10 +281,30 @@ def embedding_bag(
     input, weight, offsets=None, max_norm=None, norm_type: float = 2, scale_grad_by_freq=False, mode="mean",
     sparse=False, per_sample_weights=None, include_last_offset=False, padding_idx=None,
 ):  # fmt: skip
-    """The sum, mean or maximum of the rows of `weight` in each bag of indices, without the rows in between.
+    """The sum, mean or maximum of the rows of a matrix in each bag of indices, without the rows in between.
 
-    input: (bags, length), or flat with the bags' start positions `offsets`. per_sample_weights: a factor for each index
-    (mode "sum"). padding_idx: an index that counts for nothing. Empty bags give zeros.
+    Args:
+        input: integers (bags, length), or all in a row with `offsets`.
+        weight: a matrix (rows, d).
+        offsets: where each bag starts.
+        max_norm: rows in use are first scaled down to this norm, in place.
+        norm_type: the order of that norm.
+        scale_grad_by_freq: whether gradients are divided by how often a row occurs.
+        mode: "sum", "mean" or "max".
+        sparse: without effect: the gradient is dense.
+        per_sample_weights: a factor for each index (mode "sum").
+        include_last_offset: whether `offsets` ends with the end of the last bag.
+        padding_idx: an index that counts for nothing.
+
+    Returns:
+        (bags, d). Empty bags give zeros.
+
+    Raises:
+        ValueError: `offsets` is missing, or there where it must not be.
+
+    Example:
+        >>> F.embedding_bag(gradlib.tensor([[0, 1]]), gradlib.tensor([[1.0, 2.0], [3.0, 4.0]]))
+        tensor([[2., 3.]])
     """
     if weight.dtype is dtypes.int64 and input.is_floating_point():
         warnings.warn(

@@ -620,9 +620,27 @@ def _kl_div_public(input, target, reduction=NONE, log_target=False):
 def poisson_nll_loss(
     input, target, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None, reduction="mean",
 ):  # fmt: skip
-    """Negative log likelihood of counts under a Poisson distribution with (log) rate `input`.
+    """Negative log likelihood of counts under Poisson distributions.
 
-    full: whether Stirling's approximation of ``log(target!)`` is added for targets above 1.
+    Args:
+        input: the logarithms of the rates, or without `log_input` the rates.
+        target: counts that broadcast with it.
+        log_input: what `input` is.
+        full: whether Stirling's approximation of ``log(target!)`` is added for targets above 1.
+        size_average, reduce: an old way to say `reduction`, which warns.
+        eps: added to rates before the logarithm.
+        reduction: "mean", "sum" or "none".
+
+    Returns:
+        A tensor without dimensions; of the shape that both broadcast to with "none".
+
+    Raises:
+        RuntimeError: the shapes do not broadcast.
+        ValueError: another `reduction`.
+
+    Example:
+        >>> F.poisson_nll_loss(gradlib.zeros(2), gradlib.tensor([1.0, 2.0]))
+        tensor(1.)
     """
     number = reduction_number(reduction, size_average, reduce)
     return _poisson_nll(input, target, log_input, full, eps, number)

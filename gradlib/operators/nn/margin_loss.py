@@ -174,7 +174,26 @@ def triplet_margin_loss(
 ):  # fmt: skip
     """``max(0, d(anchor, positive) - d(anchor, negative) + margin)`` for p-norm distances of the last dimension.
 
-    swap: the negative distance is the smaller one of those from the anchor and from the positive.
+    Args:
+        anchor, positive, negative: tensors (N, d), or (d,).
+        margin: by how much the negative is to be farther away, positive.
+        p: the order of the norm.
+        eps: keeps the gradient finite where both are equal.
+        swap: whether the distance of positive and negative counts where it is smaller than that of anchor and
+            negative.
+        size_average, reduce: an old way to say `reduction`, which warns.
+        reduction: "mean", "sum" or "none".
+
+    Returns:
+        A tensor without dimensions; (N,) with "none".
+
+    Raises:
+        ValueError: `margin` is not positive.
+
+    Example:
+        >>> x = gradlib.zeros(1, 2)
+        >>> F.triplet_margin_loss(x, x, gradlib.tensor([[3.0, 4.0]]), margin=7.0).round(decimals=3)
+        tensor(2.)
     """
     number = reduction_number(reduction, size_average, reduce)
     if margin <= 0:
@@ -266,8 +285,27 @@ def _above_zero(x: Tensor) -> Tensor:
 def multi_margin_loss(
     input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean",
 ):  # fmt: skip
-    """For each row the sum over wrong classes of ``max(0, margin - x[y] + x[i]) ** p``, divided by
-    the number of classes.
+    """For each row the sum over wrong classes of ``max(0, margin - x[y] + x[i]) ** p``, over the number of classes.
+
+    Args:
+        input: scores (N, C), or (C,).
+        target: classes (N,) of int64.
+        p: 1 or 2.
+        margin: how much higher the score of the class is to be.
+        weight: (C,), for each class of a target, or None.
+        size_average, reduce: an old way to say `reduction`, which warns.
+        reduction: "mean", "sum" or "none".
+
+    Returns:
+        A tensor without dimensions; (N,) with "none".
+
+    Raises:
+        ValueError: another p.
+        RuntimeError: the shapes do not fit, or a class is out of range.
+
+    Example:
+        >>> F.multi_margin_loss(gradlib.tensor([[0.5, 0.25]]), gradlib.tensor([0]))
+        tensor(0.3750)
     """
     number = reduction_number(reduction, size_average, reduce)
     if p not in (1, 2):
@@ -505,8 +543,24 @@ def ctc_loss(
 ):  # fmt: skip
     """The negative log probability of label sequences, summed over all alignments with blanks.
 
-    log_probs: (T, N, C) or (T, C) log probabilities. targets: (N, S), or all in a row. lengths: one for each sequence.
-    reduction "mean" divides each loss by its target's length first. zero_infinity: impossible targets count 0.
+    Args:
+        log_probs: log probabilities (T, N, C), or (T, C).
+        targets: labels (N, S), or all sequences in a row.
+        input_lengths, target_lengths: one number for each sequence.
+        blank: the class that stands for no label.
+        reduction: "mean" (each loss divided by the length of its target first), "sum" or "none".
+        zero_infinity: whether targets that are too long for their input count 0 instead of inf.
+
+    Returns:
+        A tensor without dimensions; (N,) with "none".
+
+    Raises:
+        RuntimeError: lengths that do not fit.
+
+    Example:
+        >>> log_probs = gradlib.zeros(2, 1, 2).log_softmax(2)
+        >>> F.ctc_loss(log_probs, gradlib.tensor([[1]]), gradlib.tensor([2]), gradlib.tensor([1]))
+        tensor(0.2877)
     """
     number = reduction_number(reduction)
     alone = log_probs.dim() == 2

@@ -309,7 +309,19 @@ def _gumbel(like: Tensor) -> Tensor:
 def gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
     """A sample of a relaxed categorical distribution: softmax of `logits` plus Gumbel noise, over `tau`.
 
-    hard: the result is one-hot, with the gradient of the relaxed sample.
+    Args:
+        logits: a floating tensor of log probabilities that need not be normalised.
+        tau: the temperature: the lower, the nearer to one-hot.
+        hard: whether the result is one-hot, with the gradient of the relaxed sample.
+        eps: without effect.
+        dim: the dimension of the categories.
+
+    Returns:
+        A tensor of the same shape.
+
+    Example:
+        >>> F.gumbel_softmax(gradlib.tensor([0.0, -1000.0]), hard=True)
+        tensor([1., 0.])
     """
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)

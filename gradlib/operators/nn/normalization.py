@@ -207,9 +207,26 @@ def _instance_norm_public(
 def instance_norm(
     input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5,
 ):  # fmt: skip
-    """Normalise each channel of each sample over its positions; then scale and shift each channel.
+    """Each channel of each sample normalised over its positions, then times `weight` plus `bias`.
 
-    use_input_stats: whether the statistics are those of `input` (running ones then follow them) or the running ones.
+    Args:
+        input: (N, C, ...).
+        running_mean, running_var: (C,), or None: the statistics that are used without `use_input_stats`; with it they
+            follow those of `input`.
+        weight, bias: (C,), or None.
+        use_input_stats: whether the statistics are those of `input`.
+        momentum: how much the batch counts in the update.
+        eps: added to the variance.
+
+    Returns:
+        A tensor of the same shape and dtype.
+
+    Raises:
+        ValueError: channels of one position.
+
+    Example:
+        >>> F.instance_norm(gradlib.tensor([[[1.0, 3.0]]]), eps=1e-12)
+        tensor([[[-1.,  1.]]])
     """
     if not use_input_stats and (running_mean is None or running_var is None):
         raise RuntimeError(

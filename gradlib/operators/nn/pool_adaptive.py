@@ -69,9 +69,23 @@ def _adaptive_max(n: int, input, output_size, return_indices: bool):
 
 
 def adaptive_max_pool1d(input, output_size, return_indices=False):
-    """Maxima of windows chosen so that (N, C, L) becomes (N, C, output_size).
+    """Maxima of windows that are chosen so that the output has a given size.
 
-    With return_indices also where they are.
+    Args:
+        input: (N, C, L) or (C, L).
+        output_size: an int.
+        return_indices: whether to return the places, too.
+
+    Returns:
+        A tensor in which the last dimension becomes `output_size`; with `return_indices` a tuple with the places
+            (int64) behind it.
+
+    Raises:
+        RuntimeError: another number of dimensions.
+
+    Example:
+        >>> F.adaptive_max_pool1d(gradlib.arange(4.0).reshape(1, 1, 4), 2)
+        tensor([[[1., 3.]]])
     """
     return _adaptive_max(1, input, output_size, return_indices)
 

@@ -163,9 +163,25 @@ def _avg(n, input, kernel_size, stride, padding, ceil_mode, count_include_pad, d
 def avg_pool1d(
     input, kernel_size, stride=None, padding: Any = 0, ceil_mode=False, count_include_pad=True
 ):
-    """The average of each window of `input` (N, C, L) or (C, L).
+    """The average of each window.
 
-    count_include_pad: whether the zeros of `padding` count as elements.
+    Args:
+        input: (N, C, L) or (C, L).
+        kernel_size: the size of a window.
+        stride: how far the window moves; `kernel_size` if None.
+        padding: zeros on both sides, at most half of a window.
+        ceil_mode: whether a last window that sticks out counts.
+        count_include_pad: whether the zeros of `padding` count as elements.
+
+    Returns:
+        A tensor.
+
+    Raises:
+        RuntimeError: another number of dimensions, no place for a window, or too much padding.
+
+    Example:
+        >>> F.avg_pool1d(gradlib.arange(4.0).reshape(1, 1, 4), 2)
+        tensor([[[0.5000, 2.5000]]])
     """
     return _avg(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 

@@ -413,9 +413,25 @@ def _along(op, arg_op, result_type, input, dim, keepdim, out):
 
 @function("max", method=True)
 def max(input, dim=None, keepdim=False, *, other=None, out=None, axis=None, keepdims=False):
-    """The largest element; with `dim`, (values, indices) along it; with a tensor, ``maximum(input, other)``.
+    """The largest element of all, or along a dimension, or of two tensors.
 
-    The gradient of the full form is shared equally by ties; with `dim` it goes to the element at the index returned.
+    Args:
+        input: a tensor of a real dtype.
+        dim: a dimension, also under the name `axis`; all elements if None. With a tensor: ``maximum(input, other)``.
+        keepdim: whether the dimension that is gone stays with length one; also under the name `keepdims`.
+        other: a tensor, by keyword.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor without dimensions, whose gradient equal elements share; with `dim` a named tuple (values, indices).
+
+    Raises:
+        IndexError: no such dimension, or nothing to choose from in it.
+        RuntimeError: there are no elements at all.
+
+    Example:
+        >>> gradlib.max(gradlib.tensor([3, 1, 2])), gradlib.max(gradlib.tensor([[3, 1], [2, 4]]), 1).values
+        (tensor(3), tensor([3, 4]))
     """
     if dim is None:
         if other is None and axis is None:
@@ -430,9 +446,25 @@ def max(input, dim=None, keepdim=False, *, other=None, out=None, axis=None, keep
 
 @function("min", method=True)
 def min(input, dim=None, keepdim=False, *, other=None, out=None, axis=None, keepdims=False):
-    """The smallest element; with `dim`, (values, indices) along it; with a tensor, ``minimum(input, other)``.
+    """The smallest element of all, or along a dimension, or of two tensors.
 
-    The gradient of the full form is shared equally by ties; with `dim` it goes to the element at the index returned.
+    Args:
+        input: a tensor of a real dtype.
+        dim: a dimension, also under the name `axis`; all elements if None. With a tensor: ``minimum(input, other)``.
+        keepdim: whether the dimension that is gone stays with length one; also under the name `keepdims`.
+        other: a tensor, by keyword.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor without dimensions, whose gradient equal elements share; with `dim` a named tuple (values, indices).
+
+    Raises:
+        IndexError: no such dimension, or nothing to choose from in it.
+        RuntimeError: there are no elements at all.
+
+    Example:
+        >>> gradlib.min(gradlib.tensor([3, 1, 2])), gradlib.min(gradlib.tensor([[3, 1], [2, 4]]), 1).values
+        (tensor(1), tensor([1, 2]))
     """
     if dim is None:
         if other is None and axis is None:
