@@ -1,4 +1,4 @@
-"""What the docstrings of published functions promise: sections, errors. Their examples run in tests/test_docstrings.py."""
+"""What the docstrings of published functions promise: sections and errors. tests/test_docstrings.py runs examples."""
 
 from __future__ import annotations
 

@@ -154,6 +154,9 @@ def dropout_(input, p, train):
     return dropout(input, p, train, True)
 
 
+_TOO_FLAT = "Feature dropout requires at least 2 dimensions in the input"
+
+
 def _by_channel(shape) -> tuple:
     return shape[:2] + (1,) * (len(shape) - 2)
 
@@ -181,7 +184,7 @@ def feature_dropout(input, p, train):
     if not train:
         return input
     if input.dim() < 2:
-        raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
+        raise RuntimeError(_TOO_FLAT)
     return _run(input, _by_channel(input._array.shape), p, False)
 
 
@@ -191,6 +194,8 @@ def _channels(n: int, input, p, training, inplace):
     if not training:
         return input
     shape = input._array.shape
+    if len(shape) < (1 if n == 3 else 2) and p > 0 and input._array.size:
+        raise RuntimeError(_TOO_FLAT)
     if len(shape) == n + 1 and n != 2:
         mask = (shape[0],) + (1,) * n
     else:

@@ -18,7 +18,7 @@ from ...tape.interop import host_reads
 from ...tape.layout import empty_in, suggested
 from ...tape.lazy import raw_values
 from ...tape.modes import shared
-from ...tape.tensor import Tensor, to_host
+from ...tape.tensor import Tensor, to_host, wrap_dim
 from .interpolate import adaptive_size
 from .pool import gather_plane_op, pool_tuple
 
@@ -243,6 +243,12 @@ def _fractional_of(
     if output_size is None and output_ratio is None:
         raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
     alone = input.dim() == n + 1
+    if input.dim() <= n:
+        wrap_dim(-n - 1, input.dim())  # raises IndexError
+    if input.dim() > n + 2:
+        raise RuntimeError(
+            f"{name}{'_out' * (n == 3)}(): Expected {n + 1}D or {n + 2}D tensor, but got: {list(input.shape)}"
+        )
     x = input.unsqueeze(0) if alone else input
     kernel, space = pool_tuple(kernel_size, n, "kernel_size", name), tuple(x.shape[-n:])
     if output_size is None:
