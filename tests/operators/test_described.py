@@ -74,7 +74,7 @@ def test_refused_dtypes_are_those_that_it_names(name):
 @pytest.mark.parametrize("name", OPS)
 def test_the_result_has_the_shape_and_dtype_that_it_names(name):
     fn, op = OPS[name]
-    dtype = re.search("Its dtype: (.*)\\.$", fn.__doc__, re.MULTILINE).group(1)
+    (dtype,) = re.findall("Its dtype: (.*)\\.$", fn.__doc__, re.MULTILINE)
     several = len(op.tensors) > 1
     for kind, given in KINDS.items():
         try:
@@ -104,7 +104,7 @@ def test_arguments_may_be_numbers_as_it_says(name):
         "broadcast, or numbers.": (True, True, True),
         "broadcast; one of them may be a number.": (True, True, False),
         "broadcast; the second may be a number.": (False, True, False),
-    }[re.search("broadcast(,|;|\\.).*", text)[0]]
+    }[re.findall("broadcast[,;.].*", text)[0]]
     for given, allowed in zip(((1, x), (x, 1), (1, 1)), may, strict=True):
         if allowed:
             fn(*given)
