@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from .op.declare import REGISTRY
+from .op.describe import described as _described_op
 from .op.expose import PUBLIC
 from .op.expose import write_out as _write_out
-from .op.pointwise import described as _described_op
 from .operators.nn.softmax import log_softmax as _log_softmax
 from .operators.nn.softmax import softmax as _softmax
 from .operators.special import bessel as _bessel

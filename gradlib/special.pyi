@@ -50,9 +50,9 @@ def expit(input: Tensor, *, out: Any = None) -> Tensor:
 def expm1(input: Tensor, *, out: Any = None) -> Tensor:
     """e^x - 1 of each element, exact near 0."""
 def gammainc(input: Tensor, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
-    """The regularised lower incomplete gamma function of (a, x), differentiable in x."""
+    """The integral of t^(a - 1) e^-t / gamma(a) over 0 < t < x: the regularised lower incomplete gamma function of a = `input` and x = `other`, which has a derivative in x alone."""
 def gammaincc(input: Tensor, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
-    """The regularised upper incomplete gamma function of (a, x), differentiable in x."""
+    """1 less the integral of t^(a - 1) e^-t / gamma(a) over 0 < t < x: the regularised upper incomplete gamma function of a = `input` and x = `other`, which has a derivative in x alone."""
 def gammaln(input: Tensor, *, out: Any = None) -> Tensor:
     """``log(|gamma(input)|)``."""
 def hermite_polynomial_h(input: Tensor, n: Any, *, out: Any = None) -> Tensor:
@@ -78,7 +78,7 @@ def log_ndtr(input: Tensor, *, out: Any = None) -> Tensor:
 def log_softmax(input: Tensor, dim: Any, *, dtype: _dtype | None = None) -> Tensor:
     """``gradlib.log_softmax``: the logarithm of `softmax` along `dim`, which has no default here."""
 def logit(input: Tensor, eps: Any = None, *, out: Any = None) -> Tensor:
-    """``log(x / (1 - x))``; with `eps` the input is first limited to [eps, 1 - eps]."""
+    """``log(x / (1 - x))``, the inverse of the sigmoid; -inf at 0, inf at 1, nan outside of [0, 1]."""
 def logsumexp(input: Tensor, dim: Any = None, keepdim: _b.bool = False, *, out: Any = None, axis: Any = None, keepdims: _b.bool = False) -> Tensor:
     """``log(sum(exp(input)))`` over the dimension(s) `dim`, without overflow."""
 def modified_bessel_i0(input: Tensor, *, out: Any = None) -> Tensor:
@@ -90,17 +90,17 @@ def modified_bessel_k0(input: Tensor, *, out: Any = None) -> Tensor:
 def modified_bessel_k1(input: Tensor, *, out: Any = None) -> Tensor:
     """K1: the modified Bessel function of the second kind of order 1; inf at 0 (DLMF 10.25)."""
 def multigammaln(input: Tensor, p: Any, *, out: Any = None) -> Tensor:
-    """The logarithm of the multivariate gamma function of dimension `p`; all elements above ``(p - 1) / 2``."""
+    """The logarithm of the multivariate gamma function of dimension `p`; the result is nan or inf outside its domain."""
 def ndtr(input: Tensor, *, out: Any = None) -> Tensor:
     """The area below the standard normal density up to x: (1 + erf(x / sqrt(2))) / 2."""
 def ndtri(input: Tensor, *, out: Any = None) -> Tensor:
     """The x at which ndtr(x) is the element: the inverse of ndtr, nan outside of [0, 1]."""
 def polygamma(n: Any, input: Tensor, *, out: Any = None) -> Tensor:
-    """The n-th derivative of ``digamma``; n >= 0."""
+    """The n-th derivative of ``digamma``; ``digamma`` itself for n = 0."""
 def psi(input: Tensor, *, out: Any = None) -> Tensor:
     """The derivative of ``lgamma``."""
 def round(input: Tensor, *, decimals: Any = 0, out: Any = None) -> Tensor:
-    """Round to the nearest number with `decimals` digits after the point; halves go to the even neighbour."""
+    """The nearest whole number, or number of `decimals` digits after the point; of two equally near ones the even one."""
 def scaled_modified_bessel_k0(input: Tensor, *, out: Any = None) -> Tensor:
     """exp(x) K0(x): the modified Bessel function of the second kind of order 0, scaled."""
 def scaled_modified_bessel_k1(input: Tensor, *, out: Any = None) -> Tensor:

@@ -20,8 +20,8 @@ from gradlib import nn
 # Names with an explanation of one line, by namespace: enough for a fact ("The number of elements."), too little for
 # most functions. None of these numbers goes up; whoever makes one smaller writes it here.
 ONE_LINE = {
-    "gradlib": 357,
-    "gradlib.Tensor": 225,
+    "gradlib": 143,
+    "gradlib.Tensor": 38,
     "gradlib.accelerator": 16,
     "gradlib.amp": 15,
     "gradlib.autograd": 114,
@@ -30,17 +30,14 @@ ONE_LINE = {
     "gradlib.cuda": 86,
     "gradlib.dtype": 4,
     "gradlib.enable_grad": 1,
-    "gradlib.fft": 4,
     "gradlib.inference_mode": 1,
-    "gradlib.linalg": 25,
-    "gradlib.nn": 462,
+    "gradlib.nn": 373,
     "gradlib.optim": 102,
     "gradlib.profiler": 28,
     "gradlib.quasirandom": 4,
     "gradlib.safetensors": 3,
     "gradlib.serialization": 5,
     "gradlib.set_grad_enabled": 1,
-    "gradlib.signal": 9,
     "gradlib.testing": 1,
     "gradlib.utils": 20,
 }

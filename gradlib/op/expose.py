@@ -18,6 +18,7 @@ from ..tape.modes import FORWARD_AD, OBSERVE, is_grad_enabled, state
 from ..tape.storage import bump
 from ..tape.strided import overlap
 from ..tape.tensor import Tensor
+from .describe import in_place_text
 from .inplace import inplace, refuse_inference, repeats_itself
 from .tangents import any_tangent
 
@@ -28,6 +29,7 @@ def function(name: str | None = None, *aliases: str, method: bool | str = False)
     """Publish a function as ``gradlib.<name>`` (and aliases), and as Tensor methods of the same names if `method`."""
 
     def publish(fn: Callable) -> Callable:
+        _explain(fn, name or fn.__name__)
         for key in (name or fn.__name__, *aliases):
             PUBLIC[key] = refusing(fn, key)
             if method:
@@ -35,6 +37,13 @@ def function(name: str | None = None, *aliases: str, method: bool | str = False)
         return fn
 
     return publish
+
+
+def _explain(fn: Callable, name: str) -> None:
+    """Complete the docstring of an in-place form that says no more than what it is one of."""
+    text = fn.__doc__
+    if name[-1] == "_" and text and "\n" not in text and text.startswith("In-place version of ``"):
+        fn.__doc__ = in_place_text(name[:-1], text)
 
 
 # what takes about as long as a call of Python's: these look at their argument themselves, or do not look
@@ -80,6 +89,7 @@ def method(*names: str) -> Callable:
     """Publish a function as Tensor methods only."""
 
     def publish(fn: Callable) -> Callable:
+        _explain(fn, names[0] if names else fn.__name__)
         for key in names or (fn.__name__,):
             setattr(Tensor, key, fn)
         return fn
@@ -312,17 +322,6 @@ def op_operator(name: str, op) -> None:
     setattr(Tensor, name, operator)
 
 
-def in_place_text(name: str) -> str:
-    """The docstring of the in-place form of a function."""
-    return f"""In-place version of ``{name}``: the result is written into this tensor, which is returned.
-
-Raises:
-    RuntimeError: the tensor is a leaf that requires grad, or a view of one; its dtype cannot hold the result; the
-    result
-        is larger; its elements share memory.
-"""
-
-
 def inplace_method(op, name: str, *, convert: Callable | None = None) -> None:
     """Publish ``Tensor.<name>_``: the op written into its first argument."""
     n, attrs = len(op.tensors), op.attrs
@@ -333,7 +332,7 @@ def inplace_method(op, name: str, *, convert: Callable | None = None) -> None:
         return inplace(op, self, tuple(args[: n - 1]), tuple(args[n - 1 :]))
 
     call.__name__ = call.__qualname__ = name
-    call.__doc__ = in_place_text(op.name)
+    call.__doc__ = in_place_text(name[:-1])
     if not attrs and n == 1:
 
         def unary(self):

@@ -23,49 +23,152 @@ def _asked(name: str, input: Any) -> Tensor:
 
 @function("is_tensor")
 def is_tensor(obj) -> builtins.bool:
-    """Whether `obj` is a Tensor."""
+    """Whether `obj` is a Tensor, or an instance of a subclass of it.
+
+    Args:
+        obj: anything.
+
+    Returns:
+        A bool.
+
+    Example:
+        >>> gradlib.is_tensor(gradlib.ones(1)), gradlib.is_tensor(1.0)
+        (True, False)
+    """
     return isinstance(obj, Tensor)
 
 
 @function("is_storage")
 def is_storage(obj) -> builtins.bool:
-    """Whether `obj` is a storage object."""
+    """Whether `obj` is a storage: the memory of a tensor, as ``untyped_storage()`` or ``storage()`` gives it.
+
+    Args:
+        obj: anything.
+
+    Returns:
+        A bool.
+
+    Example:
+        >>> gradlib.is_storage(gradlib.ones(1).untyped_storage())
+        True
+    """
     return storage_in(obj) is not None
 
 
 @function("numel")
 def numel(input) -> builtins.int:
-    """The number of elements."""
+    """The number of elements.
+
+    Args:
+        input: a tensor of any shape.
+
+    Returns:
+        An int, the product of all lengths; 1 for a tensor without dimensions.
+
+    Raises:
+        TypeError: no tensor.
+
+    Example:
+        >>> gradlib.numel(gradlib.zeros(2, 3))
+        6
+    """
     return _asked("numel", input)._array.size
 
 
 @function("is_signed")
 def is_signed(input) -> builtins.bool:
-    """Whether the dtype of `input` holds negative numbers."""
+    """Whether the dtype of `input` holds negative numbers: all but bool and unsigned integers do.
+
+    Args:
+        input: a tensor.
+
+    Returns:
+        A bool.
+
+    Raises:
+        TypeError: no tensor.
+
+    Example:
+        >>> gradlib.is_signed(gradlib.zeros(1, dtype=gradlib.uint8))
+        False
+    """
     return _asked("is_signed", input).is_signed()
 
 
 @function("is_inference")
 def is_inference(input) -> builtins.bool:
-    """Whether `input` was made in inference mode."""
+    """Whether `input` was made in inference mode: it can neither be saved for a gradient nor written to outside.
+
+    Args:
+        input: a tensor.
+
+    Returns:
+        A bool.
+
+    Raises:
+        TypeError: no tensor.
+
+    Example:
+        >>> gradlib.is_inference(gradlib.zeros(1))
+        False
+    """
     return _asked("is_inference", input).is_inference()
 
 
 @function("is_same_size")
 def is_same_size(input, other) -> builtins.bool:
-    """Whether both have the same shape."""
+    """Whether two tensors have the same shape.
+
+    Args:
+        input, other: tensors.
+
+    Returns:
+        A bool.
+
+    Raises:
+        TypeError: no tensor.
+
+    Example:
+        >>> gradlib.is_same_size(gradlib.zeros(2, 1), gradlib.zeros(2))
+        False
+    """
     return _asked("is_same_size", input)._array.shape == other._array.shape
 
 
 @function("get_device")
 def get_device(input) -> builtins.int:
-    """The number of the CUDA device that holds `input`; -1 for host memory."""
+    """The number of the CUDA device that holds `input`.
+
+    Args:
+        input: a tensor.
+
+    Returns:
+        An int; -1 for host memory.
+
+    Raises:
+        TypeError: no tensor.
+
+    Example:
+        >>> gradlib.get_device(gradlib.zeros(1))
+        -1
+    """
     return _asked("get_device", input).get_device()
 
 
 @function("typename")
 def typename(obj) -> str:
-    """The name of the type of a tensor ("torch.FloatTensor") or of any other object."""
+    """The name of the type of a tensor, or of any other object.
+
+    Args:
+        obj: anything.
+
+    Returns:
+        A str: "torch.FloatTensor" and the like, else the module and the name of the class.
+
+    Example:
+        >>> gradlib.typename(gradlib.zeros(1))
+        'torch.FloatTensor'
+    """
     if isinstance(obj, Tensor):
         return obj.type()
     kind = obj if isinstance(obj, type) else type(obj)
@@ -75,7 +178,19 @@ def typename(obj) -> str:
 
 @function("result_type")
 def result_type(tensor1, tensor2) -> dtypes.dtype:
-    """The dtype that an arithmetic operation on two tensors or numbers would have."""
+    """The dtype that an arithmetic operation on two tensors or numbers would have.
+
+    Args:
+        tensor1, tensor2: tensors or Python numbers. Tensors without dimensions and numbers count only where they are
+            of a higher kind (bool < integers < floating < complex).
+
+    Returns:
+        A dtype.
+
+    Example:
+        >>> gradlib.result_type(gradlib.tensor([1]), 1.5)
+        torch.float32
+    """
     for i, x in enumerate((tensor1, tensor2)):
         if not isinstance(x, Tensor) and not is_number(x):
             raise TypeError(
@@ -86,9 +201,24 @@ def result_type(tensor1, tensor2) -> dtypes.dtype:
 
 @function("vander")
 def vander(x, N=None, increasing=False):
-    """The matrix of powers of a vector's elements: N columns, by default as many as it has elements.
+    """The matrix of powers of the elements of a vector.
 
-    increasing: the powers grow from left to right.
+    Args:
+        x: a vector.
+        N: how many powers; as many as elements if None.
+        increasing: whether the powers grow from left to right.
+
+    Returns:
+        A matrix with a row for each element.
+
+    Raises:
+        RuntimeError: no vector, or a negative N.
+
+    Example:
+        >>> gradlib.vander(gradlib.tensor([1, 2, 3]))
+        tensor([[1, 1, 1],
+                [4, 2, 1],
+                [9, 3, 1]])
     """
     if x._array.ndim != 1:
         raise RuntimeError("x must be a one-dimensional tensor.")
@@ -107,5 +237,16 @@ def vander(x, N=None, increasing=False):
 
 @function("detach")
 def detach(input):
-    """The same memory outside the graph."""
+    """The same memory outside of the graph.
+
+    Args:
+        input: a tensor.
+
+    Returns:
+        A tensor that does not require grad and shares memory and version counter with `input`.
+
+    Example:
+        >>> gradlib.detach(gradlib.ones(1, requires_grad=True))
+        tensor([1.])
+    """
     return _asked("detach", input).detach()

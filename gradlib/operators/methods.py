@@ -47,9 +47,22 @@ _fill_diagonal_in_place = InPlace(fill_diagonal_op, _fill_diagonal_into)
 
 @method("fill_diagonal_")
 def fill_diagonal_(self, fill_value, wrap=False):
-    """`fill_value` written where all indices are equal; `wrap`: of a tall matrix, again and again.
+    """`fill_value` written where all indices are equal.
 
-    Raises RuntimeError for a vector, and for more than two dimensions of different lengths.
+    Args:
+        fill_value: a number.
+        wrap: whether the diagonal of a tall matrix starts again after a row that is left out.
+
+    Returns:
+        This tensor.
+
+    Raises:
+        RuntimeError: a vector, more than two dimensions of different lengths, or a leaf that requires grad.
+
+    Example:
+        >>> gradlib.zeros(2, 3).fill_diagonal_(7)
+        tensor([[7., 0., 0.],
+                [0., 7., 0.]])
     """
     shape = self._array.shape
     if len(shape) < 2:
@@ -86,14 +99,45 @@ def _each_(x: Tensor, function, *others: Tensor) -> Tensor:
 
 @method("apply_")
 def apply_(self, callable):
-    """Every element replaced by ``callable(element)``: slow, a Python call for each. CPU only, no gradients."""
+    """Every element replaced by ``callable(element)``: slow, since it is a call of Python for each.
+
+    Args:
+        callable: takes and returns a number.
+
+    Returns:
+        This tensor.
+
+    Raises:
+        RuntimeError: the tensor requires grad.
+        TypeError: the tensor is on a device.
+
+    Example:
+        >>> gradlib.tensor([1.0, 2.0]).apply_(lambda x: x * x)
+        tensor([1., 4.])
+    """
     _host_only(self, "apply_")
     return _each_(self, callable)
 
 
 @method("map_")
 def map_(self, tensor, callable):
-    """Every element replaced by ``callable(element, other)``, `other` being that of `tensor`, which is broadcast."""
+    """Every element replaced by ``callable(element, other)``, where `other` is the element of `tensor` at its place.
+
+    Args:
+        tensor: a tensor that broadcasts to this shape.
+        callable: takes two numbers and returns one.
+
+    Returns:
+        This tensor.
+
+    Raises:
+        RuntimeError: the tensor requires grad, or the shapes do not fit.
+        TypeError: `tensor` is none, or this one is on a device.
+
+    Example:
+        >>> gradlib.tensor([1.0, 5.0]).map_(gradlib.tensor([3.0, 3.0]), max)
+        tensor([3., 5.])
+    """
     _host_only(self, "map_")
     if not isinstance(tensor, Tensor):
         raise TypeError(
@@ -110,7 +154,22 @@ def map_(self, tensor, callable):
 
 @method("as_subclass")
 def as_subclass(self, cls):
-    """The same memory and history as an instance of `cls`, a subclass of Tensor."""
+    """The same memory and history as an instance of a subclass of Tensor.
+
+    Args:
+        cls: the class.
+
+    Returns:
+        An instance of `cls`; gradients flow through it.
+
+    Raises:
+        TypeError: `cls` is no subclass of Tensor.
+
+    Example:
+        >>> class Angle(gradlib.Tensor): ...
+        >>> type(gradlib.zeros(1).as_subclass(Angle)).__name__
+        'Angle'
+    """
     if not (isinstance(cls, type) and issubclass(cls, Tensor)):
         raise TypeError(f"cls must be a type (got {type(cls).__name__})")
     out = alias_op.call(self)
@@ -131,19 +190,48 @@ def share_memory_(self):
 
 @method("is_shared")
 def is_shared(self) -> bool:
-    """Whether processes forked from now on share this memory: after ``share_memory_``, and on a CUDA device."""
+    """Whether processes forked from now on share the memory of this tensor.
+
+    Returns:
+        A bool: True after ``share_memory_``, and on a CUDA device.
+
+    Example:
+        >>> gradlib.zeros(1).is_shared()
+        False
+    """
     return self.is_cuda or memory.is_shared(memory.owner(self._array))
 
 
 @method("to_dense")
 def to_dense(self, dtype=None, *, masked_grad=True):
-    """The tensor itself: all tensors here are dense."""
+    """The tensor itself, since all tensors here are dense.
+
+    Args:
+        dtype: converted to it, if it is given.
+        masked_grad: without effect.
+
+    Returns:
+        This tensor, or a converted copy.
+
+    Example:
+        >>> gradlib.ones(1).to_dense()
+        tensor([1.])
+    """
     return self if dtype is None else self.to(dtype)
 
 
 @method("const_data_ptr")
 def const_data_ptr(self):
-    """The address of the first element."""
+    """The address of the first element, as ``data_ptr()`` gives it.
+
+    Returns:
+        An int; 0 for a tensor without elements.
+
+    Example:
+        >>> x = gradlib.ones(2)
+        >>> x.const_data_ptr() == x.data_ptr()
+        True
+    """
     return self.data_ptr()
 
 
@@ -161,13 +249,33 @@ def _reshaped(x: Tensor, sizes: tuple, name: str):
 
 @method("resize")
 def resize(self, *sizes):
-    """Deprecated: ``reshape`` to sizes with as many elements; RuntimeError for another number of them."""
+    """Another shape with as many elements; deprecated: use ``reshape``.
+
+    Args:
+        sizes: ints.
+
+    Returns:
+        A view, or of a tensor that is not contiguous a copy.
+
+    Raises:
+        RuntimeError: another number of elements.
+    """
     return _reshaped(self, sizes, "resize")
 
 
 @method("resize_as")
 def resize_as(self, tensor):
-    """Deprecated: ``reshape`` to the shape of `tensor`, which has as many elements."""
+    """The shape of another tensor with as many elements; deprecated: use ``reshape_as``.
+
+    Args:
+        tensor: a tensor, of which only the shape counts.
+
+    Returns:
+        A view, or of a tensor that is not contiguous a copy.
+
+    Raises:
+        RuntimeError: another number of elements.
+    """
     return _reshaped(self, tuple(tensor.shape), "resize_as")
 
 

@@ -48,7 +48,23 @@ def _intervals(M: int, sym: bool) -> int:
 
 
 def bartlett(M: int, *, sym: bool = True, **options: Any) -> Tensor:
-    """The triangular window: 1 in the middle, 0 at the ends."""
+    """The triangular window: 1 in the middle, 0 at the ends.
+
+    Args:
+        M: the number of points, 0 or more.
+        sym: whether both ends are points, for filters; else the points are those of one period, for spectra.
+        options: dtype (float32 or float64), layout, device, requires_grad.
+
+    Returns:
+        A vector.
+
+    Raises:
+        ValueError: a negative M, or another dtype.
+
+    Example:
+        >>> gradlib.signal.windows.bartlett(5)
+        tensor([0.0000, 0.5000, 1.0000, 0.5000, 0.0000])
+    """
     return _make("bartlett", M, lambda xp, n: _single(xp, n, sym, triangle), options)
 
 
@@ -60,7 +76,23 @@ def _single(xp: Any, n: int, sym: bool, formula: Callable[..., Any], *parameters
 
 
 def blackman(M: int, *, sym: bool = True, **options: Any) -> Tensor:
-    """``0.42 - 0.5 cos(2 pi x) + 0.08 cos(4 pi x)``."""
+    """``0.42 - 0.5 cos(2 pi x) + 0.08 cos(4 pi x)`` for x from 0 to 1.
+
+    Args:
+        M: the number of points, 0 or more.
+        sym: whether both ends are points, for filters; else the points are those of one period, for spectra.
+        options: dtype (float32 or float64), layout, device, requires_grad.
+
+    Returns:
+        A vector.
+
+    Raises:
+        ValueError: a negative M, or another dtype.
+
+    Example:
+        >>> gradlib.signal.windows.blackman(5)[1:4]
+        tensor([0.3400, 1.0000, 0.3400])
+    """
     return _cosines("blackman", M, (0.42, 0.5, 0.08), sym, options)
 
 
@@ -69,7 +101,23 @@ def _cosines(name: str, M: int, a: tuple, sym: bool, options: dict[str, Any]) ->
 
 
 def cosine(M: int, *, sym: bool = True, **options: Any) -> Tensor:
-    """Half a wave of the sine, sampled in the middle of M equal parts."""
+    """Half a wave of the sine, sampled in the middle of M equal parts.
+
+    Args:
+        M: the number of points, 0 or more.
+        sym: whether the last part counts; else the points are the first M of M + 1.
+        options: dtype (float32 or float64), layout, device, requires_grad.
+
+    Returns:
+        A vector.
+
+    Raises:
+        ValueError: a negative M, or another dtype.
+
+    Example:
+        >>> gradlib.signal.windows.cosine(3)
+        tensor([0.5000, 1.0000, 0.5000])
+    """
 
     def values(xp, n):
         return xp.sin(
@@ -99,7 +147,24 @@ def exponential(
 
 
 def gaussian(M: int, *, std: float = 1.0, sym: bool = True, **options: Any) -> Tensor:
-    """``exp(-(k - middle)^2 / (2 std^2))``. ValueError for an `std` of 0 or less."""
+    """``exp(-(k - middle)^2 / (2 std^2))`` for k = 0, 1, ..., M - 1.
+
+    Args:
+        M: the number of points, 0 or more.
+        std: the width, in points.
+        sym: whether the middle is that of M points, for filters; else that of M + 1, for spectra.
+        options: dtype (float32 or float64), layout, device, requires_grad.
+
+    Returns:
+        A vector.
+
+    Raises:
+        ValueError: an `std` of 0 or less, a negative M, or another dtype.
+
+    Example:
+        >>> gradlib.signal.windows.gaussian(3)
+        tensor([0.6065, 1.0000, 0.6065])
+    """
     if std <= 0:
         raise ValueError(f"Standard deviation must be positive, got: {std} instead.")
 
@@ -123,27 +188,109 @@ def general_cosine(M: int, *, a: Iterable[float], sym: bool = True, **options: A
 
 
 def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, **options: Any) -> Tensor:
-    """``alpha - (1 - alpha) cos(2 pi x)``."""
+    """``alpha - (1 - alpha) cos(2 pi x)`` for x from 0 to 1.
+
+    Args:
+        M: the number of points, 0 or more.
+        alpha: a number.
+        sym: whether both ends are points, for filters; else the points are those of one period, for spectra.
+        options: dtype (float32 or float64), layout, device, requires_grad.
+
+    Returns:
+        A vector.
+
+    Raises:
+        ValueError: a negative M, or another dtype.
+
+    Example:
+        >>> gradlib.signal.windows.general_hamming(3, alpha=0.75)
+        tensor([0.5000, 1.0000, 0.5000])
+    """
     return general_cosine(M, a=(alpha, 1.0 - alpha), sym=sym, **options)
 
 
 def hamming(M: int, *, sym: bool = True, **options: Any) -> Tensor:
-    """``0.54 - 0.46 cos(2 pi x)``."""
+    """``0.54 - 0.46 cos(2 pi x)`` for x from 0 to 1.
+
+    Args:
+        M: the number of points, 0 or more.
+        sym: whether both ends are points, for filters; else the points are those of one period, for spectra.
+        options: dtype (float32 or float64), layout, device, requires_grad.
+
+    Returns:
+        A vector.
+
+    Raises:
+        ValueError: a negative M, or another dtype.
+
+    Example:
+        >>> gradlib.signal.windows.hamming(3)
+        tensor([0.0800, 1.0000, 0.0800])
+    """
     return general_hamming(M, sym=sym, **options)
 
 
 def hann(M: int, *, sym: bool = True, **options: Any) -> Tensor:
-    """``0.5 - 0.5 cos(2 pi x)``."""
+    """``0.5 - 0.5 cos(2 pi x)`` for x from 0 to 1.
+
+    Args:
+        M: the number of points, 0 or more.
+        sym: whether both ends are points, for filters; else the points are those of one period, for spectra.
+        options: dtype (float32 or float64), layout, device, requires_grad.
+
+    Returns:
+        A vector.
+
+    Raises:
+        ValueError: a negative M, or another dtype.
+
+    Example:
+        >>> gradlib.signal.windows.hann(3)
+        tensor([0., 1., 0.])
+    """
     return general_hamming(M, alpha=0.5, sym=sym, **options)
 
 
 def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, **options: Any) -> Tensor:
-    """The Kaiser window of shape `beta`. ValueError for a negative `beta`."""
+    """The Kaiser window, ``I0(beta * sqrt(1 - x^2)) / I0(beta)`` for x from -1 to 1, with the Bessel function I0.
+
+    Args:
+        M: the number of points, 0 or more.
+        beta: 0 or more: the larger, the narrower.
+        sym: whether both ends are points, for filters; else the points are those of one period, for spectra.
+        options: dtype (float32 or float64), layout, device, requires_grad.
+
+    Returns:
+        A vector.
+
+    Raises:
+        ValueError: a negative `beta` or M, or another dtype.
+
+    Example:
+        >>> gradlib.signal.windows.kaiser(3, beta=2.0)
+        tensor([0.4387, 1.0000, 0.4387])
+    """
     if beta < 0:
         raise ValueError(f"beta must be non-negative, got: {beta} instead.")
     return _make("kaiser", M, lambda xp, n: _single(xp, n, sym, _kaiser_values, beta), options)
 
 
 def nuttall(M: int, *, sym: bool = True, **options: Any) -> Tensor:
-    """A window of four cosines, with the lowest side lobes that a continuous first derivative allows."""
+    """A window of four cosines, with the lowest side lobes that a continuous first derivative allows.
+
+    Args:
+        M: the number of points, 0 or more.
+        sym: whether both ends are points, for filters; else the points are those of one period, for spectra.
+        options: dtype (float32 or float64), layout, device, requires_grad.
+
+    Returns:
+        A vector.
+
+    Raises:
+        ValueError: a negative M, or another dtype.
+
+    Example:
+        >>> gradlib.signal.windows.nuttall(3)
+        tensor([3.6280e-04, 1.0000e+00, 3.6280e-04])
+    """
     return general_cosine(M, a=(0.3635819, 0.4891775, 0.1365995, 0.0106411), sym=sym, **options)

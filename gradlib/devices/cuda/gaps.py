@@ -158,6 +158,19 @@ class Ufunc:
             combine_at(self.backend.xp, self.ufunc, out, indices, values)
 
 
+class Logical(Ufunc):
+    """A logical ufunc, which CuPy has for real numbers alone."""
+
+    def __call__(self, *args, **kwargs):
+        return self.ufunc(*[_truth(a) for a in args], **kwargs)
+
+
+def _truth(operand: Any) -> Any:
+    """Complex numbers as bool, others as they are."""
+    dtype = getattr(operand, "dtype", None)
+    return operand != 0 if dtype is not None and dtype.kind == "c" else operand
+
+
 def folded(xp: Any, ufunc: Any, array: Any, axis: Any, keepdims: bool):
     """All entries along the axes combined by an associative, commutative ufunc, in log2(n) steps."""
     axes = range(array.ndim) if axis is None else (axis,) if isinstance(axis, int) else axis

@@ -23,6 +23,7 @@ from .gaps import (
     WIDENED,
     CheckedLinalg,
     Linalg,
+    Logical,
     Ufunc,
     add_at,
     as_bits,
@@ -126,7 +127,8 @@ class CupyBackend:
         if name in WIDENED:
             value = widened(value)
         elif isinstance(value, self.xp.ufunc):
-            value = Ufunc(self, value, name)
+            kind = Logical if name.startswith("logical_") else Ufunc
+            value = kind(self, value, name)
         self.__dict__[name] = value
         return value
 

@@ -251,8 +251,19 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None):
     Args:
         obj: a tensor, a NumPy array or scalar, an object or capsule of DLPack, a buffer (of elements of `dtype`, by
             default the default dtype), or nested sequences of numbers.
-        copy: True: always copy; False: ValueError where a copy would be needed.
+        dtype, device: those of `obj` if None; other ones need a copy.
+        copy: True: always copy; False: never; None: where it is needed.
         requires_grad: of the result; that of `obj` if left out. Without it the result is detached.
+
+    Returns:
+        A tensor.
+
+    Raises:
+        ValueError: `copy` is False where a copy is needed.
+
+    Example:
+        >>> gradlib.asarray(numpy.arange(3))
+        tensor([0, 1, 2])
     """
     if isinstance(obj, np.generic):
         if copy is False:
@@ -302,13 +313,42 @@ def _shared(obj, dtype) -> Tensor | None:
 
 @method("new_tensor")
 def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
-    """``tensor(data)`` with the dtype and device of this tensor."""
+    """A tensor of `data`, with the dtype and device of this tensor where none is given; see ``gradlib.tensor``.
+
+    Args:
+        data: a number, nested sequences of numbers, an array or a tensor; it is copied.
+        dtype, device: those of this tensor if None.
+        requires_grad: whether the new leaf requires grad.
+        pin_memory: whether it lies in page-locked memory.
+
+    Returns:
+        A leaf; what was computed of `data` has no part in its history.
+
+    Raises:
+        ValueError: sequences of different lengths.
+
+    Example:
+        >>> gradlib.zeros(1, dtype=gradlib.float64).new_tensor([1, 2])
+        tensor([1., 2.], dtype=torch.float64)
+    """
     return _copied(data, dtype or self.dtype, device or self.device, requires_grad)
 
 
 @method("new")
 def _new(self, *args, device=None):
-    """``Tensor(*args)`` with the dtype of this tensor: a size, a sequence of numbers, or nothing."""
+    """A tensor of the dtype of this one, of a size or of data: the old form of ``new_empty`` and ``new_tensor``.
+
+    Args:
+        args: sizes as ints, for uninitialised memory; or one sequence of numbers; or nothing for an empty tensor.
+        device: that of this tensor if None.
+
+    Returns:
+        A leaf.
+
+    Example:
+        >>> gradlib.zeros(1, dtype=gradlib.int64).new([1, 2])
+        tensor([1, 2])
+    """
     return _legacy(args, self.dtype, device or self.device)
 
 
@@ -368,14 +408,37 @@ for _kind in dtypes.ALL:
             {
                 "dtype": _kind,
                 "__module__": "gradlib",
-                "__doc__": f"Makes tensors of dtype {_kind.name} of sizes or data; ``isinstance`` asks for the dtype.",
+                "__doc__": f"""Tensors of dtype {_kind.name} in host memory: the old form of ``tensor`` and ``empty``.
+
+``isinstance(x, gradlib.{_kind.tensor_type})`` asks for dtype and device of a tensor.
+
+Args:
+    args: sizes as ints, for uninitialised memory; or one sequence of numbers; or nothing for an empty tensor.
+
+Returns:
+    A leaf.
+
+Example:
+    >>> gradlib.{_kind.tensor_type}([1, 0]).dtype
+    torch.{_kind.name}
+""",
             },
         )
 
 
 @function("set_default_tensor_type")
 def set_default_tensor_type(t):
-    """Make the dtype of a floating tensor type, or of its name ("torch.DoubleTensor"), the default dtype."""
+    """Make the dtype of a floating tensor type the default dtype; ``set_default_dtype`` says the same by dtype.
+
+    Args:
+        t: a tensor type such as ``gradlib.DoubleTensor``, or its name, "torch.DoubleTensor".
+
+    Raises:
+        TypeError: a type of tensors that are not floating.
+
+    Example:
+        >>> gradlib.set_default_tensor_type(gradlib.FloatTensor)
+    """
     name = (t if isinstance(t, str) else getattr(t, "__name__", "")).rpartition(".")[2]
     found = [kind for kind in dtypes.ALL if kind.tensor_type == name]
     if not found:

@@ -132,6 +132,14 @@ def _given(size: tuple, kw: dict, name: str) -> tuple:
     return sizes(size, name)
 
 
+def _example(call: str, kind: str) -> str:
+    """The example of a docstring: two elements that are shown, or of uninitialised memory the shape."""
+    if kind == "empty":
+        return f"\nExample:\n    >>> {call}.shape\n    torch.Size([2])\n"
+    shown = "1., 1." if kind == "ones" else "0., 0."
+    return f"\nExample:\n    >>> {call}\n    tensor([{shown}])\n"
+
+
 def _filled(kind: str):
     def factory(
         *size,
@@ -157,18 +165,24 @@ def _filled(kind: str):
 
     factory.__name__ = factory.__qualname__ = kind
     factory.__code__ = factory.__code__.replace(co_name=factory.__name__)  # which profiles show
-    shown = (
-        ""
-        if kind == "empty"
-        else f"\n\nExample:\n    >>> gradlib.{kind}(2)\n    tensor([{kind == 'ones':d}., {kind == 'ones':d}.])"
-    )
-    factory.__doc__ = f"""A tensor of the given size, {"uninitialised" if kind == "empty" else "filled with " + kind}.
+    what = "uninitialised" if kind == "empty" else "filled with " + kind
+    factory.__doc__ = f"""A tensor of the given size, {what}.
 
-size: integers, or one sequence of them; without any the tensor has no dimension. dtype: the default one if None.
-device: see `set_default_device`. out: a tensor to write to, which gets this size.
+Args:
+    size: ints, or one sequence of them; without any the tensor has no dimension.
+    out: a tensor to write to, which gets this size.
+    dtype: the default one if None.
+    device: the default one if None, see `set_default_device`.
+    requires_grad: whether the new leaf requires grad.
+    pin_memory: whether it lies in page-locked memory.
+    layout, names: accepted; all tensors are strided, and have no names.
 
-Raises RuntimeError for a negative size and for one that no memory holds.{shown}
-"""
+Returns:
+    A leaf, or `out`.
+
+Raises:
+    RuntimeError: a negative size, or one that no memory holds.
+{_example(f"gradlib.{kind}(2)", kind)}"""
 
     def like(
         input,
@@ -189,10 +203,21 @@ Raises RuntimeError for a negative size and for one that no memory holds.{shown}
 
     like.__name__ = like.__qualname__ = kind + "_like"
     like.__code__ = like.__code__.replace(co_name=like.__name__)
-    like.__doc__ = f"""``{kind}`` with the size, dtype and device of `input`.
+    like.__doc__ = f"""A tensor of the size of `input`, {what}.
 
+Args:
+    input: a tensor.
+    dtype, device: those of `input` if None.
+    requires_grad: whether the new leaf requires grad.
     memory_format: the order of strides; by default (`preserve_format`) that of `input`.
-    """
+    layout, pin_memory: accepted as in ``{kind}``.
+
+Returns:
+    A leaf.
+
+Raises:
+    TypeError: `input` is no tensor.
+{_example(f"gradlib.{kind}_like(gradlib.tensor([5.0, 6.0]))", kind)}"""
 
     def new(
         self,
@@ -217,7 +242,20 @@ Raises RuntimeError for a negative size and for one that no memory holds.{shown}
 
     new.__name__ = new.__qualname__ = "new_" + kind
     new.__code__ = new.__code__.replace(co_name=new.__name__)
-    new.__doc__ = f"``{kind}`` with the dtype and device of this tensor."
+    new.__doc__ = f"""A tensor of the given size, {what}, with the dtype and device of this tensor; see ``{kind}``.
+
+Args:
+    size: ints, or one sequence of them; without any the tensor has no dimension.
+    dtype, device: those of this tensor if None.
+    requires_grad: whether the new leaf requires grad.
+    layout, pin_memory: accepted as in ``{kind}``.
+
+Returns:
+    A leaf.
+
+Raises:
+    RuntimeError: a negative size, or one that no memory holds.
+{_example(f"gradlib.tensor([5.0]).new_{kind}(2)", kind)}"""
     PUBLIC[kind], PUBLIC[kind + "_like"] = factory, like
     setattr(Tensor, "new_" + kind, new)
     return factory, like
@@ -282,9 +320,27 @@ def full(
     pin_memory=False,
     names=None,
 ):
-    """A tensor of the given size filled with `fill_value`; the dtype follows the value if not given.
+    """A tensor of the given size filled with one number.
 
-    Raises RuntimeError for a value that the dtype cannot hold.
+    Args:
+        size: a sequence of ints.
+        fill_value: a number, or a tensor without dimensions.
+        dtype: that of the value if None: int64, the default floating dtype, bool, or complex.
+        device: the default one if None, see `set_default_device`.
+        requires_grad: whether the new leaf requires grad.
+        pin_memory: whether it lies in page-locked memory.
+        layout, names: accepted; all tensors are strided, and have no names.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A leaf, or `out`.
+
+    Raises:
+        RuntimeError: a negative size, or a value that the dtype cannot hold.
+
+    Example:
+        >>> gradlib.full((2,), 7)
+        tensor([7, 7])
     """
     if not isinstance(size, (tuple, list)):
         raise TypeError(
@@ -315,7 +371,26 @@ def full_like(
     memory_format=None,
     pin_memory=False,
 ):
-    """``full`` with the size, dtype and device of `input`."""
+    """A tensor of the size of `input` filled with one number.
+
+    Args:
+        input: a tensor.
+        fill_value: a number.
+        dtype, device: those of `input` if None.
+        layout, pin_memory: accepted as in ``full``.
+        requires_grad: whether the new leaf requires grad.
+        memory_format: the order of strides; by default (``preserve_format``) that of `input`.
+
+    Returns:
+        A leaf.
+
+    Raises:
+        TypeError: `input` is no tensor.
+
+    Example:
+        >>> gradlib.full_like(gradlib.zeros(2), 7)
+        tensor([7., 7.])
+    """
     out = _like("empty", input, dtype, device, False, memory_format)
     number: Any = _fill_number("full_like", fill_value)
     if out._array.__class__ is np.ndarray:
@@ -339,7 +414,25 @@ def new_full(
     layout=None,
     pin_memory=False,
 ):
-    """``full`` with the dtype and device of this tensor."""
+    """A tensor of the given size filled with one number, with the dtype and device of this tensor; see ``full``.
+
+    Args:
+        size: a sequence of ints.
+        fill_value: a number.
+        dtype, device: those of this tensor if None.
+        requires_grad: whether the new leaf requires grad.
+        layout, pin_memory: accepted as in ``full``.
+
+    Returns:
+        A leaf.
+
+    Raises:
+        RuntimeError: a negative size.
+
+    Example:
+        >>> gradlib.zeros(1, dtype=gradlib.float64).new_full((2,), 7)
+        tensor([7., 7.], dtype=torch.float64)
+    """
     made = full(
         size,
         fill_value,
@@ -382,7 +475,24 @@ def _strided(size, stride, dtype, device, like: Tensor | None, requires_grad: bo
 def empty_strided(
     size, stride, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False
 ):
-    """An uninitialised tensor with the given strides, in elements."""
+    """An uninitialised tensor with the given strides.
+
+    Args:
+        size, stride: as many ints, strides in elements, all 0 or more.
+        dtype, device: the default ones if None.
+        requires_grad: whether the new leaf requires grad.
+        layout, pin_memory: accepted as in ``empty``.
+
+    Returns:
+        A leaf; its memory is as long as the strides need.
+
+    Raises:
+        RuntimeError: other numbers of sizes and strides, or a negative one.
+
+    Example:
+        >>> gradlib.empty_strided((2, 3), (1, 2)).stride()
+        (1, 2)
+    """
     return _strided(size, stride, dtype, device, None, requires_grad)
 
 
@@ -398,7 +508,24 @@ def new_empty_strided(
     requires_grad=False,
     pin_memory=False,
 ):
-    """``empty_strided`` with the dtype and device of this tensor."""
+    """An uninitialised tensor with the given strides and the dtype and device of this one; see ``empty_strided``.
+
+    Args:
+        size, stride: as many ints, strides in elements, all 0 or more.
+        dtype, device: those of this tensor if None.
+        requires_grad: whether the new leaf requires grad.
+        layout, pin_memory: accepted as in ``empty``.
+
+    Returns:
+        A leaf.
+
+    Raises:
+        RuntimeError: other numbers of sizes and strides.
+
+    Example:
+        >>> gradlib.zeros(1).new_empty_strided((2, 3), (1, 2)).stride()
+        (1, 2)
+    """
     return _strided(size, stride, dtype, device, self, requires_grad)
 
 
@@ -415,7 +542,22 @@ def empty_permuted(
 ):
     """An uninitialised dense tensor whose dimensions lie in memory in the order `physical_layout`.
 
-    The first dimension named there has the longest stride.
+    Args:
+        size: a sequence of ints.
+        physical_layout: the dimensions, the one with the longest stride first.
+        dtype, device: the default ones if None.
+        requires_grad: whether the new leaf requires grad.
+        layout, pin_memory: accepted as in ``empty``.
+
+    Returns:
+        A leaf.
+
+    Raises:
+        RuntimeError: the layout does not name each dimension once.
+
+    Example:
+        >>> gradlib.empty_permuted((2, 3), (1, 0)).stride()
+        (1, 2)
     """
     shape, order = sizes((size,), "empty_permuted"), tuple(physical_layout)
     if len(order) != len(shape):
@@ -445,7 +587,21 @@ def empty_permuted(
 def scalar_tensor(
     s, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False
 ):
-    """A 0-dim tensor of the default dtype."""
+    """A number as a tensor without dimensions, of the default dtype whatever kind of number it is.
+
+    Args:
+        s: a number.
+        dtype, device: the default ones if None.
+        requires_grad: whether the new leaf requires grad.
+        layout, pin_memory: accepted as in ``full``.
+
+    Returns:
+        A leaf.
+
+    Example:
+        >>> gradlib.scalar_tensor(2)
+        tensor(2.)
+    """
     return full(
         (), s, dtype=dtype or dtypes.get_default_dtype(), device=device, requires_grad=requires_grad
     )
@@ -464,7 +620,11 @@ def _no_sparse(name: str):
         raise NotImplementedError(f"{name}: gradlib has no sparse tensors; use dense ones")
 
     refuse.__name__ = name
-    refuse.__doc__ = "Not supported: sparse tensors are out of scope."
+    refuse.__doc__ = f"""Not supported: sparse tensors are out of scope.
+
+Raises:
+    NotImplementedError: always; ``{name}`` is there so that programs learn why.
+"""
     return refuse
 
 

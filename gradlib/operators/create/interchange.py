@@ -49,9 +49,22 @@ def check_array(array: np.ndarray) -> dtypes.dtype:
 def from_numpy(ndarray) -> Tensor:
     """A tensor that shares memory with a NumPy array.
 
+    Args:
+        ndarray: the array; what is written to one of both is written to the other.
+
+    Returns:
+        A leaf on the CPU that does not require grad.
+
     Raises:
         TypeError: no array, or one of a dtype that tensors do not have.
         ValueError: negative strides, strides that are no whole elements, or a foreign byte order.
+
+    Example:
+        >>> a = numpy.zeros(2)
+        >>> gradlib.from_numpy(a).fill_(7.0)
+        tensor([7., 7.], dtype=torch.float64)
+        >>> a
+        array([7., 7.])
     """
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {_type_name(ndarray)})")
@@ -134,12 +147,16 @@ def from_dlpack(ext_tensor, *, device=None, copy=None) -> Tensor:
     """A tensor that shares memory with any object that speaks DLPack (NumPy, CuPy, PyTorch, JAX), or with a capsule.
 
     Args:
-        device: where the tensor shall be; where the object is if left out.
-        copy: True: make a copy; False: ValueError where there would have to be one.
+        ext_tensor: the object, with ``__dlpack__``, or a capsule.
+        device: where the result is to be; as it is if None.
+        copy: True: always copy; False: never; None: where it is needed.
 
-    Raises:
-        RuntimeError: no such object, or a capsule that was used before.
-        BufferError: the object refuses, for instance because it requires a gradient.
+    Returns:
+        A leaf.
+
+    Example:
+        >>> gradlib.from_dlpack(numpy.arange(3))
+        tensor([0, 1, 2])
     """
     if device is not None and not isinstance(device, (str, devices.device)):
         raise AssertionError(f"from_dlpack: unsupported device type: {type(device)}")
@@ -190,12 +207,21 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
     """A vector that shares memory with an object of the buffer protocol (bytearray, mmap, array...).
 
     Args:
-        count: number of elements; all that follow `offset` if negative.
-        offset: bytes to leave out at the beginning.
+        buffer: the object.
+        dtype: of the elements.
+        count: how many; all that there are if negative.
+        offset: how many bytes of the buffer come before them.
+        requires_grad: whether the vector requires grad.
+
+    Returns:
+        A leaf.
 
     Raises:
-        ValueError: no buffer, or `count` and `offset` do not fit its length.
-        RuntimeError: the buffer has gaps.
+        ValueError: the buffer is empty, or too short.
+
+    Example:
+        >>> gradlib.frombuffer(bytearray([1, 2]), dtype=gradlib.uint8)
+        tensor([1, 2], dtype=torch.uint8)
     """
     try:
         view = memoryview(buffer)

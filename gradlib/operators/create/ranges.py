@@ -81,9 +81,25 @@ def arange(
     requires_grad=False,
     pin_memory=False,
 ):
-    """start, start + step, ... below `end`; int64 when all three are integers, else the default dtype.
+    """The numbers start, start + step, ... below `end`.
 
-    Raises RuntimeError for a step of zero, or one that leads away from `end`.
+    Args:
+        start, end, step: numbers, or tensors without dimensions; of a single one it is `end` and the start is 0.
+        dtype: int64 where all three are integers, else the default floating dtype.
+        device: the default one if None, see `set_default_device`.
+        requires_grad: whether the new leaf requires grad.
+        layout, pin_memory: accepted as in ``zeros``.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A vector of ``ceil((end - start) / step)`` numbers.
+
+    Raises:
+        RuntimeError: `step` is 0 or leads away from the end.
+
+    Example:
+        >>> gradlib.arange(1, 6, 2)
+        tensor([1, 3, 5])
     """
     if end is None:
         start, end = 0, start
@@ -235,9 +251,26 @@ def linspace(
     requires_grad=False,
     pin_memory=False,
 ):
-    """`steps` evenly spaced numbers from `start` to `end`, both included; whole numbers are cut off.
+    """`steps` evenly spaced numbers from `start` to `end`, both included.
 
-    start, end: numbers or 0-dim tensors.
+    Args:
+        start, end: numbers, or tensors without dimensions.
+        steps: how many there are.
+        dtype: the default one if None; of an integer dtype what is behind the point is cut off.
+        device: the default one if None, see `set_default_device`.
+        requires_grad: whether the new leaf requires grad.
+        layout, pin_memory: accepted as in ``zeros``.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A vector.
+
+    Raises:
+        RuntimeError: a negative number of steps.
+
+    Example:
+        >>> gradlib.linspace(0, 1, 5)
+        tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
     """
     if shared.batches and (is_logical(start) or is_logical(end)):
         return _steps_of_batch(start, end, steps, dtype)
@@ -272,7 +305,26 @@ def logspace(
     requires_grad=False,
     pin_memory=False,
 ):
-    """``base ** linspace(start, end, steps)``; for integer dtypes of bounds that are cut off first."""
+    """``base ** linspace(start, end, steps)``: numbers whose exponents are evenly spaced, both ends included.
+
+    Args:
+        start, end: the first and the last exponent, numbers or tensors without dimensions.
+        steps: how many there are.
+        base: a number.
+        dtype: the default one if None; of an integer dtype the exponents are cut off first.
+        layout, device, requires_grad: as of ``zeros``.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A vector.
+
+    Raises:
+        RuntimeError: a negative number of steps.
+
+    Example:
+        >>> gradlib.logspace(0, 2, 3)
+        tensor([  1.,  10., 100.])
+    """
     if shared.batches and (is_logical(start) or is_logical(end)):
         return base ** _steps_of_batch(start, end, steps, dtype)
     xp, d, start, end, steps = _bounds("logspace", start, end, steps, dtype, device, out)
@@ -344,7 +396,24 @@ def _triangle_indices(name: str, row, col, offset, dtype, device):
 def tril_indices(
     row, col, offset=0, *, dtype=dtypes.int64, device=None, layout=None, pin_memory=False
 ):
-    """Row and column indices of the lower triangle, as a 2 x N tensor."""
+    """The indices of the lower triangle of a matrix, in the order of its rows.
+
+    Args:
+        row, col: the size of the matrix.
+        offset: the last diagonal that counts: 0 the main one, above it positive, below it negative.
+        dtype, layout, device, pin_memory: as of ``zeros``.
+
+    Returns:
+        A (2, number of them) tensor of int64: the rows, and the columns.
+
+    Raises:
+        RuntimeError: a negative size.
+
+    Example:
+        >>> gradlib.tril_indices(2, 2)
+        tensor([[0, 1, 1],
+                [0, 0, 1]])
+    """
     return _triangle_indices("tril_indices", row, col, offset, dtype, device)
 
 
@@ -352,7 +421,24 @@ def tril_indices(
 def triu_indices(
     row, col, offset=0, *, dtype=dtypes.int64, device=None, layout=None, pin_memory=False
 ):
-    """Row and column indices of the upper triangle, as a 2 x N tensor."""
+    """The indices of the upper triangle of a matrix, in the order of its rows.
+
+    Args:
+        row, col: the size of the matrix.
+        offset: the first diagonal that counts: 0 the main one, above it positive, below it negative.
+        dtype, layout, device, pin_memory: as of ``zeros``.
+
+    Returns:
+        A (2, number of them) tensor of int64: the rows, and the columns.
+
+    Raises:
+        RuntimeError: a negative size.
+
+    Example:
+        >>> gradlib.triu_indices(2, 2)
+        tensor([[0, 0, 1],
+                [0, 1, 1]])
+    """
     return _triangle_indices("triu_indices", row, col, offset, dtype, device)
 
 
@@ -368,7 +454,20 @@ def range_(
     device=None,
     requires_grad=False,
 ):
-    """start, start + step, ... up to `end` inclusive, in the default dtype."""
+    """The numbers start, start + step, ... up to `end`, that one included; deprecated, ``arange`` leaves the end out.
+
+    Args:
+        start, end, step: numbers; of a single one it is the end and the start is 0.
+        dtype: the default one if None, also for integers.
+        layout, device, requires_grad: as of ``zeros``.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A vector.
+
+    Raises:
+        RuntimeError: `step` is 0 or leads away from the end.
+    """
     warnings.warn(
         "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with "
         "Python's range builtin. Instead, use torch.arange, which produces values in [start, end).",

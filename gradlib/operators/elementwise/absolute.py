@@ -37,6 +37,8 @@ abs = unary(
     ),
     domain=(0.1, 2.0),
     complex=True,
+    refuses="bool",
+    result="that of the argument; of a complex one that of its parts",
     doc=(
         "The absolute value of each element; of a complex number sqrt(re^2 + im^2), which is real."
     ),
@@ -124,6 +126,7 @@ maximum = pointwise(
     complex=False,
     numbers="none",
     check=_no_complex("maximum"),
+    refuses="/complex",
     doc=(
         "The larger one of two elements; nan if one of them is. At ties both have "
         "half of the gradient."
@@ -143,6 +146,7 @@ minimum = pointwise(
     complex=False,
     numbers="none",
     check=_no_complex("minimum"),
+    refuses="/complex",
     doc=(
         "The smaller one of two elements; nan if one of them is. At ties both have "
         "half of the gradient."
@@ -170,6 +174,7 @@ fmax = pointwise(
     check=_no_complex("fmax"),
     self=lambda F, g, self, other: _fmax_share(F, g, self, other, self > other),
     other=lambda F, g, self, other: _fmax_share(F, g, other, self, other > self),
+    refuses="/complex",
     doc=(
         "The larger one of two elements; of a nan and a number the number. At ties "
         "both have half of the gradient."
@@ -189,6 +194,7 @@ fmin = pointwise(
     check=_no_complex("fmin"),
     self=lambda F, g, self, other: _fmax_share(F, g, self, other, self < other),
     other=lambda F, g, self, other: _fmax_share(F, g, other, self, other < self),
+    refuses="/complex",
     doc=(
         "The smaller one of two elements; of a nan and a number the number. At ties "
         "both have half of the gradient."
@@ -215,6 +221,7 @@ relu = unary(
     promote="same",
     domain=(0.1, 2.0),
     complex=False,
+    refuses="complex/bool",
     doc="max(x, 0) of each element; nan stays nan. The gradient at 0 is 0.",
     example=("gradlib.relu(gradlib.tensor([-1.0, 2.0]))", "tensor([0., 2.])"),
 )
@@ -381,7 +388,23 @@ def _plain(input, min, max) -> bool:
 
 @function("clamp_min", method=True)
 def clamp_min(input, min, *, out=None):
-    """``max(input, min)`` elementwise."""
+    """The larger one of each element of `input` and `min`: ``clamp`` with a lower bound alone.
+
+    Args:
+        input: a tensor of a real dtype.
+        min: a number, or a tensor that broadcasts with `input`.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor of the shape that both broadcast to and of their common dtype.
+
+    Raises:
+        RuntimeError: the shapes do not broadcast, or the dtype is complex.
+
+    Example:
+        >>> gradlib.clamp_min(gradlib.tensor([-1.0, 2.0]), 0.0)
+        tensor([0., 2.])
+    """
     if not isinstance(input, Tensor) or not isinstance(min, (Tensor, int, float, complex)):
         raise _invalid("clamp_min", input, min)
     return clamp(input, min=min, out=out)
@@ -389,7 +412,23 @@ def clamp_min(input, min, *, out=None):
 
 @function("clamp_max", method=True)
 def clamp_max(input, max, *, out=None):
-    """``min(input, max)`` elementwise."""
+    """The smaller one of each element of `input` and `max`: ``clamp`` with an upper bound alone.
+
+    Args:
+        input: a tensor of a real dtype.
+        max: a number, or a tensor that broadcasts with `input`.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor of the shape that both broadcast to and of their common dtype.
+
+    Raises:
+        RuntimeError: the shapes do not broadcast, or the dtype is complex.
+
+    Example:
+        >>> gradlib.clamp_max(gradlib.tensor([-1.0, 2.0]), 0.0)
+        tensor([-1.,  0.])
+    """
     if not isinstance(input, Tensor) or not isinstance(max, (Tensor, int, float, complex)):
         raise _invalid("clamp_max", input, max)
     return clamp(input, max=max, out=out)

@@ -137,9 +137,23 @@ gelu_op = activation(
 
 
 def gelu(input, approximate="none", *, out=None):
-    """``x * P(X <= x)`` for a standard normal X; approximate="tanh" uses the tanh formula instead.
+    """``x * P(X <= x)`` for a standard normal X.
 
-    Raises RuntimeError when `approximate` is neither "none" nor "tanh".
+    Args:
+        input: a floating tensor of any shape.
+        approximate: "none", or "tanh" for the formula with tanh.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor of the same shape and dtype.
+
+    Raises:
+        RuntimeError: another `approximate`.
+        NotImplementedError: integers.
+
+    Example:
+        >>> F.gelu(gradlib.tensor([-1.0, 1.0]))
+        tensor([-0.1587,  0.8413])
     """
     if approximate not in ("none", "tanh"):
         raise RuntimeError("approximate argument must be either none or tanh.")
@@ -221,7 +235,24 @@ softplus_op = activation(
 
 
 def softplus(input, beta=1.0, threshold=20.0, *, out=None):
-    """``log(1 + exp(beta * x)) / beta``; the identity where ``beta * x > threshold``."""
+    """``log(1 + exp(beta * x)) / beta``, a smooth form of relu; the identity where ``beta * x > threshold``.
+
+    Args:
+        input: a floating tensor of any shape.
+        beta: how sharp the bend at 0 is.
+        threshold: from where on the exponential, which could overflow, is not computed.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor of the same shape and dtype.
+
+    Raises:
+        NotImplementedError: integers.
+
+    Example:
+        >>> F.softplus(gradlib.tensor([0.0, 30.0]))
+        tensor([ 0.6931, 30.0000])
+    """
     result = softplus_op.call(input, beta, threshold)
     return result if out is None else write_same(out, result, FOUND)
 
@@ -251,18 +282,64 @@ celu_op = activation(
 
 
 def elu(input, alpha=1.0, inplace=False):
-    """``x`` where positive, else ``alpha * (exp(x) - 1)``."""
+    """``x`` where positive, else ``alpha * (exp(x) - 1)``.
+
+    Args:
+        input: a floating tensor of any shape.
+        alpha: how far below 0 the result goes.
+        inplace: write the result into `input`.
+
+    Returns:
+        A tensor of the same shape and dtype.
+
+    Raises:
+        NotImplementedError: integers.
+
+    Example:
+        >>> F.elu(gradlib.tensor([-1.0, 1.0]))
+        tensor([-0.6321,  1.0000])
+    """
     return run(elu_op, input, inplace, alpha, 1, 1)
 
 
 def elu_(input, alpha=1.0):
-    """In-place version of ``elu``."""
+    """In-place version of ``elu``: the result is written into `input`.
+
+    Args:
+        input: a floating tensor of any shape.
+        alpha: how far below 0 the result goes.
+
+    Returns:
+        `input`.
+
+    Raises:
+        RuntimeError: a leaf that requires grad, or a view of one.
+
+    Example:
+        >>> F.elu_(gradlib.tensor([-1.0, 1.0]))
+        tensor([-0.6321,  1.0000])
+    """
     return inplace(elu_op, input, (), (alpha, 1, 1))
 
 
 @function("selu")
 def selu(input, inplace=False):
-    """``scale * elu(x, alpha)`` with the constants of self-normalising networks."""
+    """``scale * elu(x, alpha)`` with the two constants that keep mean 0 and variance 1 from layer to layer.
+
+    Args:
+        input: a floating tensor of any shape.
+        inplace: write the result into `input`.
+
+    Returns:
+        A tensor of the same shape and dtype.
+
+    Raises:
+        NotImplementedError: integers.
+
+    Example:
+        >>> gradlib.selu(gradlib.tensor([-1.0, 1.0]))
+        tensor([-1.1113,  1.0507])
+    """
     return run(elu_op, input, inplace, SELU_ALPHA, SELU_SCALE, 1)
 
 
@@ -274,7 +351,24 @@ def selu_(input):
 
 @function("celu")
 def celu(input, alpha=1.0, inplace=False):
-    """``x`` where positive, else ``alpha * (exp(x / alpha) - 1)``."""
+    """``x`` where positive, else ``alpha * (exp(x / alpha) - 1)``: elu without a bend at 0, whatever `alpha` is.
+
+    Args:
+        input: a floating tensor of any shape.
+        alpha: how far below 0 the result goes; not 0.
+        inplace: write the result into `input`.
+
+    Returns:
+        A tensor of the same shape and dtype.
+
+    Raises:
+        RuntimeError: `alpha` is 0.
+        NotImplementedError: integers.
+
+    Example:
+        >>> gradlib.celu(gradlib.tensor([-1.0, 1.0]), 2.0)
+        tensor([-0.7869,  1.0000])
+    """
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
     return run(celu_op, input, inplace, alpha)
@@ -287,30 +381,97 @@ def celu_(input, alpha=1.0):
 
 
 def silu(input, inplace=False):
-    """``x * sigmoid(x)``, also of complex numbers."""
+    """``x * sigmoid(x)``, also of complex numbers.
+
+    Args:
+        input: a floating or complex tensor of any shape.
+        inplace: write the result into `input`.
+
+    Returns:
+        A tensor of the same shape and dtype.
+
+    Raises:
+        NotImplementedError: integers.
+
+    Example:
+        >>> F.silu(gradlib.tensor([-1.0, 1.0]))
+        tensor([-0.2689,  0.7311])
+    """
     if isinstance(input, Tensor) and input.is_complex():
         return input.mul_(input.sigmoid()) if inplace else input * input.sigmoid()
     return run(silu_op, input, inplace)
 
 
 def mish(input, inplace=False):
-    """``x * tanh(softplus(x))``."""
+    """``x * tanh(log(1 + exp(x)))``.
+
+    Args:
+        input: a floating tensor of any shape.
+        inplace: write the result into `input`.
+
+    Returns:
+        A tensor of the same shape and dtype.
+
+    Raises:
+        NotImplementedError: integers.
+
+    Example:
+        >>> F.mish(gradlib.tensor([-1.0, 1.0]))
+        tensor([-0.3034,  0.8651])
+    """
     return run(mish_op, input, inplace)
 
 
 def logsigmoid(input, *, out=None):
-    """``log(sigmoid(x))``, safe for large ``-x``."""
+    """``log(sigmoid(x))``, computed so that it does not overflow for large ``-x``.
+
+    Args:
+        input: a floating tensor of any shape.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor of the same shape and dtype.
+
+    Raises:
+        NotImplementedError: integers.
+
+    Example:
+        >>> F.logsigmoid(gradlib.tensor([-1000.0, 0.0]))
+        tensor([-1.0000e+03, -6.9315e-01])
+    """
     result = logsigmoid_op.call(input)
     return result if out is None else write_same(out, result, SCALAR_TYPE)
 
 
 def softsign(input):
-    """``x / (1 + |x|)``."""
+    """``x / (1 + |x|)``, in (-1, 1).
+
+    Args:
+        input: a tensor of any shape.
+
+    Returns:
+        A tensor of the same shape; integers become the default floating dtype.
+
+    Example:
+        >>> F.softsign(gradlib.tensor([-1.0, 3.0]))
+        tensor([-0.5000,  0.7500])
+    """
     return input / (input.abs() + 1)
 
 
 def tanhshrink(input):
-    """``x - tanh(x)``."""
+    """``x - tanh(x)``.
+
+    Args:
+        input: a tensor of any shape.
+
+    Returns:
+        A tensor of the same shape; integers become the default floating dtype.
+
+    Example:
+        >>> F.tanhshrink(gradlib.tensor([-1.0, 1.0]))
+        tensor([-0.2384,  0.2384])
+    """
     return input - input.tanh()
 
 
@@ -341,7 +502,23 @@ glu_op = declare(
 
 
 def glu(input, dim=-1):
-    """``a * sigmoid(b)`` where a and b are the two halves of `input` along `dim`."""
+    """The gated linear unit ``a * sigmoid(b)``, where a and b are the two halves of `input` along `dim`.
+
+    Args:
+        input: a floating tensor of an even length along `dim`.
+        dim: the dimension that is halved.
+
+    Returns:
+        A tensor that is half as long there.
+
+    Raises:
+        RuntimeError: the length is odd, or there is no dimension.
+        IndexError: no such dimension.
+
+    Example:
+        >>> F.glu(gradlib.tensor([1.0, 2.0, 0.0, 0.0]))
+        tensor([0.5000, 1.0000])
+    """
     if input.dim() == 0:
         raise RuntimeError("glu does not support scalars because halving size must be even")
     dim = wrap_dim(dim, input.dim())

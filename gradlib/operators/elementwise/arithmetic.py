@@ -8,11 +8,11 @@ import math
 import numpy as np
 
 from ...op.declare import declare
+from ...op.describe import in_place_text
 from ...op.expose import (
     FOUND,
     apart,
     function,
-    in_place_text,
     legacy,
     method,
     need_tensor,
@@ -94,6 +94,7 @@ neg = unary(
     complex=True,
     exact_out=FOUND,
     check=_refuse_bool_negative,
+    refuses="/bool",
     doc="Each element with the other sign.",
     example=("gradlib.neg(gradlib.tensor([1.0, -2.0]))", "tensor([-1.,  2.])"),
 )
@@ -111,14 +112,28 @@ square = unary(
     lambda g, self: g * (2 * self).conjugate(),
     promote="number",
     complex=True,
-    doc="x * x of each element.",
+    doc="x * x of each element; of integers without what does not fit into their dtype.",
     example=("gradlib.square(gradlib.tensor([-2.0, 3.0]))", "tensor([4., 9.])"),
 )
 
 
 @function("positive", method=True)
 def positive(input):
-    """`input` itself; RuntimeError for bool tensors."""
+    """`input` itself: the unary ``+``.
+
+    Args:
+        input: a tensor of any dtype but bool.
+
+    Returns:
+        The same tensor.
+
+    Raises:
+        RuntimeError: a bool tensor.
+
+    Example:
+        >>> gradlib.positive(gradlib.tensor([1, -2]))
+        tensor([ 1, -2])
+    """
     if not isinstance(input, Tensor):
         raise need_tensor("positive", input)
     if input._array.dtype.kind == "b":
@@ -193,7 +208,22 @@ def sub(input, other, *more, alpha=1, out=None):
 
 @function("rsub")
 def rsub(input, other, *, alpha=1):
-    """``other - alpha * input``."""
+    """``other - alpha * input``: ``sub`` with its first two arguments exchanged.
+
+    Args:
+        input, other: tensors whose shapes broadcast; `other` may be a number.
+        alpha: a number; an integer for integers.
+
+    Returns:
+        A tensor of the shape that both broadcast to and of their common dtype.
+
+    Raises:
+        RuntimeError: the shapes do not broadcast, the tensor is bool, or a floating `alpha` meets integers.
+
+    Example:
+        >>> gradlib.rsub(gradlib.tensor([1, 2]), 10, alpha=2)
+        tensor([8, 6])
+    """
     if not isinstance(input, Tensor):
         raise TypeError(
             f"rsub() received an invalid combination of arguments - got ({type(input).__name__}, "
@@ -231,7 +261,22 @@ def _rounded(rounding_mode):
 
 @function("true_divide", method=True)
 def true_divide(input, other, *, out=None):
-    """``input / other``."""
+    """``input / other``: ``div`` without rounding.
+
+    Args:
+        input, other: tensors whose shapes broadcast; `other` may be a number.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor of the shape that both broadcast to, of their common floating dtype; for integers the default one.
+
+    Raises:
+        RuntimeError: the shapes do not broadcast.
+
+    Example:
+        >>> gradlib.true_divide(gradlib.tensor([1, 2]), 2)
+        tensor([0.5000, 1.0000])
+    """
     return div_op.call(input, other, out=out)
 
 
@@ -277,7 +322,22 @@ quotient_op = declare(
 
 @function("floor_divide", method=True)
 def floor_divide(input, other, *, out=None):
-    """``floor(input / other)``; unlike ``div`` with rounding it has no derivative."""
+    """The largest whole number that is not above ``input / other``; unlike ``div`` with rounding it has no derivative.
+
+    Args:
+        input, other: real tensors whose shapes broadcast; `other` may be a number.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor of the shape that both broadcast to and of their common dtype.
+
+    Raises:
+        RuntimeError: the shapes do not broadcast, or an integer is divided by 0.
+
+    Example:
+        >>> gradlib.floor_divide(gradlib.tensor([-3, 3]), 2)
+        tensor([-2,  1])
+    """
     return write_out(apart(out, input, other), quotient_op.call(input, other))
 
 
@@ -294,13 +354,13 @@ def _whole(F, self, other):
 remainder = pointwise(
     "remainder", lambda xp, self, other: (_check_integers(xp, self, other, "remainder"), xp.remainder(self, other))[1],
     self=lambda g: g, other=lambda F, g, self, other: -g * F.floor_divide(self, other),
-    doc="Remainder of the division, with the sign of `other`.",
+    refuses="bool complex", doc="Remainder of the division, with the sign of `other`.",
     example=("gradlib.remainder(gradlib.tensor([-3.0, 3.0]), 2)", "tensor([1., 1.])"),
     complex=False, numbers="one")  # fmt: skip
 fmod = pointwise(
     "fmod", lambda xp, self, other: (_check_integers(xp, self, other, "fmod"), xp.fmod(self, other))[1],
     self=lambda g: g, other=lambda F, g, self, other: -g * _whole(F, self, other),
-    doc="Remainder of the division, with the sign of `input`.",
+    refuses="bool complex", doc="Remainder of the division, with the sign of `input`.",
     example=("gradlib.fmod(gradlib.tensor([-3.0, 3.0]), 2)", "tensor([-1.,  1.])"),
     complex=False, numbers="second")  # fmt: skip
 
@@ -479,7 +539,22 @@ def _widen(x):
 
 @function("float_power", method=True)
 def float_power(input, exponent, *, out=None):
-    """``pow`` in float64 (complex128 for complex arguments)."""
+    """``input ** exponent``, computed in float64, of complex arguments in complex128.
+
+    Args:
+        input, exponent: tensors whose shapes broadcast; one of them may be a number.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A float64 or complex128 tensor of the shape that both broadcast to.
+
+    Raises:
+        RuntimeError: the shapes do not broadcast; `out` is of another dtype.
+
+    Example:
+        >>> gradlib.float_power(gradlib.tensor([2, 3]), 2)
+        tensor([4., 9.], dtype=torch.float64)
+    """
     if not isinstance(input, Tensor) and not isinstance(exponent, Tensor):
         raise TypeError(str(_invalid_pow(input, exponent)).replace("pow", "float_power", 1))
     some = input if isinstance(input, Tensor) else exponent

@@ -111,13 +111,37 @@ def _move(array, target: device, non_blocking: bool):
 
 @function("clone")
 def clone(input, *, memory_format=None):
-    """A copy; the copy is recorded, so gradients flow to the original."""
+    """A copy with memory of its own, through which gradients flow to `input`.
+
+    Args:
+        input: a tensor of any shape and dtype.
+        memory_format: the order of strides; as that of a dense `input` if None.
+
+    Returns:
+        A tensor of the same shape, dtype and device.
+
+    Example:
+        >>> x = gradlib.tensor([1.0], requires_grad=True)
+        >>> gradlib.clone(x)
+        tensor([1.], grad_fn=<CloneBackward0>)
+    """
     return clone_op.call(input, _order(memory_format))
 
 
 @method("clone")
 def _clone(self, *, memory_format=None):
-    """A copy; the copy is recorded, so gradients flow to the original."""
+    """A copy with memory of its own, through which gradients flow to this tensor.
+
+    Args:
+        memory_format: the order of strides; as that of this tensor if that is dense and None is given.
+
+    Returns:
+        A tensor of the same shape, dtype and device.
+
+    Example:
+        >>> gradlib.tensor([1.0], requires_grad=True).clone()
+        tensor([1.], grad_fn=<CloneBackward0>)
+    """
     return clone_op.call(self, _order(memory_format))
 
 
@@ -163,9 +187,24 @@ def check_device(value) -> device:
 
 @method("to")
 def to(self, *args, **kwargs):
-    """``to(dtype)``, ``to(device)``, ``to(device, dtype)``, ``to(other)``.
+    """This tensor with another dtype, on another device, or both.
 
-    Keywords: dtype, device, non_blocking, copy, memory_format.
+    ``to(dtype)``, ``to(device)``, ``to(device, dtype)``, or ``to(other)`` for those of another tensor.
+
+    Args:
+        args: a dtype, a device or its name, a tensor; then non_blocking and copy.
+        kwargs: dtype, device, non_blocking (whether the host may go on before the copy is done), copy (whether to
+            copy even where nothing changes), memory_format.
+
+    Returns:
+        This tensor if it is so already, else a new one; gradients flow back where both dtypes have them.
+
+    Raises:
+        RuntimeError: a device that is none.
+
+    Example:
+        >>> gradlib.tensor([1.5]).to(gradlib.int64)
+        tensor([1])
     """
     dtype, target = kwargs.get("dtype"), kwargs.get("device")
     flags = []
@@ -193,7 +232,19 @@ def to(self, *args, **kwargs):
 
 @method("type")
 def type_(self, dtype=None, non_blocking=False):
-    """The type name ('torch.FloatTensor') without argument; else converted to `dtype`."""
+    """The name of the type of this tensor; or the tensor converted to another type.
+
+    Args:
+        dtype: a dtype, the name of a tensor type such as "torch.FloatTensor", or that type; None asks for the name.
+        non_blocking: whether the host may go on before a copy from or to a device is done.
+
+    Returns:
+        A str, or a tensor: itself if it is of that type already.
+
+    Example:
+        >>> gradlib.tensor([1.5]).type(), gradlib.tensor([1.5]).type(gradlib.int64)
+        ('torch.FloatTensor', tensor([1]))
+    """
     if dtype is None:
         return ("torch.cuda." if self.is_cuda else "torch.") + self.dtype.tensor_type
     if isinstance(dtype, str):
@@ -207,30 +258,81 @@ def type_(self, dtype=None, non_blocking=False):
 
 @method("type_as")
 def type_as(self, other):
-    """Converted to the dtype and device of `other`."""
+    """This tensor converted to the dtype and moved to the device of `other`.
+
+    Args:
+        other: a tensor, of which only that counts.
+
+    Returns:
+        A tensor; itself if it is so already.
+
+    Example:
+        >>> gradlib.tensor([1.5]).type_as(gradlib.tensor([1]))
+        tensor([1])
+    """
     return convert(self, other.dtype, other.device)
 
 
 @method("cuda")
 def cuda(self, device=None, non_blocking=False, memory_format=None):
-    """A copy on a CUDA device (itself if it is there)."""
+    """This tensor in the memory of a CUDA device: itself if it is there already.
+
+    Args:
+        device: the device or its number; the current one if None.
+        non_blocking: whether the host may go on before the copy is done; the host's memory must be pinned for that.
+        memory_format: the order of strides; as it is if None.
+
+    Returns:
+        A tensor, through which gradients flow back.
+    """
     target = "cuda" if device is None else device
     return convert(self, None, target, non_blocking, memory_format=memory_format)
 
 
 @method("cpu")
 def cpu(self, memory_format=None):
-    """A copy in host memory (itself if it is there)."""
+    """This tensor in host memory: itself if it is there already, else a copy.
+
+    Args:
+        memory_format: the order of strides; as it is if None.
+
+    Returns:
+        A tensor, through which gradients flow back.
+
+    Example:
+        >>> gradlib.tensor([1.0]).cpu().device
+        device(type='cpu')
+    """
     return convert(self, None, "cpu", memory_format=memory_format)
 
 
 @function("contiguous", method=True)
 def contiguous(input, memory_format=None):
-    """Itself if it is dense and row-major (or in the given memory format), else a copy that is."""
+    """`input` with elements that follow each other in memory in row-major order, or in the order of a memory format.
+
+    Args:
+        input: a tensor of any shape and dtype.
+        memory_format: ``channels_last`` for tensors of four dimensions, ``channels_last_3d`` for five.
+
+    Returns:
+        The tensor itself if it lies so already, else a copy, through which gradients flow.
+
+    Raises:
+        RuntimeError: the format is for another number of dimensions; or it is ``preserve_format`` and a copy is
+            needed.
+
+    Example:
+        >>> gradlib.zeros(2, 3).T.contiguous().stride()
+        (2, 1)
+    """
     if memory_format is not None and memory_format != contiguous_format:
         if has_layout(input._array, memory_format):
             return input
-        return clone_op.call(input, "C" if memory_format == preserve_format else memory_format)
+        if memory_format != preserve_format:
+            return clone_op.call(input, memory_format)
+        if not input._array.flags.c_contiguous:
+            raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
+        return input
     return input if input._array.flags.c_contiguous else clone_op.call(input, "C")
 
 
@@ -241,7 +343,18 @@ def _to(target: dtypes.dtype, name: str):
         return convert(self, target, memory_format=memory_format)
 
     convert_to.__name__ = convert_to.__qualname__ = name
-    convert_to.__doc__ = f"Converted to {target.name}; itself if it is so already."
+    convert_to.__doc__ = f"""This tensor converted to {target.name}: ``to(gradlib.{target.name})``.
+
+Args:
+    memory_format: the order of strides; as it is if None.
+
+Returns:
+    A new tensor, to which gradients flow where both dtypes have them; the tensor itself if it is so already.
+
+Example:
+    >>> gradlib.tensor([1, 0]).{name}().dtype
+    torch.{target.name}
+"""
     return convert_to
 
 

@@ -117,6 +117,7 @@ for _name, _numbers, _what, _shown in (
         nondifferentiable="integer",
         samples=_integers,
         numbers=_numbers,
+        refuses="floating complex" if _name.startswith("bitwise") else "bool floating complex",
     )
 
 
@@ -161,6 +162,7 @@ for _name, _ufunc, _label, _what, _shown in (
         nondifferentiable="integer",
         samples=_integers,
         numbers="one",
+        refuses="bool floating complex",
     )
 pointwise(
     "bitwise_not",
@@ -201,6 +203,7 @@ pointwise(
     check=_refuse_mixed,
     complex=False,
     exact_out=_MIXED,
+    refuses="/complex",
     doc="The step function: 0 below 0, 1 above it, and at 0 the element of `values`.",
     example=(
         ("gradlib.heaviside(gradlib.tensor([-1.5, 0.0, 2.0]), gradlib.tensor([0.5, 0.5, 0.5]))"),
@@ -230,7 +233,7 @@ def _test(name: str, of_floats, of_integers: bool, plain: bool = True, **texts: 
 
     op = unary(
         name, forward=forward, promote="same", inplace=False, nondifferentiable="bool",
-        bool_out="" if plain else name, **texts,
+        bool_out="" if plain else name, refuses=None if plain else "/complex", with_out=not plain, **texts,
     )  # fmt: skip
     if plain:
         PUBLIC[name] = _without_out(op)
@@ -356,7 +359,25 @@ def _beside(value, other):
 
 @function("where")
 def where(condition, input=None, other=None, *, out=None):
-    """Elements of `input` where `condition`, else of `other`; with `condition` alone, ``nonzero(as_tuple=True)``."""
+    """Elements of `input` where `condition` is true, else elements of `other`.
+
+    Args:
+        condition: a bool tensor.
+        input, other: tensors or numbers; all three broadcast. Without both: the indices where `condition` is not 0.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor of the shape that all broadcast to and of the common dtype of `input` and `other`; with `condition`
+            alone ``nonzero(condition, as_tuple=True)``. Each gradient is 0 where the other one was taken.
+
+    Raises:
+        RuntimeError: the shapes do not broadcast, or `condition` is not bool.
+
+    Example:
+        >>> x = gradlib.tensor([-1.0, 2.0])
+        >>> gradlib.where(x > 0, x, 0.0)
+        tensor([0., 2.])
+    """
     if input is None and other is None:
         return condition.nonzero(as_tuple=True)
     if not isinstance(condition, Tensor):
@@ -392,7 +413,21 @@ def _where_method(self, condition, other):
 
 @function("is_nonzero", method=True)
 def is_nonzero(input) -> bool:
-    """Whether a tensor of one element is not zero; RuntimeError for more or fewer elements."""
+    """Whether the one element of a tensor is not zero.
+
+    Args:
+        input: a tensor of one element, of any shape and dtype.
+
+    Returns:
+        A bool; on a device this waits for the value.
+
+    Raises:
+        RuntimeError: more elements than one, or none.
+
+    Example:
+        >>> gradlib.is_nonzero(gradlib.tensor([0.5]))
+        True
+    """
     if not isinstance(input, Tensor):
         raise need_tensor("is_nonzero", input)
     return bool(input)

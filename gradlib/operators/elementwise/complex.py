@@ -61,7 +61,21 @@ view_as_complex_op = declare(
 
 @function("view_as_real")
 def view_as_real(input):
-    """A view of a complex tensor as real numbers, with a last dimension of length two."""
+    """A complex tensor seen as real numbers: a last dimension holds the real and the imaginary part.
+
+    Args:
+        input: a complex tensor (...).
+
+    Returns:
+        A view (..., 2) of the same memory, of the real dtype of the parts.
+
+    Raises:
+        RuntimeError: the tensor is not complex, or a conjugated view.
+
+    Example:
+        >>> gradlib.view_as_real(gradlib.tensor([1 + 2j]))
+        tensor([[1., 2.]])
+    """
     if not isinstance(input, Tensor):
         raise need_tensor("view_as_real", input)
     if input._array.dtype not in REAL:
@@ -77,7 +91,21 @@ def view_as_real(input):
 
 @function("view_as_complex")
 def view_as_complex(input):
-    """A complex view of a real tensor whose last dimension holds real and imaginary parts."""
+    """Pairs of real numbers seen as complex ones: the last dimension holds the real and the imaginary part.
+
+    Args:
+        input: a floating tensor (..., 2) whose last stride is 1 and whose other strides are even.
+
+    Returns:
+        A complex view (...) of the same memory.
+
+    Raises:
+        RuntimeError: another dtype, another last length, or strides that do not allow it.
+
+    Example:
+        >>> gradlib.view_as_complex(gradlib.tensor([[1.0, 2.0]]))
+        tensor([1.+2.j])
+    """
     if not isinstance(input, Tensor):
         raise need_tensor("view_as_complex", input)
     (input,) = widened(input)
@@ -101,7 +129,18 @@ def view_as_complex(input):
 
 @function("real")
 def real(input):
-    """The real part (a view); a real tensor itself."""
+    """The real parts.
+
+    Args:
+        input: a tensor of any shape and dtype.
+
+    Returns:
+        A view of a complex tensor, of the dtype of its parts; a real tensor itself.
+
+    Example:
+        >>> gradlib.real(gradlib.tensor([1 + 2j]))
+        tensor([1.])
+    """
     if not isinstance(input, Tensor):
         raise need_tensor("real", input)
     if input._array.dtype.kind != "c":
@@ -112,7 +151,21 @@ def real(input):
 
 @function("imag")
 def imag(input):
-    """The imaginary part of a complex tensor (a view); RuntimeError for real tensors."""
+    """The imaginary parts of a complex tensor.
+
+    Args:
+        input: a complex tensor of any shape.
+
+    Returns:
+        A view, of the dtype of the parts.
+
+    Raises:
+        RuntimeError: the tensor is real.
+
+    Example:
+        >>> gradlib.imag(gradlib.tensor([1 + 2j]))
+        tensor([2.])
+    """
     if not isinstance(input, Tensor):
         raise need_tensor("imag", input)
     if input._array.dtype.kind != "c":
@@ -185,9 +238,18 @@ def conj_physical_(self):
 
 @function("conj", method=True)
 def conj(input):
-    """The complex conjugate, a view with the conjugate bit set; a real tensor itself.
+    """The complex conjugates, as a view: they are computed where they are needed.
 
-    What is written to the view is written to `input`, conjugated.
+    Args:
+        input: a tensor of any shape and dtype.
+
+    Returns:
+        A view of a complex tensor, whose ``is_conj`` is turned round: what is written to it is written to `input`,
+            conjugated. A real tensor itself.
+
+    Example:
+        >>> gradlib.conj(gradlib.tensor([1 + 2j]))
+        tensor([1.-2.j])
     """
     return conj_view_op.call(input) if input._array.dtype.kind == "c" else input
 
@@ -209,14 +271,37 @@ def _f_conj(F, x):
 
 @function("conj_physical", method=True)
 def conj_physical(input, *, out=None):
-    """The complex conjugate; a real tensor itself."""
+    """The complex conjugates, with memory of their own: ``conj`` that does not wait until values are needed.
+
+    Args:
+        input: a tensor of any shape and dtype.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A new complex tensor; a real tensor itself.
+
+    Example:
+        >>> gradlib.conj_physical(gradlib.tensor([1 + 2j]))
+        tensor([1.-2.j])
+    """
     result = conj_physical_op.call(input) if input._array.dtype.kind == "c" else input
     return write_same(out, result, FOUND)
 
 
 @function("resolve_conj", method=True)
 def resolve_conj(input):
-    """The tensor itself, or a copy with the values of a conjugated view."""
+    """The tensor itself, or, of a conjugated view (``is_conj``), a copy that holds the conjugates in memory.
+
+    Args:
+        input: a tensor of any shape and dtype.
+
+    Returns:
+        A tensor with the same values, whose ``is_conj`` is False.
+
+    Example:
+        >>> gradlib.resolve_conj(gradlib.tensor([1 + 2j]).conj()).is_conj()
+        False
+    """
     if not isinstance(input, Tensor):
         raise need_tensor("resolve_conj", input)
     return input.clone() if is_conj(input) else input
@@ -224,7 +309,18 @@ def resolve_conj(input):
 
 @function("resolve_neg", method=True)
 def resolve_neg(input):
-    """The tensor itself, or a copy with the values of a negated view."""
+    """The tensor itself, or, of a negated view (``is_neg``), a copy that holds the negatives in memory.
+
+    Args:
+        input: a tensor of any shape and dtype.
+
+    Returns:
+        A tensor with the same values, whose ``is_neg`` is False.
+
+    Example:
+        >>> gradlib.resolve_neg(gradlib.tensor([1 + 2j]).conj().imag).is_neg()
+        False
+    """
     if not isinstance(input, Tensor):
         raise need_tensor("resolve_neg", input)
     return input.clone() if is_neg(input) else input
@@ -296,14 +392,44 @@ def _write_complex(out, result: Tensor) -> Tensor:
 
 @function("complex")
 def complex_(real, imag, *, out=None):
-    """The complex tensor with the given real and imaginary parts, two float or two double tensors."""
+    """The complex numbers with the given real and imaginary parts.
+
+    Args:
+        real, imag: tensors of one dtype, float32 or float64, whose shapes broadcast.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A complex64 tensor of two float32 ones, a complex128 tensor of two float64 ones.
+
+    Raises:
+        RuntimeError: other dtypes, or shapes that do not broadcast.
+
+    Example:
+        >>> gradlib.complex(gradlib.tensor([1.0]), gradlib.tensor([2.0]))
+        tensor([1.+2.j])
+    """
     _check_parts("complex", real=real, imag=imag)
     return _write_complex(out, complex_op.call(real, imag))
 
 
 @function("polar")
 def polar(abs, angle, *, out=None):
-    """The complex tensor with the given absolute values and angles, two float or two double tensors."""
+    """The complex numbers with the given absolute values and angles in radians.
+
+    Args:
+        abs, angle: tensors of one dtype, float32 or float64, whose shapes broadcast.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A complex tensor of that precision.
+
+    Raises:
+        RuntimeError: other dtypes, or shapes that do not broadcast.
+
+    Example:
+        >>> gradlib.polar(gradlib.tensor([2.0]), gradlib.tensor([0.0]))
+        tensor([2.+0.j])
+    """
     abs, angle = widened(abs, angle)
     _check_parts("polar", abs=abs, angle=angle)
     return _write_complex(out, polar_op.call(abs, angle))
@@ -337,7 +463,19 @@ angle_op = declare(
 
 @function("angle", method=True)
 def angle(input, *, out=None):
-    """The angle of each complex number in radians; for real numbers 0, or pi if negative."""
+    """The angle of each complex number in radians, in [-pi, pi]; of real numbers 0, and pi where they are negative.
+
+    Args:
+        input: a tensor of any shape and dtype.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor of the same shape and of a real dtype, for integers and bool the default floating one; nan stays nan.
+
+    Example:
+        >>> gradlib.angle(gradlib.tensor([1j, -1.0]))
+        tensor([1.5708, 3.1416])
+    """
     return write_out(apart(out, input), angle_op.call(input))
 
 
@@ -346,7 +484,21 @@ def angle(input, *, out=None):
 
 @function("is_complex")
 def is_complex(input) -> bool:
-    """Whether the dtype is complex."""
+    """Whether the dtype of `input` is complex.
+
+    Args:
+        input: a tensor.
+
+    Returns:
+        A bool.
+
+    Raises:
+        TypeError: no tensor.
+
+    Example:
+        >>> gradlib.is_complex(gradlib.tensor([1j]))
+        True
+    """
     if not isinstance(input, Tensor):
         raise need_tensor("is_complex", input)
     return input.is_complex()
@@ -354,7 +506,21 @@ def is_complex(input) -> bool:
 
 @function("is_floating_point")
 def is_floating_point(input) -> bool:
-    """Whether the dtype is a floating-point type."""
+    """Whether the dtype of `input` is a real floating one: float16, bfloat16, float32 or float64.
+
+    Args:
+        input: a tensor.
+
+    Returns:
+        A bool.
+
+    Raises:
+        TypeError: no tensor.
+
+    Example:
+        >>> gradlib.is_floating_point(gradlib.tensor([1.0]))
+        True
+    """
     if not isinstance(input, Tensor):
         raise need_tensor("is_floating_point", input)
     return input.is_floating_point()
@@ -362,7 +528,21 @@ def is_floating_point(input) -> bool:
 
 @function("is_conj", method=True)
 def is_conj(input) -> bool:
-    """Whether the values are the conjugates of those in memory: of a tensor made by ``conj``, and views of it."""
+    """Whether the values are the conjugates of those in memory: of a tensor made by ``conj``, and of views of it.
+
+    Args:
+        input: a tensor.
+
+    Returns:
+        A bool.
+
+    Raises:
+        TypeError: no tensor.
+
+    Example:
+        >>> gradlib.is_conj(gradlib.tensor([1j]).conj())
+        True
+    """
     if not isinstance(input, Tensor):
         raise need_tensor("is_conj", input)
     return bool(lazy.bits_of(input) & lazy.CONJ)
@@ -370,7 +550,21 @@ def is_conj(input) -> bool:
 
 @function("is_neg", method=True)
 def is_neg(input) -> bool:
-    """Whether the values are the negatives of those in memory: of the imaginary part of a conjugated tensor."""
+    """Whether the values are the negatives of those in memory: of the imaginary part of a conjugated tensor.
+
+    Args:
+        input: a tensor.
+
+    Returns:
+        A bool.
+
+    Raises:
+        TypeError: no tensor.
+
+    Example:
+        >>> gradlib.is_neg(gradlib.tensor([1j]).conj().imag)
+        True
+    """
     if not isinstance(input, Tensor):
         raise need_tensor("is_neg", input)
     return bool(lazy.bits_of(input) & lazy.NEG)

@@ -37,9 +37,21 @@ frexp_op = declare(
 
 @function("frexp", method=True)
 def frexp(input, *, out: Any = None):
-    """(mantissa, exponent) with ``input = mantissa * 2**exponent`` and the mantissa in (-1, -0.5] or [0.5, 1).
+    """Fractions and exponents: ``input = mantissa * 2**exponent``.
 
-    The exponent is int32. Raises RuntimeError for tensors that are not floating.
+    Args:
+        input: a floating tensor of any shape.
+        out: a tuple of tensors, written to instead of new ones.
+
+    Returns:
+        A named tuple (mantissa, exponent): of the dtype of `input`, in (-1, -0.5] or [0.5, 1) or 0; and int32.
+
+    Raises:
+        RuntimeError: integers or complex numbers.
+
+    Example:
+        >>> gradlib.frexp(gradlib.tensor([6.0])).mantissa
+        tensor([0.7500])
     """
     if out is not None and not isinstance(out, (tuple, list)):
         raise TypeError(
@@ -68,7 +80,9 @@ ldexp = pointwise(
     "ldexp", _ldexp, promote="float", numbers="none", complex=True,
     self=lambda F, g, other: g * F.exp2(other).conjugate(),
     other=lambda g, result: g * (result * math.log(2.0)).conjugate(),
-    doc="``input * 2**other``.", check=_refuse_bool,
+    doc="``input * 2**other``: a number put together from a fraction and an exponent.",
+    example=("gradlib.ldexp(gradlib.tensor([0.5, 1.5]), gradlib.tensor([1, 3]))", "tensor([ 1., 12.])"),
+    check=_refuse_bool,
 )  # fmt: skip
 
 # -- nan and infinities ------------------------------------------------------------------------------------------
@@ -153,7 +167,22 @@ hash_op = declare(
 
 @function("hash_tensor", method=True)
 def hash_tensor(input, dim=(), *, keepdim=False, mode=0, out=None):
-    """A 64-bit hash (uint64) of all elements or along `dim`: the exclusive or of them as float64 or int64 patterns."""
+    """A 64-bit number that depends on all elements: the exclusive or of their patterns as float64 or int64.
+
+    Args:
+        input: a tensor of any shape and of a real dtype.
+        dim: a dimension or a tuple of them: one number for each place in the others; all together if empty.
+        keepdim: whether the dimensions that are gone stay with length one.
+        mode: 0, the only way to do it.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A uint64 tensor. Equal tensors give equal numbers, whatever the order of their elements.
+
+    Example:
+        >>> gradlib.hash_tensor(gradlib.tensor([1, 2, 4]))
+        tensor(7, dtype=torch.uint64)
+    """
     if mode != 0:
         raise RuntimeError(f"Unknown hash_tensor mode: {mode}")
     return write_same(

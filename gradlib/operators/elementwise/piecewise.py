@@ -99,7 +99,20 @@ def _limits(input, threshold, value) -> tuple:
 
 @function("threshold")
 def threshold(input, threshold, value, inplace=False):
-    """`input` where it is above `threshold`, else `value`."""
+    """`input` where it is above `threshold`, else `value`.
+
+    Args:
+        input: a real tensor of any shape.
+        threshold, value: numbers.
+        inplace: write the result into `input`.
+
+    Returns:
+        A tensor of the same shape and dtype; its gradient is 0 where `value` stands.
+
+    Example:
+        >>> gradlib.threshold(gradlib.tensor([-1.0, 2.0]), 0.5, 9.0)
+        tensor([9., 2.])
+    """
     return run(threshold_op, input, inplace, *_limits(input, threshold, value))
 
 
@@ -110,22 +123,84 @@ def threshold_(input, threshold, value):
 
 
 def relu(input, inplace=False):
-    """``max(x, 0)``."""
+    """``max(x, 0)``; nan stays nan. The gradient at 0 is 0.
+
+    Args:
+        input: a real tensor of any shape.
+        inplace: write the result into `input`.
+
+    Returns:
+        A tensor of the same shape and dtype.
+
+    Raises:
+        RuntimeError: a bool tensor.
+
+    Example:
+        >>> F.relu(gradlib.tensor([-1.0, 2.0]))
+        tensor([0., 2.])
+    """
     return input.relu_() if inplace else relu_op.call(input)
 
 
 def leaky_relu(input, negative_slope=0.01, inplace=False):
-    """``x`` where positive, else ``negative_slope * x``."""
+    """``x`` where positive, else ``negative_slope * x``.
+
+    Args:
+        input: a floating tensor of any shape.
+        negative_slope: a number.
+        inplace: write the result into `input`.
+
+    Returns:
+        A tensor of the same shape and dtype.
+
+    Raises:
+        NotImplementedError: integers.
+
+    Example:
+        >>> F.leaky_relu(gradlib.tensor([-1.0, 2.0]))
+        tensor([-0.0100,  2.0000])
+    """
     return run(leaky_relu_op, input, inplace, negative_slope)
 
 
 def leaky_relu_(input, negative_slope=0.01):
-    """In-place version of ``leaky_relu``."""
+    """In-place version of ``leaky_relu``: the result is written into `input`.
+
+    Args:
+        input: a floating tensor of any shape.
+        negative_slope: a number.
+
+    Returns:
+        `input`.
+
+    Raises:
+        RuntimeError: a leaf that requires grad, or a view of one.
+
+    Example:
+        >>> F.leaky_relu_(gradlib.tensor([-1.0, 2.0]))
+        tensor([-0.0100,  2.0000])
+    """
     return inplace(leaky_relu_op, input, (), (negative_slope,))
 
 
 def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
-    """`input` limited to [min_val, max_val]; its gradient is 0 at the bounds."""
+    """`input` limited to [min_val, max_val]; its gradient is 0 at the bounds and beyond them.
+
+    Args:
+        input: a real tensor of any shape.
+        min_val, max_val: numbers in this order.
+        inplace: write the result into `input`.
+
+    Returns:
+        A tensor of the same shape and dtype.
+
+    Raises:
+        ValueError: `min_val` is above `max_val`.
+
+    Example:
+        >>> F.hardtanh(gradlib.tensor([-3.0, 0.5]))
+        tensor([-1.0000,  0.5000])
+    """
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
     dtype = input.dtype
@@ -139,28 +214,101 @@ def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
 
 
 def hardtanh_(input, min_val=-1.0, max_val=1.0):
-    """In-place version of ``hardtanh``."""
+    """In-place version of ``hardtanh``: the result is written into `input`.
+
+    Args:
+        input: a real tensor of any shape.
+        min_val, max_val: numbers in this order.
+
+    Returns:
+        `input`.
+
+    Raises:
+        RuntimeError: a leaf that requires grad, or a view of one.
+
+    Example:
+        >>> F.hardtanh_(gradlib.tensor([-3.0, 0.5]))
+        tensor([-1.0000,  0.5000])
+    """
     return hardtanh(input, min_val, max_val, True)
 
 
 def relu6(input, inplace=False):
-    """``min(max(x, 0), 6)``."""
+    """``min(max(x, 0), 6)``.
+
+    Args:
+        input: a real tensor of any shape.
+        inplace: write the result into `input`.
+
+    Returns:
+        A tensor of the same shape and dtype.
+
+    Example:
+        >>> F.relu6(gradlib.tensor([-1.0, 2.0, 8.0]))
+        tensor([0., 2., 6.])
+    """
     return run(hardtanh_op, input, inplace, 0.0, 6.0)
 
 
 def hardsigmoid(input, inplace=False):
-    """``min(max(x + 3, 0), 6) / 6``."""
+    """``min(max(x + 3, 0), 6) / 6``: a sigmoid of three straight lines.
+
+    Args:
+        input: a floating tensor of any shape.
+        inplace: write the result into `input`.
+
+    Returns:
+        A tensor of the same shape and dtype.
+
+    Raises:
+        NotImplementedError: integers.
+
+    Example:
+        >>> F.hardsigmoid(gradlib.tensor([-4.0, 0.0, 1.5]))
+        tensor([0.0000, 0.5000, 0.7500])
+    """
     return run(hardsigmoid_op, input, inplace)
 
 
 def hardswish(input, inplace=False):
-    """``x * hardsigmoid(x)``."""
+    """``x * min(max(x + 3, 0), 6) / 6``.
+
+    Args:
+        input: a floating tensor of any shape.
+        inplace: write the result into `input`.
+
+    Returns:
+        A tensor of the same shape and dtype.
+
+    Raises:
+        NotImplementedError: integers.
+
+    Example:
+        >>> F.hardswish(gradlib.tensor([-4.0, 1.5, 4.0]))
+        tensor([-0.0000, 1.1250, 4.0000])
+    """
     return run(hardswish_op, input, inplace)
 
 
 @function("hardshrink", method=True)
 def hardshrink(input, lambd=0.5, *, out=None):
-    """0 where ``|x| <= lambd``, else `input`."""
+    """0 where ``|x| <= lambd``, else `input`.
+
+    Args:
+        input: a floating tensor of any shape.
+        lambd: the bound.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor of the same shape and dtype.
+
+    Raises:
+        NotImplementedError: integers.
+
+    Example:
+        >>> gradlib.hardshrink(gradlib.tensor([-1.0, 0.25, 2.0]))
+        tensor([-1.,  0.,  2.])
+    """
     plain_number(lambd, input.dtype)
     result = hardshrink_op.call(input, lambd)
     return result if out is None else write_same(out, result, FOUND)
@@ -169,7 +317,21 @@ def hardshrink(input, lambd=0.5, *, out=None):
 def softshrink(input, lambd=0.5, *, out=None):
     """`input` moved towards 0 by `lambd`; 0 where ``|x| <= lambd``.
 
-    Raises RuntimeError for a `lambd` that is negative or that the dtype cannot hold.
+    Args:
+        input: a floating tensor of any shape.
+        lambd: a number, 0 or more.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor of the same shape and dtype.
+
+    Raises:
+        RuntimeError: a negative `lambd`.
+        NotImplementedError: integers.
+
+    Example:
+        >>> F.softshrink(gradlib.tensor([-1.0, 0.25, 2.0]))
+        tensor([-0.5000,  0.0000,  1.5000])
     """
     if not 0 <= lambd <= SMALL and input.is_floating_point():
         high = dtypes.finfo(input.dtype).max
@@ -208,7 +370,22 @@ prelu_op = declare(
 
 @function("prelu", method=True)
 def prelu(input, weight):
-    """``x`` where positive, else ``weight * x``; `weight` has one element, or one for each channel (dimension 1)."""
+    """``x`` where positive, else ``weight * x``, with a slope that can be learnt.
+
+    Args:
+        input: a floating tensor of any shape.
+        weight: a tensor of one element, or a vector with one for each channel (dimension 1), of the dtype of `input`.
+
+    Returns:
+        A tensor of the same shape and dtype; gradients flow to both.
+
+    Raises:
+        RuntimeError: another number of weights, or another dtype.
+
+    Example:
+        >>> gradlib.prelu(gradlib.tensor([[-1.0, -1.0]]), gradlib.tensor([0.5, 0.25]))
+        tensor([[-0.5000, -0.2500]])
+    """
     kinds = [t._array.dtype for t in (input, weight)]
     if kinds[0] != kinds[1] and not state.bits & AUTOCAST:
         names = " and ".join([kind_name(t._array) for t in (input, weight)])
@@ -236,7 +413,24 @@ def prelu(input, weight):
 
 @function("rrelu")
 def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
-    """Leaky relu whose slope is drawn from [lower, upper) for each element in training, else is their mean."""
+    """Leaky relu with a random slope for each negative element.
+
+    Args:
+        input: a floating tensor of any shape.
+        lower, upper: the slopes are drawn from [lower, upper).
+        training: without it the slope is ``(lower + upper) / 2`` and nothing is drawn.
+        inplace: write the result into `input`.
+
+    Returns:
+        A tensor of the same shape and dtype.
+
+    Raises:
+        RuntimeError: `lower` is above `upper`.
+
+    Example:
+        >>> gradlib.rrelu(gradlib.tensor([-1.0, 2.0]), 0.25, 0.75)
+        tensor([-0.5000,  2.0000])
+    """
     if lower > upper:
         raise RuntimeError("Lower bound should be less than or equal to the upper bound")
     if not inplace:

@@ -42,17 +42,20 @@ def step(
 
 floor = step(
     "floor",
+    refuses="bool complex",
     doc="The largest whole number that is not above each element; integers as they are.",
     example=("gradlib.floor(gradlib.tensor([-1.5, 0.2]))", "tensor([-2.,  0.])"),
 )
 ceil = step(
     "ceil",
+    refuses="bool complex",
     doc="The smallest whole number that is not below each element; integers as they are.",
     example=("gradlib.ceil(gradlib.tensor([-1.5, 0.2]))", "tensor([-1.,  1.])"),
 )
 trunc = step(
     "trunc",
     "fix",
+    refuses="bool complex",
     doc="Each element without its fraction, rounded towards 0; integers as they are.",
     example=("gradlib.trunc(gradlib.tensor([-1.5, 1.7]))", "tensor([-1.,  1.])"),
 )
@@ -86,6 +89,7 @@ sign = step(
     "sign",
     forward=_sign,
     domain=(0.1, 2.0),
+    refuses="complex",
     doc="-1, 0 or 1: the sign of each element; its gradient is 0.",
     example=("gradlib.sign(gradlib.tensor([-2.5, 0.0, 3.0]))", "tensor([-1.,  0.,  1.])"),
 )
@@ -96,6 +100,7 @@ frac = unary(
     exact_out=FOUND,
     promote="same",
     domain=(0.1, 0.9),
+    refuses="bool integer complex",
     doc="The fraction of each element, with its sign: x - trunc(x).",
     example=("gradlib.frac(gradlib.tensor([-1.5, 1.25]))", "tensor([-0.5000,  0.2500])"),
 )
@@ -113,7 +118,23 @@ round_op = declare(
 
 @function("round", method=True)
 def round(input, *, decimals=0, out=None):
-    """Round to the nearest number with `decimals` digits after the point; halves go to the even neighbour."""
+    """The nearest whole number, or number of `decimals` digits after the point; of two equally near ones the even one.
+
+    Args:
+        input: a tensor of any shape; integers stay as they are.
+        decimals: a number of digits; negative ones are before the point.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor of the same shape and dtype; its gradient is 0.
+
+    Raises:
+        NotImplementedError: bool or complex.
+
+    Example:
+        >>> gradlib.round(gradlib.tensor([0.5, 1.5, 2.7]))
+        tensor([0., 2., 3.])
+    """
     return write_same(out, round_op.call(input, decimals), FOUND)
 
 
@@ -142,6 +163,7 @@ signbit = unary(
     promote="same",
     inplace=False,
     bool_out="signbit",
+    refuses="complex",
     doc="Whether each element has its sign bit set: negative numbers, and -0.0.",
     example=("gradlib.signbit(gradlib.tensor([-0.0, 1.0]))", "tensor([ True, False])"),
 )
@@ -173,6 +195,7 @@ nextafter = pointwise(
     other=lambda F, g: F.zeros_like(g),
     numbers="none",
     complex=False,
+    refuses="bool integer complex",
     doc=(
         "The next number of the dtype after each element of `input` on the way to that of `other`."
     ),

@@ -88,7 +88,24 @@ def _check_division(tensor1, tensor2) -> None:
 
 @function("addcmul", method=True)
 def addcmul(input, tensor1, tensor2, *more, value=1, out=None):
-    """``input + value * tensor1 * tensor2``, with broadcasting."""
+    """``input + value * tensor1 * tensor2``.
+
+    Args:
+        input, tensor1, tensor2: tensors whose shapes broadcast.
+        more: in an old form of the call the factor comes second; it is deprecated.
+        value: a number; an integer for integers.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor of the shape that all broadcast to and of their common dtype.
+
+    Raises:
+        RuntimeError: the shapes do not broadcast.
+
+    Example:
+        >>> gradlib.addcmul(gradlib.tensor([1.0]), gradlib.tensor([2.0]), gradlib.tensor([3.0]), value=0.5)
+        tensor([4.])
+    """
     if more:
         (input, tensor1, tensor2), (value,) = _legacy("addcmul", input, tensor1, tensor2, *more)
     _three("addcmul", input, tensor1, tensor2)
@@ -100,7 +117,24 @@ def addcmul(input, tensor1, tensor2, *more, value=1, out=None):
 
 @function("addcdiv", method=True)
 def addcdiv(input, tensor1, tensor2, *more, value=1, out=None):
-    """``input + value * tensor1 / tensor2``, with broadcasting; integer quotients are refused."""
+    """``input + value * tensor1 / tensor2``.
+
+    Args:
+        input, tensor1, tensor2: tensors whose shapes broadcast.
+        more: in an old form of the call the factor comes second; it is deprecated.
+        value: a number.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor of the shape that all broadcast to and of their common dtype.
+
+    Raises:
+        RuntimeError: the shapes do not broadcast; both parts of the quotient are integers.
+
+    Example:
+        >>> gradlib.addcdiv(gradlib.tensor([1.0]), gradlib.tensor([2.0]), gradlib.tensor([4.0]), value=3.0)
+        tensor([2.5000])
+    """
     if more:
         (input, tensor1, tensor2), (value,) = _legacy("addcdiv", input, tensor1, tensor2, *more)
     _three("addcdiv", input, tensor1, tensor2)

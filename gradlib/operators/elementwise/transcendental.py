@@ -138,6 +138,7 @@ logaddexp = pointwise(
     complex=True,
     self=lambda F, g, self, other: g * F.sigmoid(self - other).conjugate(),
     other=lambda F, g, self, other: g * F.sigmoid(other - self).conjugate(),
+    refuses="bool integer",
     doc="log(e^a + e^b) of two elements, without overflow.",
     example=(
         "gradlib.logaddexp(gradlib.tensor([0.0, 1000.0]), gradlib.tensor([0.0, 0.0]))",
@@ -152,6 +153,7 @@ logaddexp2 = pointwise(
     complex=False,
     self=lambda F, g, self, other: g * F.sigmoid((self - other) * math.log(2.0)),
     other=lambda F, g, self, other: g * F.sigmoid((other - self) * math.log(2.0)),
+    refuses="bool integer complex",
     doc="log2(2^a + 2^b) of two elements, without overflow.",
     example=(
         "gradlib.logaddexp2(gradlib.tensor([0.0, 2000.0]), gradlib.tensor([0.0, 0.0]))",
@@ -311,6 +313,7 @@ hypot = pointwise(
     domain=(0.2, 2.0),
     complex=False,
     numbers="none",
+    refuses="bool integer complex",
     doc=(
         "The length of the vector of two elements: sqrt(input^2 + other^2), without "
         "overflow. At (0, 0) the gradient is 0."
@@ -334,12 +337,14 @@ def _scaled(name: str, factor: float, **texts: Any) -> Op:
 deg2rad = _scaled(
     "deg2rad",
     math.pi / 180,
+    refuses="/complex",
     doc="Each angle, given in degrees, in radians: x * pi / 180.",
     example=("gradlib.deg2rad(gradlib.tensor([180.0, 90.0]))", "tensor([3.1416, 1.5708])"),
 )
 rad2deg = _scaled(
     "rad2deg",
     180 / math.pi,
+    refuses="/complex",
     doc="Each angle, given in radians, in degrees: x * 180 / pi.",
     example=("gradlib.rad2deg(gradlib.tensor([0.0, 1.0]))", "tensor([ 0.0000, 57.2958])"),
 )

@@ -385,53 +385,108 @@ def _given(name: str, default, dim) -> None:
         raise TypeError(f"fft_{name}(): argument 'dim' must be tuple of ints, not NoneType")
 
 
-_NORMS = """
+_TEXT = """{what}
 
-    norm: "backward" (the default: the inverse divides by the number of points), "ortho" (both divide by its root) or
-    "forward". Input is cut, or filled up with zeros, to the given number of points. Integers become the default
-    float dtype; float16 and bfloat16 are refused with RuntimeError, like a size below 1 or an unknown norm.
+Args:
+    input: a tensor (..., n, ...), cut or filled up with zeros to the given number of points; integers become the
+        default floating dtype.
+    {points}
+    norm: "backward" (the inverse divides by the number of points; the default), "ortho" (both divide by its root) or
+        "forward".
+    out: written to instead of a new tensor.
+
+Returns:
+    A tensor of as many dimensions.
+
+Raises:
+    RuntimeError: float16, bfloat16, a size below 1, or another `norm`.
+    IndexError: no such dimension.
+
+Example:
+    >>> gradlib.fft.{name}({given}){shown}
+"""
+_ONE = "n, dim: the number of points (as many as there are if None), and the dimension."
+_TWO = "s, dim: the numbers of points (as many as there are if None), and the two dimensions."
+_MANY = "s, dim: the numbers of points, and the dimensions; all if None, the last ones if only `s` is given."
+
+
+def _publish(base: str, one, many, forward: bool, what: str, given: str, shown: str) -> None:
+    """`base`, and its forms for two and for n dimensions.
+
+    given, shown: the argument of an example, and what follows the call.
     """
-_ONE = "\n\n    input is (..., n, ...), transformed along `dim` with `n` points." + _NORMS
-_TWO = "\n\n    The two dimensions `dim` are transformed with `s` points." + _NORMS
-_MANY = (
-    "\n\n    The dimensions `dim` (all; the last ones if only `s` is given) are transformed with `s` points."
-    + _NORMS
-)
-
-
-def _publish(base: str, one, many, forward: bool, what: str) -> None:
-    """`base`, and its forms for two and for n dimensions."""
+    length = {"_to_half_1": 3, "_from_half_1": 6}.get(one.__name__, 4)
+    whole = f".shape\n    torch.Size([2, {length}])"
     forms = (
         (base, one(base, forward), _ONE),
         (base + "2", many(base + "2", base + "n", (-2, -1), forward), _TWO),
         (base + "n", many(base + "n", base + "n", None, forward), _MANY),
     )
-    for name, fn, rest in forms:
+    for name, fn, points in forms:
         fn.__name__ = fn.__qualname__ = name
-        fn.__doc__ = what + rest
+        example = (given, shown) if name == base else ("gradlib.zeros(2, 4)", whole)
+        fn.__doc__ = _TEXT.format(
+            what=what, points=points, name=name, given=example[0], shown=example[1]
+        )
         FFT[name] = fn
 
 
-for _base, _one, _many, _forward, _what in (
-    ("fft", _complex_1, _complex_n, True, "The discrete Fourier transform: sum_j x_j exp(-2 pi i j k / n)."),
-    ("ifft", _complex_1, _complex_n, False, "The inverse of the Fourier transform: a complex result."),
-    ("rfft", _to_half_1, _to_half_n, True, "The Fourier transform of real input: the n // 2 + 1 bins of one half."),
-    ("irfft", _from_half_1, _from_half_n, False, "The inverse of ``rfft``: real values of a half spectrum."),
-    ("hfft", _from_half_1, _from_half_n, True, "The real Fourier transform of half of a Hermitian signal."),
-    ("ihfft", _to_half_1, _to_half_n, False, "The inverse of ``hfft``: one half of a Hermitian signal."),
+for _base, _one, _many, _forward, _what, _argument, _result in (
+    ("fft", _complex_1, _complex_n, True, "The discrete Fourier transform: sum_j x_j exp(-2 pi i j k / n).",
+     "gradlib.ones(4)", ".real\n    tensor([4., 0., 0., 0.])"),
+    ("ifft", _complex_1, _complex_n, False, "The inverse of the Fourier transform: a complex result.",
+     "gradlib.ones(4)", ".real\n    tensor([1., 0., 0., 0.])"),
+    ("rfft", _to_half_1, _to_half_n, True, "The Fourier transform of real input: the n // 2 + 1 bins of one half.",
+     "gradlib.ones(4)", ".real\n    tensor([4., 0., 0.])"),
+    ("irfft", _from_half_1, _from_half_n, False, "The inverse of ``rfft``: real values of a half spectrum.",
+     "gradlib.tensor([4.0, 0j, 0j])", "\n    tensor([1., 1., 1., 1.])"),
+    ("hfft", _from_half_1, _from_half_n, True, "The real Fourier transform of half of a Hermitian signal.",
+     "gradlib.tensor([4.0, 0j, 0j])", "\n    tensor([4., 4., 4., 4.])"),
+    ("ihfft", _to_half_1, _to_half_n, False, "The inverse of ``hfft``: one half of a Hermitian signal.",
+     "gradlib.ones(4)", ".real\n    tensor([1., 0., 0.])"),
 ):  # fmt: skip
-    _publish(_base, _one, _many, _forward, _what)
+    _publish(_base, _one, _many, _forward, _what, _argument, _result)
 
 # -- order of the bins -------------------------------------------------------------------------------------------
 
 
 def fftshift(input, dim=None):
-    """The entries of `dim` (all dimensions by default) rolled so that the bin of frequency 0 is in the middle."""
+    """The entries of dimensions rolled so that the bin of frequency 0 is in the middle.
+
+    Args:
+        input: a tensor of any dtype.
+        dim: a dimension or a tuple of them; all if None.
+
+    Returns:
+        A tensor of the same shape and dtype.
+
+    Raises:
+        IndexError: no such dimension.
+
+    Example:
+        >>> gradlib.fft.fftshift(gradlib.tensor([0, 1, 2, -2, -1]))
+        tensor([-2, -1,  0,  1,  2])
+    """
     return _shift(input, dim, lambda n: n // 2)
 
 
 def ifftshift(input, dim=None):
-    """The inverse of ``fftshift``."""
+    """The inverse of ``fftshift``: the bin of frequency 0 is moved from the middle to the front.
+
+    Args:
+        input: a tensor of any dtype.
+        dim: a dimension or a tuple of them; all if None.
+
+    Returns:
+        A tensor of the same shape and dtype.
+
+    Raises:
+        IndexError: no such dimension.
+
+    Example:
+        >>> gradlib.fft.ifftshift(gradlib.tensor([-2, -1, 0, 1, 2]))
+        tensor([ 0,  1,  2, -2, -1])
+    """
     return _shift(input, dim, lambda n: (n + 1) // 2)
 
 
@@ -457,7 +512,21 @@ def _bins(name: str, n: int, count: int, d, dtype, device, out):
 
 
 def fftfreq(n, d=1.0, *, out=None, dtype=None, layout=None, device=None, requires_grad=False):
-    """The frequencies of the bins of ``fft`` of `n` points that are `d` apart: 0, 1, ..., -2, -1 over ``n * d``."""
+    """The frequencies of the bins of ``fft``: 0, 1, ..., -2, -1 over ``n * d``.
+
+    Args:
+        n: the number of points.
+        d: their distance.
+        dtype, layout, device, requires_grad: as of ``zeros``.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A vector of n numbers.
+
+    Example:
+        >>> gradlib.fft.fftfreq(4)
+        tensor([ 0.0000,  0.2500, -0.5000, -0.2500])
+    """
     n = _whole("fftfreq", "n", n, "(position 1) ")
     bins, step, kind = _bins("fftfreq", n, n, d, dtype, device, out)
     with beside(bins):
@@ -467,7 +536,21 @@ def fftfreq(n, d=1.0, *, out=None, dtype=None, layout=None, device=None, require
 
 
 def rfftfreq(n, d=1.0, *, out=None, dtype=None, layout=None, device=None, requires_grad=False):
-    """The frequencies of the n // 2 + 1 bins of ``rfft`` of `n` points that are `d` apart: 0, 1, ... over ``n * d``."""
+    """The frequencies of the bins of ``rfft``: 0, 1, ..., n // 2 over ``n * d``.
+
+    Args:
+        n: the number of points.
+        d: their distance.
+        dtype, layout, device, requires_grad: as of ``zeros``.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A vector of n // 2 + 1 numbers.
+
+    Example:
+        >>> gradlib.fft.rfftfreq(4)
+        tensor([0.0000, 0.2500, 0.5000])
+    """
     n = _whole("rfftfreq", "n", n, "(position 1) ")
     count = int(n / 2) + 1
     bins, step, kind = _bins("rfftfreq", n, count, d, dtype, device, out)

@@ -81,13 +81,45 @@ def _window(name: str, length, periodic, formula, options: dict):
 
 @function("bartlett_window")
 def bartlett_window(window_length, periodic=True, **options):
-    """The triangular window; see ``hann_window`` for the arguments."""
+    """The triangular window, 1 in the middle and 0 at the ends.
+
+    Args:
+        window_length: the number of points, 0 or more.
+        periodic: whether the points are those of one period, for spectra; else both ends are points, for filters.
+        options: dtype (a floating one), device, requires_grad.
+
+    Returns:
+        A vector.
+
+    Raises:
+        RuntimeError: a negative length, or another dtype.
+
+    Example:
+        >>> gradlib.bartlett_window(4)
+        tensor([0.0000, 0.5000, 1.0000, 0.5000])
+    """
     return _window("bartlett_window", window_length, periodic, triangle, options)
 
 
 @function("blackman_window")
 def blackman_window(window_length, periodic=True, **options):
-    """``0.42 - 0.5 cos + 0.08 cos``; see ``hann_window`` for the arguments."""
+    """``0.42 - 0.5 cos(2 pi x) + 0.08 cos(4 pi x)`` for x from 0 to 1.
+
+    Args:
+        window_length: the number of points, 0 or more.
+        periodic: whether the points are those of one period, for spectra; else both ends are points, for filters.
+        options: dtype (a floating one), device, requires_grad.
+
+    Returns:
+        A vector.
+
+    Raises:
+        RuntimeError: a negative length, or another dtype.
+
+    Example:
+        >>> gradlib.blackman_window(4)[1:]
+        tensor([0.3400, 1.0000, 0.3400])
+    """
     return _window(
         "blackman_window",
         window_length,
@@ -99,7 +131,24 @@ def blackman_window(window_length, periodic=True, **options):
 
 @function("hamming_window")
 def hamming_window(window_length, periodic=True, alpha=0.54, beta=0.46, **options):
-    """``alpha - beta cos``; see ``hann_window`` for the arguments."""
+    """``alpha - beta cos(2 pi x)`` for x from 0 to 1.
+
+    Args:
+        window_length: the number of points, 0 or more.
+        periodic: whether the points are those of one period, for spectra; else both ends are points, for filters.
+        alpha, beta: numbers.
+        options: dtype (a floating one), device, requires_grad.
+
+    Returns:
+        A vector.
+
+    Raises:
+        RuntimeError: a negative length, or another dtype.
+
+    Example:
+        >>> gradlib.hamming_window(4)
+        tensor([0.0800, 0.5400, 1.0000, 0.5400])
+    """
     return _window(
         "hamming_window",
         window_length,
@@ -111,10 +160,22 @@ def hamming_window(window_length, periodic=True, alpha=0.54, beta=0.46, **option
 
 @function("hann_window")
 def hann_window(window_length, periodic=True, **options):
-    """``0.5 - 0.5 cos`` at `window_length` points.
+    """``0.5 - 0.5 cos(2 pi x)`` for x from 0 to 1.
 
-    periodic: the points of one period, for spectra; else both ends are points of the window, for filters.
-    Keywords: dtype (floating), device, requires_grad. RuntimeError for a negative length or another dtype.
+    Args:
+        window_length: the number of points, 0 or more.
+        periodic: whether the points are those of one period, for spectra; else both ends are points, for filters.
+        options: dtype (a floating one), device, requires_grad.
+
+    Returns:
+        A vector.
+
+    Raises:
+        RuntimeError: a negative length, or another dtype.
+
+    Example:
+        >>> gradlib.hann_window(4)
+        tensor([0.0000, 0.5000, 1.0000, 0.5000])
     """
     return _window(
         "hann_window", window_length, periodic, lambda xp, x: cosines(xp, x, (0.5, 0.5)), options
@@ -123,7 +184,24 @@ def hann_window(window_length, periodic=True, **options):
 
 @function("kaiser_window")
 def kaiser_window(window_length, periodic=True, beta=12.0, **options):
-    """The Kaiser window of shape `beta`; see ``hann_window`` for the arguments."""
+    """The Kaiser window, ``I0(beta * sqrt(1 - x^2)) / I0(beta)`` for x from -1 to 1, with the Bessel function I0.
+
+    Args:
+        window_length: the number of points, 0 or more.
+        periodic: whether the points are those of one period, for spectra; else both ends are points, for filters.
+        beta: the larger, the narrower.
+        options: dtype (a floating one), device, requires_grad.
+
+    Returns:
+        A vector.
+
+    Raises:
+        RuntimeError: a negative length, or another dtype.
+
+    Example:
+        >>> gradlib.kaiser_window(4, beta=2.0)
+        tensor([0.4387, 0.8348, 1.0000, 0.8348])
+    """
     return _window(
         "kaiser_window", window_length, periodic, lambda xp, x: kaiser(xp, x, beta), options
     )

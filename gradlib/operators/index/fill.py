@@ -72,7 +72,22 @@ def _fill_value(x: Tensor, value):
 
 @function("fill")
 def fill(input, value):
-    """A tensor like `input` with every element `value`, a number or a 0-dim tensor."""
+    """A tensor like `input` with every element `value`.
+
+    Args:
+        input: a tensor, of which shape, dtype and device count.
+        value: a number, or a tensor without dimensions, to which the gradient flows.
+
+    Returns:
+        A new tensor.
+
+    Raises:
+        RuntimeError: `value` is a tensor with dimensions.
+
+    Example:
+        >>> gradlib.fill(gradlib.zeros(2), 7)
+        tensor([7., 7.])
+    """
     number, tensor = _fill_value(input, value)
     return fill_op.call(input, number) if tensor is None else fill_tensor_op.call(input, tensor)
 
@@ -80,7 +95,21 @@ def fill(input, value):
 @function("fill_")
 @method("fill_")
 def fill_(self, value):
-    """Every element set to `value`, a number or a 0-dim tensor (gradients flow to it)."""
+    """Every element set to `value`.
+
+    Args:
+        value: a number, or a tensor without dimensions, to which the gradient flows.
+
+    Returns:
+        This tensor.
+
+    Raises:
+        RuntimeError: `value` is a tensor with dimensions, or complex for a real tensor; a leaf that requires grad.
+
+    Example:
+        >>> gradlib.zeros(2).fill_(7)
+        tensor([7., 7.])
+    """
     number, tensor = _fill_value(self, value)
     if quiet(self, tensor):
         self._array[...] = number if tensor is None else tensor.to(self.device)._array
@@ -93,7 +122,18 @@ def fill_(self, value):
 @function("zero_")
 @method("zero_")
 def zero_(self):
-    """Every element set to zero."""
+    """Every element set to zero.
+
+    Returns:
+        This tensor; what was computed before has no part in its gradient any more.
+
+    Raises:
+        RuntimeError: a leaf that requires grad, or a view of one, where operations are recorded.
+
+    Example:
+        >>> gradlib.ones(2).zero_()
+        tensor([0., 0.])
+    """
     if quiet(self):
         self._array.fill(0)
         return wrote(self, "zero_")
@@ -124,9 +164,22 @@ copy_into = InPlace(copy_op, _copy_into)
 
 @method("copy_")
 def copy_(self, src, non_blocking=False):
-    """The elements of `src`, broadcast and converted to this dtype and device; gradients flow to `src`.
+    """The elements of `src` written into this tensor, converted to its dtype and moved to its device.
 
-    Raises RuntimeError if the shape of `src` does not broadcast to this one.
+    Args:
+        src: a tensor that broadcasts to this shape; gradients flow to it.
+        non_blocking: whether the host may go on before a copy from or to a device is done.
+
+    Returns:
+        This tensor.
+
+    Raises:
+        RuntimeError: the shape does not broadcast to this one; a leaf that requires grad.
+
+    Example:
+        >>> gradlib.zeros(2, 2).copy_(gradlib.tensor([1, 2]))
+        tensor([[1., 2.],
+                [1., 2.]])
     """
     if not isinstance(src, Tensor):
         if not is_number(src):
@@ -255,7 +308,22 @@ def masked_fill(input, mask, value):
 
 @method("masked_fill_")
 def masked_fill_(self, mask, value):
-    """`value` written where `mask` is true; `mask` must broadcast to this shape."""
+    """`value` written where `mask` is true.
+
+    Args:
+        mask: a bool tensor that broadcasts to this shape.
+        value: a number, or a tensor without dimensions, to which the gradient flows.
+
+    Returns:
+        This tensor.
+
+    Raises:
+        RuntimeError: `mask` is not bool or does not broadcast to this shape; a leaf that requires grad.
+
+    Example:
+        >>> gradlib.zeros(3).masked_fill_(gradlib.tensor([True, False, True]), 7)
+        tensor([7., 0., 7.])
+    """
     mask = _mask(mask)
     if mask._array.shape != self._array.shape:
         _check_broadcast(self._array.shape, mask._array.shape)
@@ -375,14 +443,45 @@ def _check_scatter(x: Tensor, mask: Tensor, source: Tensor) -> None:
 
 @function("masked_scatter", method=True)
 def masked_scatter(input, mask, source):
-    """A copy of `input` with consecutive elements of `source` where `mask` is true."""
+    """A copy of `input` with the elements of `source`, in their order, where `mask` is true.
+
+    Args:
+        mask: a bool tensor that broadcasts with `input`.
+        source: a tensor of the same dtype with at least as many elements as are true.
+
+    Returns:
+        A tensor of the shape that `input` and `mask` broadcast to; gradients flow to `input` and `source`.
+
+    Raises:
+        RuntimeError: `mask` is not bool, the dtypes differ, or `source` has too few elements.
+
+    Example:
+        >>> gradlib.masked_scatter(gradlib.zeros(3), gradlib.tensor([True, False, True]), gradlib.tensor([1.0, 2.0]))
+        tensor([1., 0., 2.])
+    """
     _check_scatter(input, mask, source)
     return masked_scatter_op.call(input, mask, source)
 
 
 @method("masked_scatter_")
 def masked_scatter_(self, mask, source):
-    """Consecutive elements of `source` written where `mask` is true."""
+    """The elements of `source`, in their order, written where `mask` is true.
+
+    Args:
+        mask: a bool tensor that broadcasts to this shape.
+        source: a tensor of the same dtype with at least as many elements as are true.
+
+    Returns:
+        This tensor.
+
+    Raises:
+        RuntimeError: `mask` is not bool, the dtypes differ, or `source` has too few elements; a leaf that requires
+            grad.
+
+    Example:
+        >>> gradlib.zeros(3).masked_scatter_(gradlib.tensor([True, False, True]), gradlib.tensor([1.0, 2.0]))
+        tensor([1., 0., 2.])
+    """
     _check_scatter(self, mask, source)
     if np.broadcast_shapes(self._array.shape, mask._array.shape) != self._array.shape:
         raise RuntimeError(

@@ -65,9 +65,27 @@ def _check_gather(x: Tensor, dim: int, index: Tensor) -> int:
 
 @function("gather", method=True)
 def gather(input, dim, index, *, sparse_grad=False, out=None):
-    """``out[i][j] = input[index[i][j]][j]`` for dim 0, and so on: the entries of `dim` that `index` names.
+    """The entries of one dimension that `index` names: ``out[i][j] = input[index[i][j]][j]`` for dim 0, and so on.
 
-    index: int32/int64, as many dimensions as `input`, and no larger than it except in `dim`.
+    Args:
+        input: a tensor of any dtype.
+        dim: the dimension.
+        index: int32 or int64, as many dimensions as `input`, and no larger than it except in `dim`; each in [0,
+            length).
+        sparse_grad: without effect: the gradient is dense.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor of the shape of `index` and the dtype of `input`; elements taken twice get the sum of the gradients.
+
+    Raises:
+        RuntimeError: an index is out of range, or shapes or the dtype of `index` do not fit.
+        IndexError: no such dimension.
+
+    Example:
+        >>> gradlib.gather(gradlib.tensor([[1, 2], [3, 4]]), 1, gradlib.tensor([[1], [0]]))
+        tensor([[2],
+                [3]])
     """
     dim = _check_gather(input, dim, index)
     if not index._array.size:
@@ -83,9 +101,24 @@ def gather(input, dim, index, *, sparse_grad=False, out=None):
 
 @function("take_along_dim", method=True)
 def take_along_dim(input, indices, dim=None, *, out=None):
-    """``gather`` with `indices` and `input` broadcast against each other in all dimensions but `dim`.
+    """``gather`` with `input` and `indices` broadcast against each other in all dimensions but `dim`.
 
-    Without `dim` both are read as flat. Indices along `dim` count modulo its size.
+    Args:
+        input: a tensor of any dtype.
+        indices: int64, as what ``argsort`` and ``argmax`` with keepdim return; they count modulo the length.
+        dim: the dimension; without it both are taken as flat.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor of the dtype of `input`.
+
+    Raises:
+        RuntimeError: other dtypes of `indices`, or other numbers of dimensions.
+
+    Example:
+        >>> gradlib.take_along_dim(gradlib.tensor([[3, 1], [2, 4]]), gradlib.tensor([[1], [0]]), 1)
+        tensor([[1],
+                [2]])
     """
     if indices._array.dtype != np.int64:
         kind = indices.dtype.tensor_type.removesuffix("Tensor")

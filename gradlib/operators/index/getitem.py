@@ -643,9 +643,23 @@ def _given(x: Tensor, indices) -> tuple:
 
 @function("index_put", method=True)
 def index_put(input, indices, values, accumulate=False):
-    """A copy of `input` with `values` at ``input[indices]``; `accumulate` adds them, repeated indices included.
+    """A copy of `input` with `values` at ``input[indices]``.
 
-    indices: a tuple of index tensors or masks, None for a whole dimension.
+    Args:
+        indices: a tuple of index tensors or masks, None for a whole dimension.
+        values: a tensor of the same dtype that broadcasts to the shape of that selection.
+        accumulate: add instead; then repeated indices all count, otherwise one of them is kept.
+
+    Returns:
+        A tensor like `input`; gradients flow to `input` and `values`.
+
+    Raises:
+        IndexError: an index is out of range.
+        RuntimeError: another dtype, or `values` does not broadcast.
+
+    Example:
+        >>> gradlib.index_put(gradlib.zeros(3), (gradlib.tensor([0, 2]),), gradlib.tensor([1.0, 2.0]))
+        tensor([1., 0., 2.])
     """
     found = _given(input, indices)
     values = _put_values(input, found, values, bool(accumulate))
@@ -659,7 +673,24 @@ def index_put(input, indices, values, accumulate=False):
 @function("index_put_")
 @method("index_put_")
 def index_put_(input, indices, values, accumulate=False):
-    """``index_put`` written into `input` itself."""
+    """``values`` written to ``input[indices]``: ``index_put`` into `input` itself.
+
+    Args:
+        indices: a tuple of index tensors or masks, None for a whole dimension.
+        values: a tensor of the same dtype that broadcasts to the shape of that selection.
+        accumulate: add instead; then repeated indices all count, otherwise one of them is kept.
+
+    Returns:
+        `input`.
+
+    Raises:
+        IndexError: an index is out of range.
+        RuntimeError: another dtype, or `values` does not broadcast; a leaf that requires grad.
+
+    Example:
+        >>> gradlib.zeros(3).index_put_((gradlib.tensor([0, 0]),), gradlib.ones(2), accumulate=True)
+        tensor([2., 0., 0.])
+    """
     return _put(input, _given(input, indices), values, bool(accumulate))
 
 

@@ -92,9 +92,26 @@ def _check(name: str, x: Tensor, dim: int, index: Tensor, wrong: str) -> int:
 
 @function("index_select", method=True)
 def index_select(input, dim, index, *, out=None):
-    """The slices of `dim` that the integer vector `index` names, in its order (a copy).
+    """The slices of `dim` that `index` names, in its order: a copy.
 
-    Raises IndexError for an index out of range; negative indices are out of range.
+    Args:
+        input: a tensor of any dtype.
+        dim: the dimension.
+        index: a vector of int32 or int64, each in [0, length of `dim`); negative ones are not allowed.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor of the dtype of `input`, as long as `index` along `dim`; the gradient of a slice named twice is a
+            sum.
+
+    Raises:
+        IndexError: an index is out of range, `index` is no vector, or there is no such dimension.
+        RuntimeError: `index` is of another dtype.
+
+    Example:
+        >>> gradlib.index_select(gradlib.tensor([[1, 2], [3, 4]]), 1, gradlib.tensor([1, 1]))
+        tensor([[2, 2],
+                [4, 4]])
     """
     shape = input._array.shape
     if shape and index._array.size and not shape[wrap_dim(dim, len(shape))]:
@@ -277,7 +294,25 @@ def _copy_plan(x: Tensor, dim: int, index: Tensor, source: Tensor) -> tuple:
 
 @function("index_copy", method=True)
 def index_copy(input, dim, index, source, *, out=None):
-    """A copy of `input` with `source` in place of the slices of `dim` that `index` names."""
+    """A copy of `input` with the slices of `source` in place of those of `dim` that `index` names.
+
+    Args:
+        dim: the dimension.
+        index: a vector of int64, each in [0, length of `dim`). Of repeated ones it is open which slice stays.
+        source: a tensor of the dtype of `input`, as long as `index` along `dim`, else of its shape.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor like `input`; gradients flow to `input` and `source`.
+
+    Raises:
+        IndexError: an index is out of range; as many indices as there are no slices.
+        RuntimeError: the dtypes or shapes do not fit.
+
+    Example:
+        >>> gradlib.index_copy(gradlib.zeros(3), 0, gradlib.tensor([2, 0]), gradlib.tensor([1.0, 2.0]))
+        tensor([2., 0., 1.])
+    """
     others, attrs = _copy_plan(input, dim, index, source)
     return write_same(out, index_copy_op.call(input, *others, *attrs))
 
@@ -325,7 +360,24 @@ def _fill_plan(x: Tensor, dim: int, index: Tensor, value) -> tuple:
 
 @function("index_fill", method=True)
 def index_fill(input, dim, index, value):
-    """A copy of `input` with `value`, a number or 0-dim tensor, in the slices of `dim` that `index` names."""
+    """A copy of `input` with `value` in the slices of `dim` that `index` names.
+
+    Args:
+        dim: the dimension.
+        index: a vector of int64; negative ones count from the end.
+        value: a number, or a tensor without dimensions, to which the gradient flows.
+
+    Returns:
+        A tensor like `input`.
+
+    Raises:
+        IndexError: an index is out of range or of another dtype.
+        RuntimeError: `value` has dimensions, or is complex for a real tensor.
+
+    Example:
+        >>> gradlib.index_fill(gradlib.zeros(3), 0, gradlib.tensor([0, -1]), 7)
+        tensor([7., 0., 7.])
+    """
     op, _, others, attrs = _fill_plan(input, dim, index, value)
     return op.call(input, *others, *attrs)
 
@@ -376,7 +428,24 @@ def _reduce_plan(x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str
 def index_reduce(input, dim, index, source, reduce, *, include_self=True, out=None):
     """A copy of `input` with the slices of `source` reduced into those of `dim` that `index` names.
 
-    reduce: "prod", "mean", "amax" or "amin".
+    Args:
+        dim: the dimension.
+        index: a vector of int32 or int64, each in [0, length of `dim`).
+        source: a tensor of the dtype of `input`, as long as `index` along `dim`, else of its shape.
+        reduce: "prod", "mean", "amax" or "amin".
+        include_self: whether what stands in `input` takes part.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor like `input`; gradients flow to `input` and `source`.
+
+    Raises:
+        IndexError: an index is out of range.
+        RuntimeError: another `reduce`, dtypes that differ, or another number of slices.
+
+    Example:
+        >>> gradlib.index_reduce(gradlib.ones(2), 0, gradlib.tensor([0, 0]), gradlib.tensor([3.0, 5.0]), "prod")
+        tensor([15.,  1.])
     """
     dim, where, reduce = _reduce_plan(input, dim, index, source, reduce)
     return scatter_reduce(input, dim, where, source, reduce, include_self=include_self, out=out)
@@ -497,7 +566,25 @@ def _put_plan(x: Tensor, index: Tensor, source: Tensor, accumulate) -> tuple:
 
 @function("put", method=True)
 def put(input, index, source, accumulate=False):
-    """A copy of `input` with `source` written (or added) at the positions `index` of the flat input."""
+    """A copy of `input` with `source` written at the positions `index` of the flat tensor.
+
+    Args:
+        index: an int64 tensor of any shape; negative positions count from the end.
+        source: a tensor of the dtype of `input` with as many elements as `index`.
+        accumulate: add instead; then repeated positions all count.
+
+    Returns:
+        A tensor like `input`; gradients flow to `input` and `source`.
+
+    Raises:
+        IndexError: a position is out of range; another number of elements.
+        RuntimeError: another dtype.
+
+    Example:
+        >>> gradlib.put(gradlib.zeros(2, 2), gradlib.tensor([0, 3]), gradlib.tensor([1.0, 2.0]))
+        tensor([[1., 0.],
+                [0., 2.]])
+    """
     others, attrs = _put_plan(input, index, source, accumulate)
     return put_op.call(input, *others, *attrs)
 

@@ -420,10 +420,28 @@ def _scatter_plan(x: Tensor, dim: int, index: Tensor, src, reduce):
 
 @function("scatter", method=True)
 def scatter(input, dim, index, src=None, *, value=None, reduce=None, out=None):
-    """A copy of `input` with `src` (a tensor or a number) written at the places of `dim` that `index` names.
+    """A copy of `input` with `src` at the places of `dim` that `index` names: ``out[index[i][j]][j] = src[i][j]``.
 
-    reduce: "add" or "multiply" combines with what is there instead; that has no derivative (``scatter_add`` and
-    ``scatter_reduce`` have one), and backward raises RuntimeError.
+    Args:
+        dim: the dimension.
+        index: int32 or int64, as many dimensions as `input`, in no dimension longer than `src`, and than `input` only
+            in `dim`.
+        src: a tensor of the dtype of `input`, or a number, also under the name `value`. Of repeated places it is open
+            which value stays.
+        reduce: "add" or "multiply" combines with what is there instead; that has no derivative.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor like `input`; gradients flow to `input` and `src`.
+
+    Raises:
+        RuntimeError: an index is out of range, or shapes or dtypes do not fit.
+        IndexError: no such dimension.
+
+    Example:
+        >>> gradlib.scatter(gradlib.zeros(2, 2), 1, gradlib.tensor([[1], [0]]), gradlib.tensor([[7.0], [8.0]]))
+        tensor([[0., 7.],
+                [8., 0.]])
     """
     src = value if src is None else src
     op, _, others, attrs = _scatter_plan(input, dim, index, src, reduce)
@@ -477,7 +495,25 @@ def _check_reduce(reduce: str, x: Tensor) -> str:
 def scatter_reduce(input, dim, index, src, reduce, *, include_self=True, out=None):
     """A copy of `input` where all of `src` that `index` sends to one place are reduced into it.
 
-    reduce: "sum", "prod", "mean", "amax" or "amin"; include_self: whether the value of `input` there takes part.
+    Args:
+        dim: the dimension.
+        index: int32 or int64, as many dimensions as `input`; not longer than `src`, and than `input` only in `dim`.
+        src: a tensor of the dtype of `input`.
+        reduce: "sum", "prod", "mean", "amax" or "amin".
+        include_self: whether what stands in `input` takes part.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor like `input`; gradients flow to `input` and `src`.
+
+    Raises:
+        RuntimeError: an index is out of range, another `reduce`, or shapes or dtypes that do not fit.
+        IndexError: no such dimension.
+
+    Example:
+        >>> index, src = gradlib.tensor([0, 0, 1]), gradlib.tensor([1.0, 2.0, 4.0])
+        >>> gradlib.scatter_reduce(gradlib.zeros(2), 0, index, src, "sum")
+        tensor([3., 4.])
     """
     dim, index = _check_scatter("scatter_reduce", input, dim, index, src)
     attrs = (dim, _check_reduce(reduce, input), include_self)

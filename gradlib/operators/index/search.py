@@ -89,9 +89,26 @@ def _values(name: str, input, like: Tensor) -> Tensor:
 def searchsorted(
     sorted_sequence, input, *, out_int32=False, right=False, side=None, out=None, sorter=None
 ):
-    """Where each value would be inserted into the last dimension of `sorted_sequence` to keep it sorted.
+    """Where each value would be inserted to keep a sequence sorted.
 
-    right (or side="right"): after equal elements instead of before them; sorter: indices that sort the sequence.
+    Args:
+        sorted_sequence: (..., n), sorted along the last dimension; or a vector, for values of any shape.
+        input: (..., m), or a number.
+        out_int32: whether the result is int32 instead of int64.
+        right: whether after equal elements instead of before them; also as ``side="right"``.
+        side: "left" or "right".
+        sorter: int64, the order that sorts the sequence, if it is not sorted.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor of the shape of `input`, of places in [0, n].
+
+    Raises:
+        RuntimeError: the other dimensions differ, `side` contradicts `right`, or `sorter` does not fit.
+
+    Example:
+        >>> gradlib.searchsorted(gradlib.tensor([1, 3, 5]), gradlib.tensor([3, 4]))
+        tensor([1, 2])
     """
     rows = sorted_sequence
     if side not in (None, "left", "right"):
@@ -116,7 +133,25 @@ def searchsorted(
 
 @function("bucketize")
 def bucketize(input, boundaries, *, out_int32=False, right=False, out=None):
-    """The number of the interval between sorted `boundaries` that each value is in."""
+    """The number of the interval between sorted `boundaries` that each value lies in; see ``searchsorted``.
+
+    Args:
+        input: a tensor of any shape, or a number.
+        boundaries: a sorted vector.
+        out_int32: whether the result is int32 instead of int64.
+        right: whether a value that equals a boundary lies above it.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor of the shape of `input`: 0 below the first boundary, ``len(boundaries)`` above the last.
+
+    Raises:
+        RuntimeError: `boundaries` is no vector.
+
+    Example:
+        >>> gradlib.bucketize(gradlib.tensor([0.5, 2.0, 9.0]), gradlib.tensor([1.0, 2.0, 3.0]))
+        tensor([0, 1, 3])
+    """
     if boundaries._array.ndim != 1:
         raise RuntimeError(
             f"boundaries tensor must be 1 dimension, but got dim({boundaries._array.ndim})"
@@ -127,9 +162,20 @@ def bucketize(input, boundaries, *, out_int32=False, right=False, out=None):
 @function("isin")
 @each_entry
 def isin(elements, test_elements, *, assume_unique=False, invert=False, out=None):
-    """Whether each element is among `test_elements`; bool, not differentiable. One of both may be a number.
+    """Whether each element is among `test_elements`.
 
-    assume_unique: a promise that changes nothing but, elsewhere, the speed; invert: whether it is not among them.
+    Args:
+        elements, test_elements: tensors of any shape; one of them may be a number.
+        assume_unique: a promise that changes nothing but, elsewhere, the speed.
+        invert: whether it is not among them.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A bool tensor of the shape of `elements`, without gradient.
+
+    Example:
+        >>> gradlib.isin(gradlib.tensor([1, 2, 3]), gradlib.tensor([1, 3]))
+        tensor([ True, False,  True])
     """
     if not isinstance(elements, Tensor) and not isinstance(test_elements, Tensor):
         raise TypeError(
@@ -194,14 +240,45 @@ def nonzero(input, *, out=None, as_tuple=False):
 
 @function("argwhere", method=True)
 def argwhere(input):
-    """``nonzero``."""
+    """The indices of all elements that are not zero, as rows: ``nonzero`` under NumPy's name.
+
+    Args:
+        input: a tensor of any shape and dtype.
+
+    Returns:
+        An int64 tensor (number of them, dimensions) in row-major order; on a device this waits for the values.
+
+    Example:
+        >>> gradlib.argwhere(gradlib.tensor([[0, 1], [2, 0]]))
+        tensor([[0, 1],
+                [1, 0]])
+    """
     return nonzero_op.call(input)
 
 
 @function("nonzero_static", method=True)
 @each_entry
 def nonzero_static(input, *, size, fill_value=-1, out=None):
-    """The first `size` rows of ``nonzero``, filled up with `fill_value`."""
+    """The first `size` rows of ``nonzero``, filled up with `fill_value`: the shape does not depend on the values.
+
+    Args:
+        input: a tensor of any shape and dtype.
+        size: the number of rows, 0 or more.
+        fill_value: what stands in the rows for which there is no element.
+        out: written to instead of a new tensor.
+
+    Returns:
+        An int64 tensor (size, dimensions).
+
+    Raises:
+        RuntimeError: a negative `size`.
+
+    Example:
+        >>> gradlib.nonzero_static(gradlib.tensor([0, 1, 2]), size=3)
+        tensor([[ 1],
+                [ 2],
+                [-1]])
+    """
     if size < 0:
         raise RuntimeError("nonzero_static: 'size' must be an non-negative integer")
     rows = _nonzero(backend_of(input._array), input._array)[:size]
@@ -212,7 +289,23 @@ def nonzero_static(input, *, size, fill_value=-1, out=None):
 
 @function("unravel_index")
 def unravel_index(indices, shape):
-    """The coordinates, as a tuple of tensors, of flat positions in an array of `shape`, which wrap around."""
+    """The coordinates of positions in a flat array of `shape`.
+
+    Args:
+        indices: an integer tensor of any shape.
+        shape: an int or a tuple of ints, 0 or more.
+
+    Returns:
+        A tuple with a tensor for each dimension, of the shape of `indices`; positions beyond the end wrap around.
+
+    Raises:
+        TypeError: `indices` is no tensor of integers.
+        ValueError: a negative length.
+
+    Example:
+        >>> gradlib.unravel_index(gradlib.tensor([1, 5]), (2, 3))
+        (tensor([0, 1]), tensor([1, 2]))
+    """
     if not isinstance(indices, Tensor) or indices._array.dtype.kind not in "iu":
         raise TypeError(
             f"expected 'indices' to be integer dtype, but got {getattr(indices, 'dtype', type(indices))}"

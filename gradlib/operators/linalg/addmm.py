@@ -311,7 +311,25 @@ def addmm_(self, mat1, mat2, *more, beta=1, alpha=1):
 
 @function("addmv", method=True)
 def addmv(input, mat, vec, *more, beta=1, alpha=1, out=None):
-    """``beta * input + alpha * (mat @ vec)``; `input` is broadcast, and ignored with beta 0."""
+    """``beta * input + alpha * (mat @ vec)``.
+
+    Args:
+        input: a tensor that broadcasts to (n,); with beta 0 its values, nan included, do not count.
+        mat, vec: (n, m) and (m,), all of one dtype.
+        more: in an old form of the call the factors come first; it is deprecated.
+        beta, alpha: numbers; integers for integers.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor (n,).
+
+    Raises:
+        RuntimeError: shapes or dtypes do not fit.
+
+    Example:
+        >>> gradlib.addmv(gradlib.ones(2), gradlib.tensor([[1.0, 2.0], [3.0, 4.0]]), gradlib.ones(2))
+        tensor([4., 8.])
+    """
     if more:
         return _add_legacy(addmv, out, input, mat, vec, *more)
     return _add(addmv_op, _shape_mv, input, mat, vec, beta, alpha, out)
@@ -327,7 +345,26 @@ def addmv_(self, mat, vec, *more, beta=1, alpha=1):
 
 @function("addr", method=True)
 def addr(input, vec1, vec2, *more, beta=1, alpha=1, out=None):
-    """``beta * input + alpha * outer(vec1, vec2)``; `input` is broadcast, and ignored with beta 0."""
+    """``beta * input + alpha * outer(vec1, vec2)``.
+
+    Args:
+        input: a tensor that broadcasts to (n, m); with beta 0 its values, nan included, do not count.
+        vec1, vec2: (n,) and (m,).
+        more: in an old form of the call the factors come first; it is deprecated.
+        beta, alpha: numbers; integers for integers.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor (n, m).
+
+    Raises:
+        RuntimeError: no vectors, or `input` does not broadcast.
+
+    Example:
+        >>> gradlib.addr(gradlib.zeros(2, 2), gradlib.tensor([1.0, 2.0]), gradlib.tensor([3.0, 4.0]))
+        tensor([[3., 4.],
+                [6., 8.]])
+    """
     if more:
         return _add_legacy(addr, out, input, vec1, vec2, *more)
     return _add(addr_op, _shape_addr, input, vec1, vec2, beta, alpha, out)
@@ -343,7 +380,26 @@ def addr_(self, vec1, vec2, *more, beta=1, alpha=1):
 
 @function("addbmm", method=True)
 def addbmm(input, batch1, batch2, *more, beta=1, alpha=1, out=None):
-    """``beta * input + alpha * sum(batch1 @ batch2)``, summed over the batch; with beta 0 `input` is ignored."""
+    """``beta * input + alpha * (batch1[0] @ batch2[0] + batch1[1] @ batch2[1] + ...)``.
+
+    Args:
+        input: a tensor that broadcasts to (n, m); with beta 0 its values, nan included, do not count.
+        batch1, batch2: (b, n, k) and (b, k, m), all of one dtype.
+        more: in an old form of the call the factors come first; it is deprecated.
+        beta, alpha: numbers; integers for integers.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor (n, m).
+
+    Raises:
+        RuntimeError: shapes or dtypes do not fit.
+        IndexError: matrices instead of batches.
+
+    Example:
+        >>> gradlib.addbmm(gradlib.zeros(1, 1), gradlib.ones(3, 1, 2), gradlib.ones(3, 2, 1))
+        tensor([[6.]])
+    """
     if more:
         return _add_legacy(addbmm, out, input, batch1, batch2, *more)
     return _add(addbmm_op, _shape_addbmm, input, batch1, batch2, beta, alpha, out)
@@ -351,7 +407,23 @@ def addbmm(input, batch1, batch2, *more, beta=1, alpha=1, out=None):
 
 @method("addbmm_")
 def addbmm_(self, batch1, batch2, *more, beta=1, alpha=1):
-    """In-place version of ``addbmm``; a smaller tensor that needs no gradient grows to the size of the result."""
+    """In-place version of ``addbmm``: the result is written into this tensor.
+
+    Args:
+        batch1, batch2: (b, n, k) and (b, k, m), of the dtype of this tensor.
+        more: in an old form of the call the factors come first; it is deprecated.
+        beta, alpha: numbers; integers for integers.
+
+    Returns:
+        This tensor; a smaller one that needs no gradient grows to the size of the result.
+
+    Raises:
+        RuntimeError: shapes or dtypes do not fit; a leaf that requires grad.
+
+    Example:
+        >>> gradlib.ones(1, 1).addbmm_(gradlib.ones(3, 1, 2), gradlib.ones(3, 2, 1))
+        tensor([[7.]])
+    """
     if more:
         return _add_legacy(addbmm_, None, self, batch1, batch2, *more)
     shape = _product_shape(addbmm_op, _shape_addbmm, self, batch1, batch2)
@@ -365,7 +437,28 @@ def addbmm_(self, batch1, batch2, *more, beta=1, alpha=1):
 
 @function("baddbmm", method=True)
 def baddbmm(input, batch1, batch2, *more, beta=1, alpha=1, out=None):
-    """``beta * input + alpha * (batch1 @ batch2)``; `input` is broadcast, and ignored with beta 0."""
+    """``beta * input + alpha * (batch1 @ batch2)`` of batches of matrices.
+
+    Args:
+        input: a tensor that broadcasts to (b, n, m); with beta 0 its values, nan included, do not count.
+        batch1, batch2: (b, n, k) and (b, k, m), all of one dtype.
+        more: in an old form of the call the factors come first; it is deprecated.
+        beta, alpha: numbers; integers for integers.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor (b, n, m).
+
+    Raises:
+        RuntimeError: shapes or dtypes do not fit.
+        IndexError: matrices instead of batches.
+
+    Example:
+        >>> gradlib.baddbmm(gradlib.ones(1), gradlib.ones(2, 1, 3), gradlib.ones(2, 3, 1))
+        tensor([[[4.]],
+        <BLANKLINE>
+                [[4.]]])
+    """
     if more:
         return _add_legacy(baddbmm, out, input, batch1, batch2, *more)
     return _add(baddbmm_op, _shape_baddbmm, input, batch1, batch2, beta, alpha, out)

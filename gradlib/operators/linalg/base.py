@@ -24,7 +24,17 @@ LINALG: dict = {}  # gradlib.linalg.<name>
 
 
 class _LinAlgError(RuntimeError):
-    """A matrix for which the decomposition or solution does not exist or did not converge."""
+    """A matrix for which the decomposition or solution does not exist or did not converge.
+
+    The functions whose names end in ``_ex`` return the number of what went wrong instead.
+
+    Example:
+        >>> try:
+        ...     gradlib.linalg.inv(gradlib.zeros(2, 2))
+        ... except gradlib.linalg.LinAlgError:
+        ...     print("singular")
+        singular
+    """
 
 
 LinAlgError = _LinAlgError  # under the public name; the class prints as PyTorch's does

@@ -88,9 +88,24 @@ cholesky_op = declare(
 
 @linalg("cholesky")
 def cholesky(A, *, upper=False, out=None):
-    """The lower triangular L with ``A = L @ L^H`` (or the upper U with ``A = U^H @ U``).
+    """The Cholesky factors of Hermitian positive-definite matrices: L with ``A = L @ L^H``.
 
-    Only the lower triangle of A is read; the gradient is Hermitian. Raises LinAlgError if A is not positive-definite.
+    Args:
+        A: matrices (..., n, n), of which only the lower triangle is read.
+        upper: whether the upper triangle is read and U with ``A = U^H @ U`` is returned.
+        out: written to instead of a new tensor.
+
+    Returns:
+        Lower (or upper) triangular matrices (..., n, n). The gradient is Hermitian.
+
+    Raises:
+        LinAlgError: a matrix is not positive-definite.
+        RuntimeError: the matrices are not square.
+
+    Example:
+        >>> gradlib.linalg.cholesky(gradlib.tensor([[4.0, 0.0], [0.0, 9.0]]))
+        tensor([[2., 0.],
+                [0., 3.]])
     """
     check_square("linalg.cholesky", A, half=True)
     L = cholesky_op.call(A)
@@ -99,7 +114,26 @@ def cholesky(A, *, upper=False, out=None):
 
 @linalg("cholesky_ex")
 def cholesky_ex(A, *, upper=False, check_errors=False, out=None):
-    """(L, info): as ``cholesky``, but failure gives nan and the order of the bad leading minor in info (int32)."""
+    """As ``linalg.cholesky``, but what went wrong is a number instead of an exception.
+
+    Args:
+        A: Hermitian positive-definite matrices (..., n, n), of which only the lower triangle is read.
+        upper: whether to return ``L^H`` instead of L.
+        check_errors: raise LinAlgError after all.
+        out: a tuple of tensors, written to instead of new ones.
+
+    Returns:
+        A named tuple (L, info): info (...) of int32 is 0, or the order of the first leading minor that is not
+            positive; then that matrix of L is nan.
+
+    Raises:
+        LinAlgError: with `check_errors`, a matrix is not positive-definite.
+        RuntimeError: the matrices are not square.
+
+    Example:
+        >>> gradlib.linalg.cholesky_ex(gradlib.tensor([[4.0, 0.0], [0.0, -1.0]])).info
+        tensor(2, dtype=torch.int32)
+    """
 
     def run(matrix):
         return cholesky(matrix, upper=upper)
@@ -111,7 +145,25 @@ def cholesky_ex(A, *, upper=False, check_errors=False, out=None):
 
 @function("cholesky", method=True)
 def _cholesky_function(input, upper=False, *, out=None):
-    """See ``linalg.cholesky``."""
+    """L with ``input = L @ L^H``: the older form of ``linalg.cholesky``, with its errors.
+
+    Args:
+        input: Hermitian positive-definite matrices (..., n, n).
+        upper: whether the upper triangle is read and U with ``input = U^H @ U`` is returned.
+        out: written to instead of a new tensor.
+
+    Returns:
+        Triangular matrices (..., n, n).
+
+    Raises:
+        LinAlgError: a matrix is not positive-definite.
+        RuntimeError: the matrices are not square.
+
+    Example:
+        >>> gradlib.cholesky(gradlib.tensor([[4.0, 0.0], [0.0, 9.0]]))
+        tensor([[2., 0.],
+                [0., 3.]])
+    """
     check_square("cholesky", input, half=True)
     with renamed("linalg.cholesky", "cholesky"):
         return cholesky(input, upper=upper, out=out)
@@ -178,7 +230,25 @@ cholesky_inverse_op = declare(
 
 @function("cholesky_solve", method=True)
 def cholesky_solve(B, L, upper=False, *, out=None):
-    """X with ``A @ X = B``, where A is given by its Cholesky factor: (..., n, k) and (..., n, n), batches broadcast."""
+    """X with ``A @ X = B``, where A is given by its Cholesky factor.
+
+    Args:
+        B: right hand sides (..., n, k).
+        L: the factors (..., n, n) as ``linalg.cholesky`` returns them; the batches of both broadcast.
+        upper: whether the factors are upper triangular: ``A = L^H @ L``.
+        out: written to instead of a new tensor.
+
+    Returns:
+        Solutions (..., n, k).
+
+    Raises:
+        RuntimeError: the shapes or dtypes do not fit.
+
+    Example:
+        >>> gradlib.cholesky_solve(gradlib.tensor([[8.0], [9.0]]), gradlib.tensor([[2.0, 0.0], [0.0, 3.0]]))
+        tensor([[2.],
+                [1.]])
+    """
     for name, t in (("b", B), ("u", L)):
         if t.ndim < 2:
             raise RuntimeError(
@@ -193,7 +263,24 @@ def cholesky_solve(B, L, upper=False, *, out=None):
 
 @function("cholesky_inverse", method=True)
 def cholesky_inverse(L, upper=False, *, out=None):
-    """The inverse of the matrix that a Cholesky factor was made from."""
+    """The inverse of matrices that are given by their Cholesky factors.
+
+    Args:
+        L: the factors (..., n, n) as ``linalg.cholesky`` returns them.
+        upper: whether they are upper triangular: ``A = L^H @ L``.
+        out: written to instead of a new tensor.
+
+    Returns:
+        The inverses of ``A = L @ L^H``, (..., n, n).
+
+    Raises:
+        RuntimeError: the matrices are not square.
+
+    Example:
+        >>> gradlib.cholesky_inverse(gradlib.tensor([[2.0, 0.0], [0.0, 5.0]]))
+        tensor([[0.2500, 0.0000],
+                [0.0000, 0.0400]])
+    """
     (L,) = widened(L)
     if L.ndim > 1:
         check_kernel("cholesky_inverse_out_cpu", L)

@@ -86,9 +86,24 @@ qr_op = declare(
 
 @linalg("qr")
 def qr(A, mode="reduced", *, out=None):
-    """(Q, R) with ``A = Q @ R``: Q has orthonormal columns, R is upper triangular.
+    """The QR decomposition of matrices: ``A = Q @ R``.
 
-    mode: "reduced", "complete" (square Q; no derivative for tall A) or "r" (Q is empty).
+    Args:
+        A: matrices (..., m, n).
+        mode: "reduced" (Q has min(m, n) columns), "complete" (Q is square; without derivative for m > n) or "r" (Q is
+            empty; without derivative).
+        out: a tuple of tensors, written to instead of new ones.
+
+    Returns:
+        A named tuple (Q, R): Q with orthonormal columns, R upper triangular.
+
+    Raises:
+        RuntimeError: fewer than two dimensions, or another mode.
+
+    Example:
+        >>> q, r = gradlib.linalg.qr(gradlib.tensor([[3.0, 1.0], [4.0, 2.0]]))
+        >>> gradlib.allclose(q @ r, gradlib.tensor([[3.0, 1.0], [4.0, 2.0]]))
+        True
     """
     check_matrix("linalg.qr", A, half=True)
     if mode not in ("reduced", "complete", "r"):
@@ -100,7 +115,24 @@ def qr(A, mode="reduced", *, out=None):
 
 @function("qr", method=True)
 def _qr_function(input, some=True, *, out=None):
-    """See ``linalg.qr``."""
+    """(Q, R) with ``input = Q @ R``: the older form of ``linalg.qr``.
+
+    Args:
+        input: matrices (..., m, n).
+        some: whether Q has only min(m, n) columns; else it is square.
+        out: a tuple of tensors, written to instead of new ones.
+
+    Returns:
+        A named tuple (Q, R): Q with orthonormal columns, R upper triangular.
+
+    Raises:
+        RuntimeError: fewer than two dimensions.
+
+    Example:
+        >>> q, r = gradlib.qr(gradlib.tensor([[3.0, 1.0], [4.0, 2.0]]))
+        >>> gradlib.allclose(q @ r, gradlib.tensor([[3.0, 1.0], [4.0, 2.0]]))
+        True
+    """
     return write_same(out, return_types.qr(*qr(input, "reduced" if some else "complete")))
 
 
@@ -181,16 +213,46 @@ def _checked_eigh(A, UPLO):
 
 @linalg("eigh")
 def eigh(A, UPLO="L", *, out=None):
-    """(eigenvalues ascending, eigenvectors as columns) of Hermitian matrices; one triangle ("L" or "U") is read.
+    """The eigenvalues and eigenvectors of Hermitian matrices.
 
-    The gradient through the eigenvectors is finite only if the eigenvalues differ.
+    Args:
+        A: matrices (..., n, n).
+        UPLO: "L" or "U": the triangle that is read.
+        out: a tuple of tensors, written to instead of new ones.
+
+    Returns:
+        A named tuple (eigenvalues, eigenvectors): real (..., n), ascending; and (..., n, n) with the vectors as
+            columns. The gradient through the vectors is finite only if the values differ.
+
+    Raises:
+        RuntimeError: the matrices are not square, or another `UPLO`.
+
+    Example:
+        >>> gradlib.linalg.eigh(gradlib.tensor([[3.0, 0.0], [0.0, 2.0]])).eigenvalues
+        tensor([2., 3.])
     """
     return write_same(out, return_types.linalg_eigh(*_checked_eigh(A, UPLO)))
 
 
 @linalg("eigvalsh")
 def eigvalsh(A, UPLO="L", *, out=None):
-    """The eigenvalues of Hermitian matrices, ascending; differentiable also where they coincide."""
+    """The eigenvalues of Hermitian matrices; differentiable also where they coincide.
+
+    Args:
+        A: matrices (..., n, n).
+        UPLO: "L" or "U": the triangle that is read.
+        out: written to instead of a new tensor.
+
+    Returns:
+        Real eigenvalues (..., n), ascending.
+
+    Raises:
+        RuntimeError: the matrices are not square, or another `UPLO`.
+
+    Example:
+        >>> gradlib.linalg.eigvalsh(gradlib.tensor([[3.0, 0.0], [0.0, 2.0]]))
+        tensor([2., 3.])
+    """
     return write_same(out, _checked_eigh(A, UPLO)[0])
 
 
@@ -234,14 +296,46 @@ eig_op = declare(
 
 @linalg("eig")
 def eig(A, *, out=None):
-    """(eigenvalues, eigenvectors as columns of norm 1) of square matrices, complex, in no order."""
+    """The eigenvalues and eigenvectors of square matrices.
+
+    Args:
+        A: matrices (..., n, n).
+        out: a tuple of tensors, written to instead of new ones.
+
+    Returns:
+        A named tuple (eigenvalues, eigenvectors), both complex: (..., n) in no order, and (..., n, n) with the
+            vectors as columns of norm 1. Their gradient needs different eigenvalues, and a loss that does not depend
+            on the phases of the vectors.
+
+    Raises:
+        RuntimeError: the matrices are not square, or not finite.
+
+    Example:
+        >>> gradlib.linalg.eig(gradlib.tensor([[2.0, 0.0], [0.0, 3.0]])).eigenvalues
+        tensor([2.+0.j, 3.+0.j])
+    """
     check_square("linalg.eig", A, half=True)
     return write_out(out, return_types.linalg_eig(*eig_op.call(A)))
 
 
 @linalg("eigvals")
 def eigvals(A, *, out=None):
-    """The eigenvalues of square matrices, complex, in no order."""
+    """The eigenvalues of square matrices.
+
+    Args:
+        A: matrices (..., n, n).
+        out: written to instead of a new tensor.
+
+    Returns:
+        Complex eigenvalues (..., n) in no order; their gradient needs that they differ.
+
+    Raises:
+        RuntimeError: the matrices are not square, or not finite.
+
+    Example:
+        >>> gradlib.linalg.eigvals(gradlib.tensor([[2.0, 0.0], [0.0, 3.0]]))
+        tensor([2.+0.j, 3.+0.j])
+    """
     check_square("linalg.eig", A, half=True)
     return safe_out("torch.linalg.eigvals", out, eig_op.call(A)[0], "eigenvalues")
 
@@ -319,9 +413,24 @@ def _check_svd(A, driver) -> None:
 
 @linalg("svd")
 def svd(A, full_matrices=True, *, driver=None, out=None):
-    """(U, S, Vh) with ``A = U @ diag(S) @ Vh``: orthonormal columns and rows, S real and descending.
+    """The singular value decomposition of matrices: ``A = U @ diag(S) @ Vh``.
 
-    The gradient through U and Vh is finite only if the singular values differ from each other (and from 0).
+    Args:
+        A: matrices (..., m, n).
+        full_matrices: whether U (..., m, m) and Vh (..., n, n) are square; else they have min(m, n) columns and rows.
+        driver: a method of cuSOLVER, for matrices on a device alone.
+        out: a tuple of tensors, written to instead of new ones.
+
+    Returns:
+        A named tuple (U, S, Vh): orthonormal columns and rows; S (..., min(m, n)) real and descending. The gradient
+            through U and Vh is finite only if the singular values differ from each other (and from 0).
+
+    Raises:
+        RuntimeError: fewer than two dimensions.
+
+    Example:
+        >>> gradlib.linalg.svd(gradlib.tensor([[3.0, 0.0], [0.0, -4.0]])).S
+        tensor([4., 3.])
     """
     _check_svd(A, driver)
     return write_same(out, return_types.linalg_svd(*svd_op.call(A, bool(full_matrices))))
@@ -329,14 +438,47 @@ def svd(A, full_matrices=True, *, driver=None, out=None):
 
 @linalg("svdvals")
 def svdvals(A, *, driver=None, out=None):
-    """The singular values, descending; differentiable also where they coincide."""
+    """The singular values of matrices; differentiable also where they coincide.
+
+    Args:
+        A: matrices (..., m, n).
+        driver: a method of cuSOLVER, for matrices on a device alone.
+        out: written to instead of a new tensor.
+
+    Returns:
+        Real numbers (..., min(m, n)), descending.
+
+    Raises:
+        RuntimeError: fewer than two dimensions.
+
+    Example:
+        >>> gradlib.linalg.svdvals(gradlib.tensor([[3.0, 0.0], [0.0, -4.0]]))
+        tensor([4., 3.])
+    """
     _check_svd(A, driver)
     return write_same(out, svd_op.call(A, False)[1])
 
 
 @function("svd", method=True)
 def _svd_function(input, some=True, compute_uv=True, *, out=None):
-    """(U, S, V) with ``input = U @ diag(S) @ V^H``; see ``linalg.svd``."""
+    """(U, S, V) with ``input = U @ diag(S) @ V^H``: the older form of ``linalg.svd``, which returns V^H.
+
+    Args:
+        input: matrices (..., m, n).
+        some: whether U and V have only min(m, n) columns; else they are square.
+        compute_uv: without it U and V are zeros.
+        out: a tuple of tensors, written to instead of new ones.
+
+    Returns:
+        A named tuple (U, S, V); S is real and descending.
+
+    Raises:
+        RuntimeError: fewer than two dimensions.
+
+    Example:
+        >>> gradlib.svd(gradlib.tensor([[3.0, 0.0], [0.0, -4.0]])).S
+        tensor([4., 3.])
+    """
     U, S, Vh = svd(input, not some)
     if not compute_uv:
         U, Vh = (input.new_zeros((*input.shape[:-2], n, n)) for n in input.shape[-2:])

@@ -310,7 +310,20 @@ def einsum(*args):
 
     ``einsum("ij,jk->ik", a, b)`` or ``einsum(a, [0, 1], b, [1, 2], [0, 2])``. Without "->" the result has the labels
     that occur once, in alphabetical order, after those of "...". A repeated label in one operand takes its diagonal;
-    dimensions of length 1 broadcast. Raises RuntimeError for labels that do not fit the operands.
+    dimensions of length 1 broadcast.
+
+    Args:
+        args: the equation and the operands, or operands each followed by their labels.
+
+    Returns:
+        A tensor of one dimension for each label of the result.
+
+    Raises:
+        RuntimeError: labels that do not fit the operands.
+
+    Example:
+        >>> gradlib.einsum("ij,j->i", gradlib.tensor([[1.0, 2.0], [3.0, 4.0]]), gradlib.tensor([1.0, 1.0]))
+        tensor([3., 7.])
     """
     if len(args) < 2:
         raise ValueError(

@@ -35,9 +35,26 @@ def _two_dims(name: str, A: Tensor, dim) -> tuple[int, int]:
 
 @linalg("vector_norm")
 def linalg_vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None, out=None):
-    """The norm of order `ord` (a number, inf or -inf) of vectors along `dim`; all elements are one vector by default.
+    """The norm of vectors of order `ord`.
 
-    dtype: the type to compute in, complex for complex `x` and real for real `x`. RuntimeError for integers.
+    Args:
+        x: a floating or complex tensor.
+        ord: a number, inf and -inf included; 0 counts the elements that are not 0.
+        dim: the dimension or dimensions of a vector; all elements are one vector if None.
+        keepdim: whether the dimensions that are gone stay with length one.
+        dtype: x is converted to it first: complex for complex `x`, real for real `x`.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A real tensor. At 0 its gradient is 0.
+
+    Raises:
+        RuntimeError: integers.
+        IndexError: no such dimension.
+
+    Example:
+        >>> gradlib.linalg.vector_norm(gradlib.tensor([3.0, -4.0]), 1)
+        tensor(7.)
     """
     if isinstance(ord, str):
         raise TypeError("linalg_vector_norm(): argument 'ord' (position 2) must be Number, not str")
@@ -53,7 +70,27 @@ def linalg_vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None, out=Non
 
 @linalg("matrix_norm")
 def matrix_norm(A, ord: Any = "fro", dim=(-2, -1), keepdim=False, *, dtype=None, out=None):
-    """A norm of matrices: "fro", "nuc", 2 or -2 (singular values), 1 or -1 (columns), inf or -inf (rows)."""
+    """A norm of matrices.
+
+    Args:
+        A: floating or complex matrices.
+        ord: "fro", "nuc" (the sum of singular values), 2 or -2 (the largest or smallest of them), 1 or -1 (the
+            largest or smallest sum of a column), inf or -inf (of a row).
+        dim: the two dimensions of the matrices.
+        keepdim: whether they stay with length one.
+        dtype: A is converted to it first.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A real tensor.
+
+    Raises:
+        RuntimeError: fewer than two dimensions, integers, or another `ord`.
+
+    Example:
+        >>> gradlib.linalg.matrix_norm(gradlib.tensor([[3.0, 4.0], [0.0, 0.0]]))
+        tensor(5.)
+    """
     check_dims(A)
     A = _norm_input(A, dtype, ord in ("nuc", 2, -2))
     rows, columns = _two_dims("linalg.matrix_norm", A, dim)
@@ -121,7 +158,26 @@ def check_dims(A: Tensor) -> None:
 
 @linalg("norm")
 def norm(A, ord=None, dim=None, keepdim=False, *, out=None, dtype=None):
-    """A vector norm (one dim, or no `ord`) or a matrix norm (two dims or a 2-dim tensor) of order `ord`."""
+    """A norm of vectors or matrices of order `ord`.
+
+    Args:
+        A: a floating or complex tensor.
+        ord: see ``vector_norm`` and ``matrix_norm``; None: the 2-norm of all elements.
+        dim: one dimension for a vector norm, two for a matrix norm; None: all, and a matrix norm needs a matrix.
+        keepdim: whether the dimensions that are gone stay with length one.
+        dtype: A is converted to it first.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A real tensor.
+
+    Raises:
+        RuntimeError: integers; with `ord` and without `dim`, more than two dimensions.
+
+    Example:
+        >>> gradlib.linalg.norm(gradlib.tensor([3.0, 4.0])), gradlib.linalg.norm(gradlib.tensor([3.0, 4.0]), 1)
+        (tensor(5.), tensor(7.))
+    """
     if isinstance(dim, (tuple, list)) and len(dim) not in (1, 2):
         raise RuntimeError(
             f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dim)}"
@@ -150,7 +206,23 @@ def norm(A, ord=None, dim=None, keepdim=False, *, out=None, dtype=None):
 
 @linalg("cond")
 def cond(A, p=None, *, out=None):
-    """The condition number of matrices in the matrix norm `p` (None: 2)."""
+    """The condition number of matrices: the norm of each times that of its inverse.
+
+    Args:
+        A: matrices (..., m, n); square ones for an order other than 2 and -2.
+        p: the matrix norm; None: 2, the largest singular value over the smallest.
+        out: written to instead of a new tensor.
+
+    Returns:
+        Real numbers (...); inf for singular matrices.
+
+    Raises:
+        RuntimeError: the matrices are not square, or another `p`.
+
+    Example:
+        >>> gradlib.linalg.cond(gradlib.tensor([[4.0, 0.0], [0.0, 2.0]]))
+        tensor(2.)
+    """
     if A.ndim < 2:
         raise RuntimeError("linalg.cond: The input tensor must have at least 2 dimensions.")
     if p is None or p in (2, -2):
@@ -174,7 +246,25 @@ def cond(A, p=None, *, out=None):
 
 @linalg("matrix_power", also="matrix_power", methods="matrix_power")
 def matrix_power(A, n, *, out=None):
-    """The n-th power of square matrices by repeated squaring; a negative n inverts first."""
+    """The n-th power of square matrices by repeated squaring.
+
+    Args:
+        A: matrices (..., m, m).
+        n: an int; a negative one inverts first, 0 gives unit matrices.
+        out: written to instead of a new tensor.
+
+    Returns:
+        Matrices (..., m, m).
+
+    Raises:
+        RuntimeError: the matrices are not square.
+        LinAlgError: `n` is negative and a matrix singular.
+
+    Example:
+        >>> gradlib.linalg.matrix_power(gradlib.tensor([[1.0, 1.0], [0.0, 1.0]]), 3)
+        tensor([[1., 3.],
+                [0., 1.]])
+    """
     if A.ndim < 2:
         raise RuntimeError(
             "linalg.matrix_power: The input tensor A must have at least 2 dimensions."
@@ -279,7 +369,22 @@ matrix_exp_op = declare(
 
 @linalg("matrix_exp", also="matrix_exp", methods="matrix_exp")
 def matrix_exp(A):
-    """The exponential of square matrices."""
+    """The exponential of square matrices, ``1 + A + A @ A / 2 + ...``.
+
+    Args:
+        A: floating or complex matrices (..., n, n).
+
+    Returns:
+        Matrices (..., n, n) of the same dtype.
+
+    Raises:
+        RuntimeError: the matrices are not square, or of integers.
+
+    Example:
+        >>> gradlib.linalg.matrix_exp(gradlib.tensor([[0.0, 1.0], [0.0, 0.0]]))
+        tensor([[1., 1.],
+                [0., 1.]])
+    """
     if not isinstance(A, Tensor):
         raise need_tensor("matrix_exp", A)
     half = A.dtype in (dtypes.float16, dtypes.bfloat16)
@@ -318,7 +423,22 @@ def _check_chain(tensors: list) -> None:
 
 @linalg("multi_dot")
 def multi_dot(tensors, *, out=None):
-    """The product of two or more matrices in the cheapest order; the first and last may be vectors."""
+    """The product of two or more matrices, multiplied in the cheapest order.
+
+    Args:
+        tensors: a sequence of matrices whose shapes fit; the first and the last may be vectors.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A matrix, a vector, or of two vectors at the ends a tensor without dimensions.
+
+    Raises:
+        RuntimeError: fewer than two, or shapes that do not fit.
+
+    Example:
+        >>> gradlib.linalg.multi_dot([gradlib.ones(1, 3), gradlib.ones(3, 2), gradlib.ones(2)])
+        tensor([6.])
+    """
     tensors = list(tensors)
     if len(tensors) < 2:
         raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(tensors)}")
@@ -340,7 +460,24 @@ def multi_dot(tensors, *, out=None):
 
 @linalg("vecdot")
 def vecdot(x, y, *, dim=-1, out=None):
-    """Dot products of vectors along `dim`, those of `x` conjugated."""
+    """Dot products of vectors along a dimension, those of `x` conjugated.
+
+    Args:
+        x, y: tensors of one dtype whose shapes broadcast.
+        dim: the dimension of the vectors.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor without that dimension.
+
+    Raises:
+        RuntimeError: the shapes do not broadcast.
+        IndexError: no such dimension.
+
+    Example:
+        >>> gradlib.linalg.vecdot(gradlib.tensor([1.0, 2.0]), gradlib.tensor([3.0, 4.0]))
+        tensor(11.)
+    """
     kinds = [t.dtype.tensor_type.removesuffix("Tensor") for t in (x, y)]
     if x._array.dtype not in dtypes.DIFFERENTIABLE:
         raise RuntimeError(
@@ -362,19 +499,69 @@ def vecdot(x, y, *, dim=-1, out=None):
 
 @linalg("matmul")
 def matmul(input, other, *, out=None):
-    """See ``gradlib.matmul``."""
+    """The matrix product: ``gradlib.matmul``, with its shapes and errors.
+
+    Args:
+        input, other: (..., n, k) and (..., k, m) of one dtype; the batches broadcast. Vectors count as a row and a
+            column.
+        out: written to instead of a new tensor.
+
+    Returns:
+        (..., n, m).
+
+    Raises:
+        RuntimeError: the shapes or dtypes do not fit.
+
+    Example:
+        >>> gradlib.linalg.matmul(gradlib.tensor([[1.0, 2.0]]), gradlib.tensor([[3.0], [4.0]]))
+        tensor([[11.]])
+    """
     return PUBLIC["matmul"](input, other, out=out)
 
 
 @linalg("diagonal")
 def diagonal(A, *, offset=0, dim1=-2, dim2=-1):
-    """``gradlib.diagonal`` of the last two dimensions."""
+    """A diagonal of matrices, by default of the last two dimensions: ``gradlib.diagonal`` with other defaults.
+
+    Args:
+        A: a tensor of at least two dimensions.
+        offset: which diagonal: 0 the main one, above it positive, below it negative.
+        dim1, dim2: the two dimensions that it lies in.
+
+    Returns:
+        A view with the diagonal as its last dimension.
+
+    Raises:
+        RuntimeError: twice the same dimension.
+        IndexError: no such dimension.
+
+    Example:
+        >>> gradlib.linalg.diagonal(gradlib.tensor([[1, 2], [3, 4]]))
+        tensor([1, 4])
+    """
     return PUBLIC["diagonal"](A, offset, dim1, dim2)
 
 
 @linalg("vander")
 def vander(x, N=None):
-    """Rows of powers 0, 1, ..., N - 1 of the elements of x."""
+    """Rows of the powers 0, 1, ..., N - 1 of numbers.
+
+    Args:
+        x: a tensor (..., n).
+        N: how many powers; n if None.
+
+    Returns:
+        Matrices (..., n, N).
+
+    Raises:
+        RuntimeError: `N` is less than 2.
+
+    Example:
+        >>> gradlib.linalg.vander(gradlib.tensor([1, 2, 3]))
+        tensor([[1, 1, 1],
+                [1, 2, 4],
+                [1, 3, 9]])
+    """
     if x.dtype in (dtypes.bool_, dtypes.float16, dtypes.bfloat16):
         raise RuntimeError(
             "linalg.vander supports floating point, complex, and integer tensors, but got "
@@ -393,7 +580,25 @@ def vander(x, N=None):
 
 @linalg("tensorinv")
 def tensorinv(A, ind=2, *, out=None):
-    """The inverse of A as a map from its last dimensions to its first `ind`."""
+    """The inverse of A as a linear map from its last dimensions to its first `ind`.
+
+    Args:
+        A: a tensor whose first `ind` lengths have the same product as the others.
+        ind: a positive int.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor whose shape is ``A.shape[ind:] + A.shape[:ind]``.
+
+    Raises:
+        RuntimeError: `ind` is not positive, or the products differ.
+        LinAlgError: the map is singular.
+
+    Example:
+        >>> gradlib.linalg.tensorinv(gradlib.tensor([[2.0, 0.0], [0.0, 4.0]]), 1)
+        tensor([[0.5000, 0.0000],
+                [0.0000, 0.2500]])
+    """
     if ind <= 0:
         raise RuntimeError(f"Expected a strictly positive integer for 'ind', but got {ind}")
     first, last = tuple(A.shape[:ind]), tuple(A.shape[ind:])
@@ -407,7 +612,25 @@ def tensorinv(A, ind=2, *, out=None):
 
 @linalg("tensorsolve")
 def tensorsolve(A, B, dims=None, *, out=None):
-    """X with ``tensordot(A, X, X.ndim) = B``; `dims` of A are moved to its end first."""
+    """X with ``tensordot(A, X, X.ndim) = B``.
+
+    Args:
+        A: a tensor of shape ``B.shape + X.shape``, where both parts have as many elements.
+        B: the right hand side.
+        dims: dimensions of A that are moved to its end first.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor X.
+
+    Raises:
+        RuntimeError: the shapes do not fit.
+        LinAlgError: A is singular as a map.
+
+    Example:
+        >>> gradlib.linalg.tensorsolve(gradlib.tensor([[2.0, 0.0], [0.0, 4.0]]), gradlib.tensor([2.0, 2.0]))
+        tensor([1.0000, 0.5000])
+    """
     if dims is not None:
         A = A.movedim(tuple(dims), tuple(range(A.ndim - len(dims), A.ndim)))
     shape = tuple(A.shape[B.ndim :])

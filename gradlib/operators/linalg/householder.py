@@ -26,7 +26,24 @@ def _reflect(A, tau, Q, adjoint: bool):
 
 @linalg("householder_product", also="orgqr", methods="orgqr")
 def householder_product(A, tau, *, out=None):
-    """The first columns of the product of the reflections that ``geqrf`` returns: Q of a QR decomposition."""
+    """The first columns of the product of the reflections that ``geqrf`` returns: Q of a QR decomposition.
+
+    Args:
+        A: matrices (..., m, n), m >= n, with the vectors of the reflections below the diagonal.
+        tau: their factors (..., k), k <= n.
+        out: written to instead of a new tensor.
+
+    Returns:
+        Matrices (..., m, n) with orthonormal columns.
+
+    Raises:
+        RuntimeError: the shapes or dtypes do not fit.
+
+    Example:
+        >>> gradlib.linalg.householder_product(gradlib.zeros(2, 2), gradlib.zeros(2))
+        tensor([[1., 0.],
+                [0., 1.]])
+    """
     if A.ndim < 2:
         raise RuntimeError(
             "torch.linalg.householder_product: input must have at least 2 dimensions."
@@ -101,7 +118,26 @@ def _check_ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool) -> None:
 
 @function("ormqr", method=True)
 def ormqr(input, tau, other, left=True, transpose=False, *, out=None):
-    """`other` multiplied by the full Q (or Q^H) that ``geqrf`` describes."""
+    """`other` multiplied by the full Q, or its conjugate transpose, that ``geqrf`` describes.
+
+    Args:
+        input, tau: the reflections (..., m, k) and their factors (..., k), as ``geqrf`` returns them.
+        other: matrices (..., m, n), or (..., n, m) if not `left`.
+        left: whether Q stands on the left.
+        transpose: whether Q^H stands there.
+        out: written to instead of a new tensor.
+
+    Returns:
+        Matrices of the shape of `other`.
+
+    Raises:
+        RuntimeError: the shapes do not fit.
+
+    Example:
+        >>> gradlib.ormqr(gradlib.zeros(2, 2), gradlib.zeros(2), gradlib.tensor([[1.0], [2.0]]))
+        tensor([[1.],
+                [2.]])
+    """
     _check_ormqr(input, tau, other, left)
     input, tau, other = widened(input, tau, other)
     check_kernel("ormqr_cpu", input)
@@ -131,7 +167,23 @@ geqrf_op = declare(
 
 @function("geqrf", method=True)
 def geqrf(input, *, out=None):
-    """(a, tau): R above the diagonal and the Householder vectors below it, and their factors. No derivative."""
+    """The QR decomposition as the reflections that it is made of; without derivative.
+
+    Args:
+        input: matrices (..., m, n).
+        out: a tuple of tensors, written to instead of new ones.
+
+    Returns:
+        A named tuple (a, tau): (..., m, n) with R on and above the diagonal and the vectors of the reflections below
+            it, and their factors (..., min(m, n)).
+
+    Raises:
+        RuntimeError: fewer than two dimensions.
+
+    Example:
+        >>> gradlib.geqrf(gradlib.tensor([[3.0], [4.0]])).tau
+        tensor([1.6000])
+    """
     if input.ndim < 2:
         raise RuntimeError("torch.geqrf: input must have at least 2 dimensions.")
     (input,) = widened(input)

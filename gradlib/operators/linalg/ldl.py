@@ -129,7 +129,25 @@ def _factored(name: str, A: Tensor, hermitian: bool):
 
 @linalg("ldl_factor_ex")
 def ldl_factor_ex(A, *, hermitian=False, check_errors=False, out=None):
-    """(LD, pivots, info): as ``ldl_factor``; info (int32) is the number of the first zero block of D, or 0."""
+    """As ``linalg.ldl_factor``, but what went wrong is a number instead of an exception.
+
+    Args:
+        A: symmetric matrices (..., n, n), or Hermitian ones; the lower triangle is read.
+        hermitian: whether complex matrices are Hermitian.
+        check_errors: raise LinAlgError after all.
+        out: a tuple of tensors, written to instead of new ones.
+
+    Returns:
+        A named tuple (LD, pivots, info): info (...) of int32 is 0, or the number of the first zero block of D.
+
+    Raises:
+        LinAlgError: with `check_errors`, a block of D is zero.
+        RuntimeError: the matrices are not square.
+
+    Example:
+        >>> gradlib.linalg.ldl_factor_ex(gradlib.zeros(2, 2)).info
+        tensor(1, dtype=torch.int32)
+    """
     LD, pivots, info = _factored("torch.linalg.ldl_factor_ex", A, hermitian)
     if check_errors:
         _check_info("torch.linalg.ldl_factor_ex", info)
@@ -138,10 +156,24 @@ def ldl_factor_ex(A, *, hermitian=False, check_errors=False, out=None):
 
 @linalg("ldl_factor")
 def ldl_factor(A, *, hermitian=False, out=None):
-    """(LD, pivots) of symmetric (or Hermitian, if `hermitian`) matrices, of which the lower triangle is read.
+    """The LDL decomposition of symmetric or Hermitian matrices; without derivative.
 
-    LD holds L (unit lower triangular) and D (blocks of one or two) in one matrix, pivots (int32) the exchanges of rows
-    as LAPACK counts them: from 1, twice and negative for a block of two. No derivative.
+    Args:
+        A: matrices (..., n, n), of which the lower triangle is read.
+        hermitian: whether complex matrices are Hermitian.
+        out: a tuple of tensors, written to instead of new ones.
+
+    Returns:
+        A named tuple (LD, pivots): L (with ones on its diagonal) and D (blocks of one or two) in one matrix; and the
+            exchanges of rows as LAPACK counts them, int32: from 1, twice and negative for a block of two.
+
+    Raises:
+        RuntimeError: the matrices are not square.
+
+    Example:
+        >>> gradlib.linalg.ldl_factor(2 * gradlib.eye(2)).LD
+        tensor([[2., 0.],
+                [0., 2.]])
     """
     LD, pivots, info = _factored("torch.linalg.ldl_factor_ex", A, hermitian)
     _check_info("torch.linalg.ldl_factor", info)
@@ -209,7 +241,25 @@ ldl_solve_op = declare(
 
 @linalg("ldl_solve")
 def ldl_solve(LD, pivots, B, *, hermitian=False, out=None):
-    """X with ``A @ X = B``, A given by ``ldl_factor``: (..., n, n), (..., n) and (..., n, k), batches broadcast."""
+    """X with ``A @ X = B``, where A is given by ``ldl_factor``.
+
+    Args:
+        LD, pivots: (..., n, n) and (..., n), as returned there.
+        B: right hand sides (..., n, k); the batches broadcast.
+        hermitian: what was said there.
+        out: written to instead of a new tensor.
+
+    Returns:
+        Solutions (..., n, k); there is no derivative with respect to LD.
+
+    Raises:
+        RuntimeError: the shapes or dtypes do not fit.
+
+    Example:
+        >>> gradlib.linalg.ldl_solve(*gradlib.linalg.ldl_factor(2 * gradlib.eye(2)), gradlib.ones(2, 1))
+        tensor([[0.5000],
+                [0.5000]])
+    """
     name = "torch.linalg.ldl_solve"
     check_square(name, LD, "LD", half=True)
     if B.ndim < 2:

@@ -24,7 +24,24 @@ def _range_finder(A, q: int, niter: int):
 
 @function("svd_lowrank")
 def svd_lowrank(A, q=6, niter=2, M=None):
-    """(U, S, V) of rank q, nearly the largest singular values of A (of ``A - M`` with M)."""
+    """(U, S, V) of rank q, with nearly the largest singular values of a matrix, by random projections.
+
+    Args:
+        A: matrices (..., m, n).
+        q: the rank, a little more than what is wanted; no more than min(m, n) are found.
+        niter: how often the projections are refined.
+        M: (m, n) or a matrix that broadcasts to A: the decomposition is that of ``A - M``.
+
+    Returns:
+        A tuple (U, S, V): (..., m, q), (..., q), (..., n, q).
+
+    Raises:
+        RuntimeError: `q` is negative, or M of another dtype.
+
+    Example:
+        >>> gradlib.svd_lowrank(gradlib.tensor([[3.0, 0.0], [0.0, 0.0]]), q=1)[1].round(decimals=3)
+        tensor([3.])
+    """
     if M is not None and M.dtype is not A.dtype:
         raise RuntimeError(
             f"expected m1 and m2 to have the same dtype, but got: {c_type(M)} != {c_type(A)}"
@@ -41,9 +58,23 @@ def svd_lowrank(A, q=6, niter=2, M=None):
 
 @function("pca_lowrank")
 def pca_lowrank(A, q=None, center=True, niter=2):
-    """(U, S, V) of rank q of the rows of A, with the mean of each column taken out if `center`.
+    """(U, S, V) of rank q of the rows of a matrix, by random projections: its principal components.
 
-    ValueError unless 0 <= q <= min(m, n) and niter >= 0.
+    Args:
+        A: matrices (..., m, n).
+        q: the rank; min(6, m, n) if None.
+        center: whether the mean of each column is taken out.
+        niter: how often the projections are refined.
+
+    Returns:
+        A tuple (U, S, V): (..., m, q), (..., q), (..., n, q); the columns of V are the components.
+
+    Raises:
+        ValueError: `q` is not in [0, min(m, n)], or `niter` is negative.
+
+    Example:
+        >>> gradlib.pca_lowrank(gradlib.tensor([[1.0, 0.0], [3.0, 0.0]]), q=1)[1].round(decimals=3)
+        tensor([1.4140])
     """
     m, n = A.shape[-2:]
     q = min(6, m, n) if q is None else q

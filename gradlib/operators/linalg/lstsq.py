@@ -93,7 +93,26 @@ def _check_tolerance(name: str, argument: str, tolerance) -> None:
 
 @linalg("pinv", also="pinverse", methods="pinverse")
 def pinv(A, rcond=None, *, atol=None, rtol=None, hermitian=False, out=None):
-    """The Moore-Penrose pseudo-inverse; singular values up to max(atol, rtol * largest) count as 0."""
+    """The Moore-Penrose pseudo-inverse of matrices.
+
+    Args:
+        A: matrices (..., m, n).
+        rcond: an older name of `rtol`.
+        atol, rtol: singular values up to max(atol, rtol * the largest) count as 0; numbers or tensors (...).
+        hermitian: whether the matrices are Hermitian: then eigenvalues are used.
+        out: written to instead of a new tensor.
+
+    Returns:
+        Matrices (..., n, m).
+
+    Raises:
+        RuntimeError: fewer than two dimensions.
+
+    Example:
+        >>> gradlib.linalg.pinv(gradlib.tensor([[2.0, 0.0], [0.0, 0.0]]))
+        tensor([[0.5000, 0.0000],
+                [0.0000, 0.0000]])
+    """
     if A.ndim < 2 or A.dtype.category < dtypes.FLOATING or computes_in_half(A):
         raise RuntimeError(
             f"linalg.pinv({A.dtype.tensor_type.removesuffix('Tensor')}{{{size(A._array.shape)}}}): expected a tensor "
@@ -156,11 +175,27 @@ def _check_lstsq(A: Tensor, B: Tensor, driver) -> bool:
 
 @linalg("lstsq")
 def lstsq(A, B, rcond=None, *, driver=None, out=None):
-    """(solution, residuals, rank, singular_values) of the least-squares problem ``A @ X = B``.
+    """The least-squares problem ``A @ X = B``.
 
-    A is (..., m, n), B (..., m, k) or (..., m). residuals: squared norms of the columns of ``A @ X - B``, empty unless
-    A is tall and known to be of full rank. rank: empty with driver "gels", which takes it to be full; singular values
-    are those of "gelsd" and "gelss" alone. Singular values up to `rcond` times the largest count as 0.
+    Args:
+        A: matrices (..., m, n).
+        B: right hand sides (..., m, k), or vectors (..., m).
+        rcond: singular values up to that times the largest count as 0.
+        driver: "gels" (takes A to be of full rank), "gelsy", "gelsd" or "gelss"; on a device "gels" alone.
+        out: a tuple of tensors, written to instead of new ones.
+
+    Returns:
+        A named tuple (solution, residuals, rank, singular_values): residuals are the squared norms of the columns of
+            ``A @ X - B``, empty unless A is tall and of full rank; the rank is empty with "gels"; singular values are
+            those of "gelsd" and "gelss" alone.
+
+    Raises:
+        RuntimeError: the shapes do not fit, or another driver.
+
+    Example:
+        >>> A, B = gradlib.tensor([[1.0], [1.0]]), gradlib.tensor([[1.0], [3.0]])
+        >>> gradlib.linalg.lstsq(A, B).solution.round(decimals=3)
+        tensor([[2.]])
     """
     vector = _check_lstsq(A, B, driver)
     driver = driver or "gelsy"
@@ -196,7 +231,25 @@ def _count_above(S: Tensor, rtol, atol) -> Tensor:
 
 @linalg("matrix_rank")
 def matrix_rank(A, tol=None, *, atol=None, rtol=None, hermitian=False, out=None):
-    """The number (int64) of singular values above max(atol, rtol * the largest)."""
+    """The number of singular values that do not count as 0.
+
+    Args:
+        A: matrices (..., m, n).
+        tol: an older name of `atol`.
+        atol, rtol: singular values up to max(atol, rtol * the largest) count as 0; numbers or tensors (...).
+        hermitian: whether the matrices are Hermitian: then eigenvalues are used.
+        out: written to instead of a new tensor.
+
+    Returns:
+        An int64 tensor (...).
+
+    Raises:
+        RuntimeError: fewer than two dimensions.
+
+    Example:
+        >>> gradlib.linalg.matrix_rank(gradlib.tensor([[1.0, 2.0], [2.0, 4.0]]))
+        tensor(1)
+    """
     name = "torch.linalg.matrix_rank"
     check_matrix(name, A, "input", half=True)
     _check_known(A)

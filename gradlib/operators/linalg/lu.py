@@ -182,9 +182,23 @@ def _check_lu(name: str, A) -> None:
 
 @linalg("lu_factor")
 def lu_factor(A, *, pivot=True, out=None):
-    """(LU, pivots): L (unit lower) and U in one matrix, and for each column the row it was exchanged with, from 1.
+    """The LU decomposition of matrices in the compact form that ``lu_solve`` takes.
 
-    RuntimeError if a pivot is 0; ``lu_factor_ex`` and ``lu`` take such matrices.
+    Args:
+        A: matrices (..., m, n).
+        pivot: whether rows are exchanged.
+        out: a tuple of tensors, written to instead of new ones.
+
+    Returns:
+        A named tuple (LU, pivots): L (without the ones of its diagonal) and U in one matrix; and for each column the
+            row that it was exchanged with, int32, from 1.
+
+    Raises:
+        RuntimeError: fewer than two dimensions, or a pivot is 0; ``lu_factor_ex`` and ``lu`` take such matrices.
+
+    Example:
+        >>> gradlib.linalg.lu_factor(gradlib.tensor([[0.0, 2.0], [3.0, 4.0]])).pivots
+        tensor([2, 2], dtype=torch.int32)
     """
     LU, pivots, info = _factored(A, pivot)
     _check_info("torch.linalg.lu_factor", info)
@@ -193,7 +207,24 @@ def lu_factor(A, *, pivot=True, out=None):
 
 @linalg("lu_factor_ex")
 def lu_factor_ex(A, *, pivot=True, check_errors=False, out=None):
-    """(LU, pivots, info): as ``lu_factor``; info (int32) is the number of the first zero pivot, or 0."""
+    """As ``linalg.lu_factor``, but what went wrong is a number instead of an exception.
+
+    Args:
+        A: matrices (..., m, n).
+        pivot: whether rows are exchanged.
+        check_errors: raise an exception after all.
+        out: a tuple of tensors, written to instead of new ones.
+
+    Returns:
+        A named tuple (LU, pivots, info): info (...) of int32 is 0, or the number of the first zero pivot.
+
+    Raises:
+        RuntimeError: fewer than two dimensions; with `check_errors`, a zero pivot.
+
+    Example:
+        >>> gradlib.linalg.lu_factor_ex(gradlib.zeros(2, 2)).info
+        tensor(1, dtype=torch.int32)
+    """
     LU, pivots, info = _factored(A, pivot)
     if check_errors:
         _check_info("torch.linalg.lu_factor_ex", info)
@@ -232,7 +263,27 @@ def _upper(LU: Tensor) -> Tensor:
 
 @function("lu_unpack")
 def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True, *, out=None):
-    """(P, L, U) from ``lu_factor``'s result: ``A = P @ L @ U``; parts that are not asked for are empty."""
+    """(P, L, U) of what ``lu_factor`` returns: ``A = P @ L @ U``.
+
+    Args:
+        LU_data: (..., m, n).
+        LU_pivots: (..., min(m, n)) of int32.
+        unpack_data: whether L and U are wanted; else they are empty.
+        unpack_pivots: whether P is wanted; else it is empty.
+        out: a tuple of tensors, written to instead of new ones.
+
+    Returns:
+        A named tuple (P, L, U): a permutation (..., m, m), L with ones on its diagonal, U upper triangular.
+
+    Raises:
+        RuntimeError: the pivots are not int32.
+
+    Example:
+        >>> P, L, U = gradlib.lu_unpack(*gradlib.linalg.lu_factor(gradlib.tensor([[0.0, 2.0], [3.0, 4.0]])))
+        >>> P @ L @ U
+        tensor([[0., 2.],
+                [3., 4.]])
+    """
     if unpack_pivots and LU_pivots.dtype is not dtypes.int32:
         raise RuntimeError(
             "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype.\n"
@@ -254,9 +305,24 @@ def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True, *, out=N
 
 @linalg("lu")
 def lu(A, *, pivot=True, out=None):
-    """(P, L, U): a permutation, a unit lower and an upper triangular matrix with ``A = P @ L @ U``.
+    """The LU decomposition of matrices: ``A = P @ L @ U``.
 
-    Without pivoting P is empty.
+    Args:
+        A: matrices (..., m, n).
+        pivot: whether rows are exchanged; without it P is empty.
+        out: a tuple of tensors, written to instead of new ones.
+
+    Returns:
+        A named tuple (P, L, U): a permutation (..., m, m), L with ones on its diagonal, U upper triangular.
+
+    Raises:
+        RuntimeError: fewer than two dimensions.
+
+    Example:
+        >>> P, L, U = gradlib.linalg.lu(gradlib.tensor([[0.0, 2.0], [3.0, 4.0]]))
+        >>> P @ L @ U
+        tensor([[0., 2.],
+                [3., 4.]])
     """
     _check_lu("linalg.lu", A)
     LU, pivots = lu_factor_op.call(A, bool(pivot))
@@ -297,7 +363,26 @@ def _check_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, left: bool) -> None:
 
 @linalg("lu_solve")
 def lu_solve(LU, pivots, B, *, left=True, adjoint=False, out=None):
-    """X with ``A @ X = B`` (``X @ A = B`` if not `left`, A^H if `adjoint`), A given by ``lu_factor``."""
+    """X with ``A @ X = B``, where A is given by ``lu_factor``.
+
+    Args:
+        LU, pivots: (..., n, n) and (..., n), as returned there.
+        B: right hand sides (..., n, k); the batches broadcast.
+        left: whether A stands on the left of X; else ``X @ A = B`` is solved for B (..., k, n).
+        adjoint: whether A^H stands there.
+        out: written to instead of a new tensor.
+
+    Returns:
+        Solutions of the shape of B.
+
+    Raises:
+        RuntimeError: the shapes or dtypes do not fit.
+
+    Example:
+        >>> gradlib.linalg.lu_solve(*gradlib.linalg.lu_factor(2 * gradlib.eye(2)), gradlib.ones(2, 1))
+        tensor([[0.5000],
+                [0.5000]])
+    """
     _check_lu_solve(LU, pivots, B, left)
     check_kernel("linalg.lu_solve_cpu", LU)
     return write_same(out, _lu_solve(LU, pivots, B, left, adjoint))
@@ -316,13 +401,48 @@ def _lu_solve(LU, pivots, B, left: bool, adjoint: bool):
 
 @function("lu_solve", method=True)
 def _lu_solve_function(b, LU_data, LU_pivots, *, out=None):
-    """See ``linalg.lu_solve``."""
+    """X with ``A @ X = b``, where A is given by ``lu_factor``: the older form of ``linalg.lu_solve``.
+
+    Args:
+        b: right hand sides (..., n, k).
+        LU_data, LU_pivots: (..., n, n) and (..., n), as ``lu_factor`` returns them.
+        out: written to instead of a new tensor.
+
+    Returns:
+        Solutions (..., n, k).
+
+    Raises:
+        RuntimeError: the shapes or dtypes do not fit.
+
+    Example:
+        >>> gradlib.ones(2, 1).lu_solve(*gradlib.linalg.lu_factor(2 * gradlib.eye(2)))
+        tensor([[0.5000],
+                [0.5000]])
+    """
     return lu_solve(LU_data, LU_pivots, b, out=out)
 
 
 @function("lu", method=True)
 def _lu_function(A, pivot=True, get_infos=False, out=None):
-    """(LU, pivots), with info as third if asked for; see ``linalg.lu_factor``. Tensors of any type may be `out`."""
+    """The LU decomposition of matrices: the older form of ``linalg.lu_factor``.
+
+    Args:
+        A: matrices (..., m, n).
+        pivot: whether rows are exchanged.
+        get_infos: whether to return the number of the first zero pivot (0 for none), too.
+        out: tensors of any type, written to instead of new ones.
+
+    Returns:
+        A tuple (LU, pivots), or (LU, pivots, info).
+
+    Raises:
+        RuntimeError: fewer than two dimensions.
+
+    Example:
+        >>> gradlib.lu(2 * gradlib.eye(2))[0]
+        tensor([[2., 0.],
+                [0., 2.]])
+    """
     found = lu_factor_ex(A, pivot=pivot)
     if out is not None:
         for o, r in zip(out, found):

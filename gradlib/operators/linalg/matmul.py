@@ -298,10 +298,22 @@ def same_types(op, a: Tensor, b: Tensor) -> None:
 
 @function("matmul", method=True)
 def matmul(input, other, *, out=None):
-    """The matrix product: of vectors a dot product, of stacks of matrices (batch dimensions broadcast) a stack.
+    """The matrix product: of vectors a dot product, of stacks of matrices a stack.
 
-    Shapes (..., n, k) and (..., k, m) give (..., n, m); a 1-dim argument is a row on the left, a column on the right.
-    Raises RuntimeError when the shapes do not fit or the dtypes differ.
+    Args:
+        input: (..., n, k); a vector is a row.
+        other: (..., k, m), of the same dtype; a vector is a column. The batch dimensions broadcast.
+        out: written to instead of a new tensor.
+
+    Returns:
+        (..., n, m), without the dimension of a vector.
+
+    Raises:
+        RuntimeError: the shapes do not fit, or the dtypes differ.
+
+    Example:
+        >>> gradlib.matmul(gradlib.tensor([[1.0, 2.0], [3.0, 4.0]]), gradlib.tensor([1.0, 1.0]))
+        tensor([3., 7.])
     """
     try:
         a, b = input._array.shape, other._array.shape
@@ -491,7 +503,22 @@ def dot(input, tensor, *, out=None):
 
 @function("vdot", method=True)
 def vdot(input, other, *, out=None):
-    """The sum of products of two vectors, the first one conjugated."""
+    """The sum of products of two vectors, the first one conjugated.
+
+    Args:
+        input, other: vectors of one length and dtype.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor without dimensions.
+
+    Raises:
+        RuntimeError: no vectors, or other lengths or dtypes.
+
+    Example:
+        >>> gradlib.vdot(gradlib.tensor([1j, 1.0]), gradlib.tensor([1j, 2.0]))
+        tensor(3.+0.j)
+    """
     _vectors("vdot", input, other, "other")
     result = vdot_op.call(input, other)
     return result if out is None else write_product(out, result)
@@ -499,7 +526,22 @@ def vdot(input, other, *, out=None):
 
 @function("inner", method=True)
 def inner(input, other, *, out=None):
-    """Products summed over the last dimension of both: (..., k) and (***, k) give (..., ***); numbers just multiply."""
+    """Products summed over the last dimension of both; tensors without dimensions just multiply.
+
+    Args:
+        input, other: (..., k) and (***, k) of one dtype.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor (..., ***).
+
+    Raises:
+        RuntimeError: the last lengths or the dtypes differ.
+
+    Example:
+        >>> gradlib.inner(gradlib.tensor([1.0, 2.0]), gradlib.tensor([[3.0, 4.0], [5.0, 6.0]]))
+        tensor([11., 17.])
+    """
     _both("inner", input, other, "other")
     a, b = input._array.shape, other._array.shape
     if not a or not b:

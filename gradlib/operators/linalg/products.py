@@ -89,7 +89,18 @@ def chain(matrices):
 
 @function("chain_matmul")
 def chain_matmul(*matrices, out=None):
-    """The product of several matrices, multiplied in the cheapest order."""
+    """The product of several matrices, multiplied in the cheapest order; deprecated, as ``linalg.multi_dot`` does it.
+
+    Args:
+        matrices: one matrix or more, whose shapes fit.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A matrix.
+
+    Raises:
+        RuntimeError: the shapes do not fit, or a tensor is no matrix.
+    """
     if len(matrices) == 1 and isinstance(matrices[0], (tuple, list)):
         matrices = tuple(matrices[0])
     for m in matrices:
@@ -154,7 +165,21 @@ def tensordot(a, b, dims=2, out=None):
 
 @function("trace", method=True)
 def trace(input):
-    """The sum of the diagonal of a matrix."""
+    """The sum of the main diagonal of a matrix.
+
+    Args:
+        input: a matrix (n, m).
+
+    Returns:
+        A tensor without dimensions, int64 of integers.
+
+    Raises:
+        RuntimeError: no matrix.
+
+    Example:
+        >>> gradlib.trace(gradlib.tensor([[1, 2], [3, 4]]))
+        tensor(5)
+    """
     if input.ndim != 2:
         raise RuntimeError("trace: expected a matrix, but got tensor with dim " + str(input.ndim))
     return trace_op.call(input)
@@ -199,7 +224,24 @@ cross_op = declare(
 
 
 def linalg_cross(input, other, *, dim=-1, out=None):
-    """The cross product of vectors of 3 elements along `dim`; the shapes broadcast."""
+    """The cross product of vectors of 3 elements along a dimension.
+
+    Args:
+        input, other: tensors of as many dimensions whose shapes broadcast, of length 3 there.
+        dim: the dimension of the vectors.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor of the shape that both broadcast to and of their common dtype.
+
+    Raises:
+        RuntimeError: another length there, or shapes that do not broadcast.
+        IndexError: no such dimension.
+
+    Example:
+        >>> gradlib.linalg.cross(gradlib.tensor([1.0, 0.0, 0.0]), gradlib.tensor([0.0, 1.0, 0.0]))
+        tensor([0., 0., 1.])
+    """
     if input.ndim != other.ndim:
         raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
     d = wrap_dim(dim, input.ndim)

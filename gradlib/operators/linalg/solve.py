@@ -126,14 +126,47 @@ slogdet_op = declare(
 
 @linalg("det", also="det", methods="det")
 def det(A, *, out=None):
-    """The determinant of square matrices (..., n, n): (...). The gradient exists for singular matrices too."""
+    """The determinant of square matrices. The gradient exists for singular matrices, too.
+
+    Args:
+        A: matrices (..., n, n).
+        out: written to instead of a new tensor.
+
+    Returns:
+        Numbers (...); 1 for n = 0.
+
+    Raises:
+        RuntimeError: the matrices are not square, or of integers.
+
+    Example:
+        >>> gradlib.linalg.det(gradlib.tensor([[2.0, 0.0], [1.0, 3.0]]))
+        tensor(6.)
+    """
     check_square("linalg.det", A, half=True)
     return write_same(out, det_op.call(A))
 
 
 def _slogdet_pair(result_type):
     def slogdet(A, *, out=None):
-        """(sign, logabsdet) of square matrices: ``det = sign * exp(logabsdet)`` without overflow."""
+        """The determinant of square matrices as sign and logarithm: ``det = sign * exp(logabsdet)``, without overflow.
+
+        Args:
+            A: matrices (..., n, n).
+            out: a tuple of tensors, written to instead of new ones.
+
+        Returns:
+            A named tuple (sign, logabsdet) of numbers (...); (0, -inf) for a singular matrix. The sign of a complex
+                one is a complex number of absolute value 1.
+
+        Raises:
+            RuntimeError: the matrices are not square.
+
+        Example:
+            >>> gradlib.linalg.slogdet(-gradlib.eye(1))
+            torch.return_types.linalg_slogdet(
+            sign=tensor(-1.),
+            logabsdet=tensor(0.))
+        """
         check_square("linalg.slogdet", A)
         return write_same(out, result_type(*slogdet_op.call(A)))
 
@@ -146,7 +179,21 @@ function("slogdet", method=True)(_slogdet_pair(return_types.slogdet))
 
 @function("logdet", method=True)
 def logdet(input):
-    """The logarithm of the determinant: nan where it is negative, -inf where it is 0."""
+    """The logarithm of the determinant of square matrices.
+
+    Args:
+        input: matrices (..., n, n).
+
+    Returns:
+        Numbers (...): nan where the determinant is negative, -inf where it is 0.
+
+    Raises:
+        RuntimeError: the matrices are not square.
+
+    Example:
+        >>> gradlib.logdet(gradlib.eye(2))
+        tensor(0.)
+    """
     check_square("logdet", input)
     sign, log = slogdet(input)
     if input.is_complex():
@@ -204,7 +251,24 @@ inv_op = declare(
 
 @linalg("inv", also="inverse", methods="inverse")
 def inv(A, *, out=None):
-    """The inverse of square matrices. Raises LinAlgError for a singular one."""
+    """The inverses of square matrices.
+
+    Args:
+        A: matrices (..., n, n).
+        out: written to instead of a new tensor.
+
+    Returns:
+        Matrices (..., n, n).
+
+    Raises:
+        LinAlgError: a matrix is singular.
+        RuntimeError: the matrices are not square.
+
+    Example:
+        >>> gradlib.linalg.inv(gradlib.tensor([[2.0, 0.0], [0.0, 4.0]]))
+        tensor([[0.5000, 0.0000],
+                [0.0000, 0.2500]])
+    """
     check_square("linalg.inv", A)
     return write_same(out, inv_op.call(A))
 
@@ -242,7 +306,25 @@ def with_info(fn, where, check_errors: bool, A: Tensor, *others: Tensor):
 
 @linalg("inv_ex")
 def inv_ex(A, *, check_errors=False, out=None):
-    """(inverse, info): as ``inv``, but a singular matrix gives nan and the number of its zero pivot in info."""
+    """As ``linalg.inv``, but what went wrong is a number instead of an exception.
+
+    Args:
+        A: matrices (..., n, n).
+        check_errors: raise LinAlgError after all.
+        out: a tuple of tensors, written to instead of new ones.
+
+    Returns:
+        A named tuple (inverse, info): info (...) of int32 is 0, or the number of the zero pivot; then that inverse is
+            nan.
+
+    Raises:
+        LinAlgError: with `check_errors`, a matrix is singular.
+        RuntimeError: the matrices are not square.
+
+    Example:
+        >>> gradlib.linalg.inv_ex(gradlib.zeros(2, 2)).info
+        tensor(1, dtype=torch.int32)
+    """
     check_square("linalg.inv", A)
     with renamed("linalg.inv", "linalg.inv_ex"):
         found = with_info(inv, _pivot_or_zero, check_errors, A)
@@ -298,9 +380,24 @@ def is_vector(A: Tensor, B: Tensor) -> bool:
 
 @linalg("solve")
 def solve(A, B, *, left=True, out=None):
-    """X with ``A @ X = B`` (``X @ A = B`` if not `left`) for square A.
+    """X with ``A @ X = B`` for square A.
 
-    A is (..., n, n); B is (..., n, k) or (..., k, n), or (n) or (*batch of A, n) for vectors. LinAlgError if singular.
+    Args:
+        A: matrices (..., n, n).
+        B: right hand sides (..., n, k); or vectors: (n), or (*batch of A, n).
+        left: whether A stands on the left; else ``X @ A = B`` is solved for B (..., k, n).
+        out: written to instead of a new tensor.
+
+    Returns:
+        Solutions of the shape of B.
+
+    Raises:
+        LinAlgError: a matrix is singular.
+        RuntimeError: the shapes do not fit.
+
+    Example:
+        >>> gradlib.linalg.solve(gradlib.tensor([[2.0, 0.0], [0.0, 4.0]]), gradlib.tensor([2.0, 2.0]))
+        tensor([1.0000, 0.5000])
     """
     check_square("linalg.solve", A, half=True)
     check_types("linalg.solve", A, B)
@@ -326,7 +423,29 @@ def solve(A, B, *, left=True, out=None):
 
 @linalg("solve_ex")
 def solve_ex(A, B, *, left=True, check_errors=False, out=None):
-    """(result, info): as ``solve``, but a singular matrix gives nan and the number of its zero pivot in info."""
+    """As ``linalg.solve``, but what went wrong is a number instead of an exception.
+
+    Args:
+        A: matrices (..., n, n).
+        B: right hand sides (..., n, k), or vectors (..., n).
+        left: whether A stands on the left of the solution.
+        check_errors: raise LinAlgError after all.
+        out: a tuple of tensors, written to instead of new ones.
+
+    Returns:
+        A named tuple (result, info): info (...) of int32 is 0, or the number of the zero pivot; then that result is
+            nan.
+
+    Raises:
+        LinAlgError: with `check_errors`, a matrix is singular.
+        RuntimeError: the shapes do not fit.
+
+    Example:
+        >>> gradlib.linalg.solve_ex(gradlib.tensor([[2.0]]), gradlib.tensor([[4.0]]))
+        torch.return_types.linalg_solve_ex(
+        result=tensor([[2.]]),
+        info=tensor(0, dtype=torch.int32))
+    """
 
     def run(matrix, right):
         return solve(matrix, right, left=left)
@@ -400,9 +519,27 @@ solve_triangular_op = declare(
 
 @linalg("solve_triangular")
 def solve_triangular(A, B, *, upper, left=True, unitriangular=False, out=None):
-    """X with ``A @ X = B`` (``X @ A = B`` if not `left`) for triangular A; the other triangle is not read.
+    """X with ``A @ X = B`` for triangular A; a zero on the diagonal gives inf or nan.
 
-    A zero on the diagonal gives inf or nan.
+    Args:
+        A: matrices (..., n, n), of which one triangle is read.
+        B: right hand sides (..., n, k).
+        upper: which triangle.
+        left: whether A stands on the left; else ``X @ A = B`` is solved for B (..., k, n).
+        unitriangular: whether the diagonal counts as ones.
+        out: written to instead of a new tensor.
+
+    Returns:
+        Solutions of the shape of B.
+
+    Raises:
+        RuntimeError: the shapes do not fit.
+
+    Example:
+        >>> A, B = gradlib.tensor([[2.0, 0.0], [2.0, 1.0]]), gradlib.tensor([[2.0], [3.0]])
+        >>> gradlib.linalg.solve_triangular(A, B, upper=False)
+        tensor([[1.],
+                [1.]])
     """
     if A.ndim > 1:
         check_kernel("triangular_solve_cpu", A)
@@ -461,7 +598,26 @@ triangular_solve_op = declare(
 
 @function("triangular_solve", method=True)
 def triangular_solve(b, A, upper=True, transpose=False, unitriangular=False, *, out=None):
-    """(solution, a copy of A): the older form of ``linalg.solve_triangular``."""
+    """X with ``A @ X = b`` for triangular A: the older form of ``linalg.solve_triangular``.
+
+    Args:
+        b: right hand sides (..., n, k).
+        A: matrices (..., n, n), of which one triangle is read.
+        upper: which one.
+        transpose: whether ``A^T @ X = b`` is solved.
+        unitriangular: whether the diagonal counts as ones.
+        out: a tuple of tensors, written to instead of new ones.
+
+    Returns:
+        A named tuple (solution, cloned_coefficient), the second one a copy of A.
+
+    Raises:
+        RuntimeError: the shapes do not fit.
+
+    Example:
+        >>> gradlib.triangular_solve(gradlib.tensor([[4.0]]), gradlib.tensor([[2.0]])).solution
+        tensor([[2.]])
+    """
     for name, t in (("b", b), ("A", A)):
         if t.ndim < 2:
             raise RuntimeError(

@@ -185,11 +185,26 @@ def _check(query, key, value, attn_mask, is_causal) -> None:
 def scaled_dot_product_attention(
     query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False,
 ):  # fmt: skip
-    """``softmax(query @ key^T * scale + mask) @ value``: query (..., L, E), key (..., S, E), value (..., S, V).
+    """``softmax(query @ key^T * scale + mask) @ value``: means of the values, weighted by the likeness of the keys.
 
-    attn_mask: bool (True may look) or numbers to add, broadcast to (..., L, S). is_causal: query i looks at keys up to
-    i. scale: 1 / sqrt(E) if None. dropout_p: probabilities are dropped (also outside training). enable_gqa: key and
-    value have fewer heads (dimension -3), each used by several heads of `query`. A row with nothing to look at gives 0.
+    Args:
+        query, key, value: (..., L, E), (..., S, E) and (..., S, V) of one dtype; the batches broadcast.
+        attn_mask: broadcasts to (..., L, S): bool (True may look) or numbers to add.
+        dropout_p: probabilities are dropped (also outside of training).
+        is_causal: whether query i looks at keys up to i alone; not with `attn_mask`.
+        scale: 1 / sqrt(E) if None.
+        enable_gqa: whether key and value have fewer heads (dimension -3), each used by several heads of `query`.
+
+    Returns:
+        (..., L, V). A row with nothing to look at gives 0.
+
+    Raises:
+        RuntimeError: shapes or dtypes do not fit, or both a mask and `is_causal`.
+
+    Example:
+        >>> x = gradlib.tensor([[[1.0], [3.0]]])
+        >>> F.scaled_dot_product_attention(gradlib.zeros(1, 1, 1), x, x)
+        tensor([[[2.]]])
     """
     _check(query, key, value, attn_mask, is_causal)
     if enable_gqa:
@@ -230,11 +245,23 @@ def _public(
     scale=None,
     enable_gqa=False,
 ):
-    """softmax(query @ key^T * scale + mask) @ value: see `nn.functional.scaled_dot_product_attention`.
+    """``nn.functional.scaled_dot_product_attention``, under the name that PyTorch has beside it.
 
-    query: [..., L, E], key: [..., S, E], value: [..., S, V] -> [..., L, V]; attn_mask: broadcasts to [..., L, S],
-    bool (True takes part)
-    or added. Raises RuntimeError for a mask together with `is_causal`.
+    Args:
+        query, key, value: (..., L, E), (..., S, E) and (..., S, V) of one dtype.
+        attn_mask: broadcasts to (..., L, S): bool (True may look) or numbers to add.
+        dropout_p: probabilities are dropped.
+        is_causal: whether query i looks at keys up to i alone.
+        scale: 1 / sqrt(E) if None.
+        enable_gqa: whether key and value have fewer heads, each used by several heads of `query`.
+
+    Returns:
+        (..., L, V).
+
+    Example:
+        >>> x = gradlib.tensor([[[1.0], [3.0]]])
+        >>> gradlib.scaled_dot_product_attention(gradlib.zeros(1, 1, 1), x, x)
+        tensor([[[2.]]])
     """
     return scaled_dot_product_attention(
         query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa

@@ -158,40 +158,76 @@ batch_norm_op = declare(
 def _batch_norm_public(
     input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled=True,
 ):  # fmt: skip
-    """`nn.functional.batch_norm` with all arguments in PyTorch's order of the namespace.
+    """``nn.functional.batch_norm`` with its arguments in another order, also of one value per channel.
 
-    input: [N, C, *] -> the same shape; weight, bias, running_mean, running_var: [C] or None. In training the running
-    statistics are
-    updated in place. cudnn_enabled: accepted for compatibility.
+    Args:
+        input: (N, C, ...).
+        weight, bias: (C,), or None.
+        running_mean, running_var: (C,), or None in training.
+        training: whether the statistics are those of `input`.
+        momentum: how much the batch counts in the update.
+        eps: added to the variance.
+        cudnn_enabled: without effect.
+
+    Returns:
+        A tensor of the same shape and dtype.
+
+    Raises:
+        RuntimeError: shapes that do not fit, or no running statistics when not training.
+
+    Example:
+        >>> gradlib.batch_norm(gradlib.tensor([[1.0], [3.0]]), None, None, None, None, True, 0.1, 0.0)
+        tensor([[-1.],
+                [ 1.]])
     """
-    return batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    return _normalized(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
 def batch_norm(
     input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5,
 ):  # fmt: skip
-    """Normalise each channel (dimension 1) over all other dimensions; then scale by `weight` and shift by `bias`.
+    """Each channel normalised over all other dimensions, then times `weight` plus `bias`.
 
-    In training the statistics are those of `input`, and `running_mean`, `running_var` (if not None) move towards
-    them by the fraction `momentum`; else they are the running ones.
+    Args:
+        input: (N, C, ...).
+        running_mean, running_var: (C,), or None in training: the statistics that are used without `training`; with it
+            they move towards those of `input` by the fraction `momentum`.
+        weight, bias: (C,), or None.
+        training: whether the statistics are those of `input`.
+        momentum: how much the batch counts in the update.
+        eps: added to the variance.
+
+    Returns:
+        A tensor of the same shape and dtype.
 
     Raises:
-        ValueError: training on one value per channel.
+        ValueError: training on one value per channel, or with an `eps` of 0 or less.
         RuntimeError: shapes that do not fit, or no running statistics when not training.
+
+    Example:
+        >>> F.batch_norm(gradlib.tensor([[1.0], [3.0]]), gradlib.zeros(1), gradlib.ones(1), eps=0.0)
+        tensor([[1.],
+                [3.]])
     """
     shape = input._array.shape
     if eps <= 0 and (training or eps < 0):
         limit = "positive during training" if training else "non-negative"
         raise ValueError(f"batch_norm eps must be {limit}, but got {eps}")
+    if training and len(shape) > 1 and 0 < math.prod(shape) == shape[1]:
+        raise ValueError(
+            f"Expected more than 1 value per channel when training, got input size {input.shape}"
+        )
+    return _normalized(input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+def _normalized(input, running_mean, running_var, weight, bias, training, momentum, eps):
+    """``batch_norm``, also of one value per channel and with any `eps`."""
+    shape = input._array.shape
     if not input._array.size:
         return nothing(input, weight, bias)
     if len(shape) < 2:
         raise IndexError(
             f"batch_norm: expected 2 or more dimensions of input, but got {len(shape)}"
-        )
-    if training and math.prod(shape) == shape[1]:
-        raise ValueError(
-            f"Expected more than 1 value per channel when training, got input size {input.shape}"
         )
     for name, value in (
         ("running_mean", running_mean), ("running_var", running_var), ("weight", weight), ("bias", bias),
@@ -217,6 +253,11 @@ def batch_norm(
     return out
 
 
+def _unbiased(count: int) -> float:
+    """What makes the variance of `count` values the unbiased one; nan for a single value, which has none."""
+    return count / (count - 1) if count > 1 else math.nan
+
+
 def follows_inside(input: Tensor, running: tuple, alone: bool, momentum: float) -> bool:
     """Inside vmap: move running statistics by ops, and True; those that entries share cannot follow them.
 
@@ -228,7 +269,7 @@ def follows_inside(input: Tensor, running: tuple, alone: bool, momentum: float) 
     x = input.detach()
     dims = tuple(range(2, x.ndim)) if alone else (0, *range(2, x.ndim))
     count = math.prod([x.shape[d] for d in dims])
-    unbiased = count / max(count - 1, 1)
+    unbiased = _unbiased(count)
     for statistic, value in zip(
         running, (x.mean(dims), x.var(dims, correction=0) * unbiased), strict=True
     ):
@@ -250,9 +291,30 @@ def nothing(input, weight, bias):
 def native_batch_norm(
     input, weight, bias, running_mean, running_var, training, momentum, eps, *, out=None
 ):
-    """``batch_norm``, and mean and 1 / standard deviation of the batch (empty if not training) without gradient."""
+    """``batch_norm``, and what it needs for its gradient.
 
-    result = batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    Args:
+        input: (N, C, ...).
+        weight, bias: one number for each channel, or None.
+        running_mean, running_var: the statistics that are used without `training`, and updated with it; or None.
+        training: whether the statistics are those of the batch.
+        momentum: how much the batch counts in the update.
+        eps: added to the variance.
+        out: a tuple of tensors, written to instead of new ones.
+
+    Returns:
+        A tuple (output, mean, 1 / standard deviation): the last two of the batch, empty if not training, without
+            gradient.
+
+    Raises:
+        RuntimeError: as many numbers as there are no channels.
+
+    Example:
+        >>> gradlib.native_batch_norm(gradlib.tensor([[1.0], [3.0]]), None, None, None, None, True, 0.1, 0.0)[1]
+        tensor([2.])
+    """
+
+    result = _normalized(input, running_mean, running_var, weight, bias, training, momentum, eps)
     if training:
         dims = tuple(i for i in range(input.ndim) if i != 1)
         stats = moments(Tensor._make(input._array), dims, eps, keepdim=False)
@@ -264,7 +326,7 @@ def native_batch_norm(
 def update_running(running_mean, running_var, mean, var, count: int, momentum: float) -> None:
     """Move running statistics towards those of a batch of `count` values; the variance becomes the unbiased one."""
     with beside(mean):
-        unbiased = var * (count / max(count - 1, 1))
+        unbiased = var * _unbiased(count)
         for running, value in ((running_mean, mean), (running_var, unbiased)):
             if running is not None:
                 before_write(running)

@@ -401,23 +401,85 @@ def _conv(n: int, input, weight, bias, stride, padding, dilation, groups):
 
 @function("conv1d")
 def conv1d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
-    """Cross-correlation of `input` (N, C, L) or (C, L) with `weight` (O, C / groups, K).
+    """Cross-correlation over one dimension: each output is a sum over a window of all channels of its group.
 
-    padding: a number of zeros on both sides, or "valid" (none) or "same" (output as long as the input, stride 1).
-    RuntimeError when shapes do not fit.
+    Args:
+        input: (N, C, L) or (C, L).
+        weight: (O, C / groups, K), of the dtype of `input`.
+        bias: (O,), or None.
+        stride: how far the window moves, an int or one for each dimension.
+        padding: zeros on both sides, an int or one for each dimension; or "valid" (none) or "same" (as many as keep
+            the size, with stride 1).
+        dilation: the distance of the elements of a window.
+        groups: channels are cut into so many parts that do not mix.
+
+    Returns:
+        A tensor of O channels with ``(L + 2 * padding - dilation * (K - 1) - 1) // stride + 1`` places for a length
+            L.
+
+    Raises:
+        RuntimeError: shapes or dtypes do not fit, or the window is larger than the padded input.
+
+    Example:
+        >>> F.conv1d(gradlib.ones(1, 1, 3), gradlib.ones(1, 1, 2)).flatten()
+        tensor([2., 2.])
     """
     return _conv(1, input, weight, bias, stride, padding, dilation, groups)
 
 
 @function("conv2d")
 def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
-    """Cross-correlation of `input` (N, C, H, W) or (C, H, W) with `weight` (O, C / groups, KH, KW); see ``conv1d``."""
+    """Cross-correlation over two dimensions: each output is a sum over a window of all channels of its group.
+
+    Args:
+        input: (N, C, H, W) or (C, H, W).
+        weight: (O, C / groups, KH, KW), of the dtype of `input`.
+        bias: (O,), or None.
+        stride: how far the window moves, an int or one for each dimension.
+        padding: zeros on both sides, an int or one for each dimension; or "valid" (none) or "same" (as many as keep
+            the size, with stride 1).
+        dilation: the distance of the elements of a window.
+        groups: channels are cut into so many parts that do not mix.
+
+    Returns:
+        A tensor of O channels with ``(L + 2 * padding - dilation * (K - 1) - 1) // stride + 1`` places for a length
+            L.
+
+    Raises:
+        RuntimeError: shapes or dtypes do not fit, or the window is larger than the padded input.
+
+    Example:
+        >>> F.conv2d(gradlib.ones(1, 1, 3, 3), gradlib.ones(1, 1, 2, 2)).flatten()
+        tensor([4., 4., 4., 4.])
+    """
     return _conv(2, input, weight, bias, stride, padding, dilation, groups)
 
 
 @function("conv3d")
 def conv3d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
-    """Cross-correlation of `input` (N, C, D, H, W) with `weight` (O, C / groups, KD, KH, KW); see ``conv1d``."""
+    """Cross-correlation over three dimensions: each output is a sum over a window of all channels of its group.
+
+    Args:
+        input: (N, C, D, H, W) or (C, D, H, W).
+        weight: (O, C / groups, KD, KH, KW), of the dtype of `input`.
+        bias: (O,), or None.
+        stride: how far the window moves, an int or one for each dimension.
+        padding: zeros on both sides, an int or one for each dimension; or "valid" (none) or "same" (as many as keep
+            the size, with stride 1).
+        dilation: the distance of the elements of a window.
+        groups: channels are cut into so many parts that do not mix.
+
+    Returns:
+        A tensor of O channels with ``(L + 2 * padding - dilation * (K - 1) - 1) // stride + 1`` places for a length
+            L.
+
+    Raises:
+        RuntimeError: shapes or dtypes do not fit, or the window is larger than the padded input.
+
+    Example:
+        >>> F.conv3d(gradlib.ones(1, 1, 3, 3, 3), gradlib.ones(1, 1, 2, 2, 2)).flatten()
+        tensor([8., 8., 8., 8., 8., 8., 8., 8.])
+    """
     return _conv(3, input, weight, bias, stride, padding, dilation, groups)
 
 
@@ -451,9 +513,28 @@ def _transposed(n: int, input, weight, bias, stride, padding, output_padding, gr
 def conv_transpose1d(
     input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1
 ):
-    """The transposed convolution: the gradient of ``conv1d`` with respect to its input, `weight` (C, O / groups, K).
+    """The transposed convolution over one dimension: the gradient of ``conv1d`` with respect to its input.
 
-    output_padding: positions added to one side of the output, smaller than stride or dilation.
+    Args:
+        input: (N, C, L) or (C, L).
+        weight: (C, O / groups, K), of the dtype of `input`.
+        bias: (O,), or None.
+        stride: how far apart the windows are that the inputs are spread over.
+        padding: what is cut off on both sides.
+        output_padding: places that are added at the end, fewer than `stride` or `dilation`.
+        groups: channels are cut into so many parts that do not mix.
+        dilation: the distance of the elements of a window.
+
+    Returns:
+        A tensor of O channels with ``(L - 1) * stride - 2 * padding + dilation * (K - 1) + output_padding + 1``
+            places for a length L.
+
+    Raises:
+        RuntimeError: shapes or dtypes do not fit, or nothing would be left.
+
+    Example:
+        >>> F.conv_transpose1d(gradlib.ones(1, 1, 2), gradlib.ones(1, 1, 2)).flatten()
+        tensor([1., 2., 1.])
     """
     return _transposed(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
@@ -462,7 +543,29 @@ def conv_transpose1d(
 def conv_transpose2d(
     input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1
 ):
-    """The transposed convolution over two dimensions; see ``conv_transpose1d``."""
+    """The transposed convolution over two dimensions: the gradient of ``conv2d`` with respect to its input.
+
+    Args:
+        input: (N, C, H, W) or (C, H, W).
+        weight: (C, O / groups, KH, KW), of the dtype of `input`.
+        bias: (O,), or None.
+        stride: how far apart the windows are that the inputs are spread over.
+        padding: what is cut off on both sides.
+        output_padding: places that are added at the end, fewer than `stride` or `dilation`.
+        groups: channels are cut into so many parts that do not mix.
+        dilation: the distance of the elements of a window.
+
+    Returns:
+        A tensor of O channels with ``(L - 1) * stride - 2 * padding + dilation * (K - 1) + output_padding + 1``
+            places for a length L.
+
+    Raises:
+        RuntimeError: shapes or dtypes do not fit, or nothing would be left.
+
+    Example:
+        >>> F.conv_transpose2d(gradlib.ones(1, 1, 2, 2), gradlib.ones(1, 1, 2, 2)).flatten()
+        tensor([1., 2., 1., 2., 4., 2., 1., 2., 1.])
+    """
     return _transposed(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
@@ -470,13 +573,56 @@ def conv_transpose2d(
 def conv_transpose3d(
     input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1
 ):
-    """The transposed convolution over three dimensions; see ``conv_transpose1d``."""
+    """The transposed convolution over three dimensions: the gradient of ``conv3d`` with respect to its input.
+
+    Args:
+        input: (N, C, D, H, W) or (C, D, H, W).
+        weight: (C, O / groups, KD, KH, KW), of the dtype of `input`.
+        bias: (O,), or None.
+        stride: how far apart the windows are that the inputs are spread over.
+        padding: what is cut off on both sides.
+        output_padding: places that are added at the end, fewer than `stride` or `dilation`.
+        groups: channels are cut into so many parts that do not mix.
+        dilation: the distance of the elements of a window.
+
+    Returns:
+        A tensor of O channels with ``(L - 1) * stride - 2 * padding + dilation * (K - 1) + output_padding + 1``
+            places for a length L.
+
+    Raises:
+        RuntimeError: shapes or dtypes do not fit, or nothing would be left.
+
+    Example:
+        >>> F.conv_transpose3d(gradlib.ones(1, 1, 2, 2, 2), gradlib.ones(1, 1, 2, 2, 2)).flatten()
+        tensor([1., 2., 1., 2., 4., 2., 1., 2., 1., 2., 4., 2., 4., 8., 4., 2., 4., 2.,
+                1., 2., 1., 2., 4., 2., 1., 2., 1.])
+    """
     return _transposed(3, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 @function("convolution")
 def convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
-    """The general form of all convolutions; the number of dimensions is that of `weight` less 2."""
+    """The general form of all convolutions; see ``conv1d`` and ``conv_transpose1d``.
+
+    Args:
+        input: (N, C, ...).
+        weight: (O, C / groups, ...), or of a transposed one (C, O / groups, ...); its dimensions say which
+            convolution it is.
+        bias: (O,), or None.
+        stride, padding, dilation, output_padding: an int for each of the dimensions.
+        transposed: which of the two it is.
+        groups: channels are cut into so many parts that do not mix.
+
+    Returns:
+        A tensor of O channels.
+
+    Raises:
+        RuntimeError: shapes or dtypes do not fit.
+
+    Example:
+        >>> gradlib.convolution(gradlib.ones(1, 1, 3), gradlib.ones(1, 1, 2), None, (1,), (0,), (1,), False, (0,), 1)
+        tensor([[[2., 2.]]])
+    """
     n = weight.dim() - 2
     if transposed:
         return _transposed(
@@ -487,7 +633,24 @@ def convolution(input, weight, bias, stride, padding, dilation, transposed, outp
 
 @function("conv_tbc")
 def conv_tbc(input, weight, bias, pad=0):
-    """``conv1d`` on (time, batch, channels) with weight (K, C, O)."""
+    """``conv1d`` with the dimensions in another order, and a bias.
+
+    Args:
+        input: (time, batch, channels).
+        weight: (K, channels, O).
+        bias: (O,).
+        pad: zeros at both ends.
+
+    Returns:
+        (time + 2 * pad - K + 1, batch, O).
+
+    Raises:
+        RuntimeError: shapes do not fit.
+
+    Example:
+        >>> gradlib.conv_tbc(gradlib.ones(3, 1, 1), gradlib.ones(2, 1, 1), gradlib.zeros(1)).flatten()
+        tensor([2., 2.])
+    """
     return conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad).permute(
         2, 0, 1
     )

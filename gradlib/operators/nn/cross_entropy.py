@@ -282,10 +282,26 @@ def _check_classes(input: Tensor, target: Tensor, weight, name: str) -> None:
 def nll_loss(
     input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean",
 ):  # fmt: skip
-    """The negative log likelihood of classes: minus the log probabilities `input` (N, C, ...) at `target` (N, ...).
+    """The negative log likelihood of classes: minus the log probability of the target.
 
-    weight: one for each class; the mean is weighted. ignore_index: a target that counts for nothing.
-    IndexError for a class out of range.
+    Args:
+        input: log probabilities (N, C, ...), or (C,).
+        target: class indices (N, ...) of int64.
+        weight: (C,): one number for each class; the mean is weighted.
+        size_average, reduce: an old way to say `reduction`, which warns.
+        ignore_index: a target that counts for nothing.
+        reduction: "mean", "sum" or "none".
+
+    Returns:
+        A tensor without dimensions; (N, ...) with "none".
+
+    Raises:
+        IndexError: a class that does not exist.
+        ValueError: another number of samples.
+
+    Example:
+        >>> F.nll_loss(gradlib.tensor([[-1.0, -2.0]]), gradlib.tensor([1]))
+        tensor(2.)
     """
     number = reduction_number(reduction, size_average, reduce)
     _check_classes(input, target, weight, "nll_loss")
@@ -302,10 +318,28 @@ def cross_entropy(
     reduction="mean",
     label_smoothing=0.0,
 ):
-    """Cross entropy of scores `input` (N, C, ...) against class indices (N, ...) or probabilities (N, C, ...).
+    """Cross entropy of scores against classes or probabilities.
 
-    weight: one for each class. ignore_index: a class index that counts for nothing. label_smoothing: the fraction of
-    each target that is spread evenly over the classes, in [0, 1].
+    Args:
+        input: scores (N, C, ...), or (C,).
+        target: class indices (N, ...) of int64, or probabilities of the shape of `input`.
+        weight: (C,): one number for each class; the mean over indices is weighted.
+        size_average, reduce: an old way to say `reduction`, which warns.
+        ignore_index: a class index that counts for nothing.
+        reduction: "mean", "sum" or "none".
+        label_smoothing: the fraction of each target that is spread evenly over the classes, in [0, 1].
+
+    Returns:
+        A tensor without dimensions; (N, ...) with "none".
+
+    Raises:
+        IndexError: a class that does not exist.
+        ValueError: another number of samples.
+        RuntimeError: `label_smoothing` is out of range.
+
+    Example:
+        >>> F.cross_entropy(gradlib.zeros(1, 2), gradlib.tensor([0]))
+        tensor(0.6931)
     """
     number = reduction_number(reduction, size_average, reduce)
     if target._array.shape == input._array.shape and target._array.dtype.kind in "fV":

@@ -110,7 +110,24 @@ def _masked_by(input: Tensor, mask: Tensor, scale: float, in_place: bool) -> Ten
 
 
 def dropout(input, p=0.5, training=True, inplace=False):
-    """In training: each element is zeroed with probability `p`, the others are divided by ``1 - p``. Else `input`."""
+    """In training, each element is zero with a probability, and the others are divided by one less that.
+
+    Args:
+        input: a floating tensor of any shape.
+        p: the probability, in [0, 1].
+        training: without it `input` is returned as it is.
+        inplace: write the result into `input`.
+
+    Returns:
+        A tensor of the same shape and dtype.
+
+    Raises:
+        ValueError: `p` is not in [0, 1].
+
+    Example:
+        >>> F.dropout(gradlib.ones(3), 1.0)
+        tensor([0., 0., 0.])
+    """
     _check(p)
     return _run(input, input._array.shape, p, inplace) if training else input
 
@@ -136,18 +153,37 @@ def dropout_(input, p, train):
     return dropout(input, p, train, True)
 
 
+_TOO_FLAT = "Feature dropout requires at least 2 dimensions in the input"
+
+
 def _by_channel(shape) -> tuple:
     return shape[:2] + (1,) * (len(shape) - 2)
 
 
 @function("feature_dropout")
 def feature_dropout(input, p, train):
-    """Dropout of whole channels of `input` (N, C, ...)."""
+    """Dropout of whole channels: all elements of one are zero together, or divided by ``1 - p``.
+
+    Args:
+        input: a floating tensor (N, C, ...).
+        p: the probability, in [0, 1].
+        train: without it `input` is returned as it is.
+
+    Returns:
+        A tensor of the same shape and dtype.
+
+    Raises:
+        RuntimeError: `p` is not in [0, 1], or there are fewer than two dimensions.
+
+    Example:
+        >>> gradlib.feature_dropout(gradlib.ones(1, 2), 1.0, True)
+        tensor([[0., 0.]])
+    """
     _check(p, RuntimeError)
     if not train:
         return input
     if input.dim() < 2:
-        raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
+        raise RuntimeError(_TOO_FLAT)
     return _run(input, _by_channel(input._array.shape), p, False)
 
 
@@ -157,6 +193,8 @@ def _channels(n: int, input, p, training, inplace):
     if not training:
         return input
     shape = input._array.shape
+    if len(shape) < (1 if n == 3 else 2) and p > 0 and input._array.size:
+        raise RuntimeError(_TOO_FLAT)
     if len(shape) == n + 1 and n != 2:
         mask = (shape[0],) + (1,) * n
     else:
@@ -165,7 +203,24 @@ def _channels(n: int, input, p, training, inplace):
 
 
 def dropout1d(input, p=0.5, training=True, inplace=False):
-    """Dropout of whole channels of (N, C, L) or (C, L)."""
+    """Dropout of whole channels: all elements of one are zero together, or divided by ``1 - p``.
+
+    Args:
+        input: a floating tensor (N, C, L) or (C, L).
+        p: the probability, in [0, 1].
+        training: without it `input` is returned as it is.
+        inplace: write the result into `input`.
+
+    Returns:
+        A tensor of the same shape and dtype.
+
+    Raises:
+        ValueError: `p` is not in [0, 1].
+
+    Example:
+        >>> F.dropout1d(gradlib.ones(1, 2, 2), 1.0).sum()
+        tensor(0.)
+    """
     _check(p)
     if input.dim() not in (2, 3):
         raise RuntimeError(
@@ -179,7 +234,24 @@ def dropout1d(input, p=0.5, training=True, inplace=False):
 
 
 def dropout2d(input, p=0.5, training=True, inplace=False):
-    """Dropout of whole channels of (N, C, H, W)."""
+    """Dropout of whole channels: all elements of one are zero together, or divided by ``1 - p``.
+
+    Args:
+        input: a floating tensor (N, C, H, W); of three dimensions they count as (N, C, L), with a warning.
+        p: the probability, in [0, 1].
+        training: without it `input` is returned as it is.
+        inplace: write the result into `input`.
+
+    Returns:
+        A tensor of the same shape and dtype.
+
+    Raises:
+        ValueError: `p` is not in [0, 1].
+
+    Example:
+        >>> F.dropout2d(gradlib.ones(1, 2, 2, 1), 1.0).sum()
+        tensor(0.)
+    """
     import warnings
 
     if input.dim() not in (3, 4):
@@ -208,7 +280,24 @@ def dropout2d(input, p=0.5, training=True, inplace=False):
 
 
 def dropout3d(input, p=0.5, training=True, inplace=False):
-    """Dropout of whole channels of (N, C, D, H, W) or (C, D, H, W)."""
+    """Dropout of whole channels: all elements of one are zero together, or divided by ``1 - p``.
+
+    Args:
+        input: a floating tensor (N, C, D, H, W) or (C, D, H, W).
+        p: the probability, in [0, 1].
+        training: without it `input` is returned as it is.
+        inplace: write the result into `input`.
+
+    Returns:
+        A tensor of the same shape and dtype.
+
+    Raises:
+        ValueError: `p` is not in [0, 1].
+
+    Example:
+        >>> F.dropout3d(gradlib.ones(1, 2, 2, 1, 1), 1.0).sum()
+        tensor(0.)
+    """
     return _channels(3, input, p, training, inplace)
 
 
@@ -229,13 +318,47 @@ def _alpha(input, shape, p: float, in_place: bool):
 
 
 def alpha_dropout(input, p=0.5, training=False, inplace=False):
-    """Dropout for selu networks: dropped elements saturate, and mean and variance are kept."""
+    """Dropout for selu networks: dropped elements take the least value of selu; mean and variance are kept.
+
+    Args:
+        input: a floating tensor of any shape.
+        p: the probability, in [0, 1].
+        training: without it `input` is returned as it is.
+        inplace: write the result into `input`.
+
+    Returns:
+        A tensor of the same shape and dtype.
+
+    Raises:
+        ValueError: `p` is not in [0, 1].
+
+    Example:
+        >>> F.alpha_dropout(gradlib.ones(1, 2), 0.0, True)
+        tensor([[1., 1.]])
+    """
     _check(p)
     return _alpha(input, input._array.shape, p, inplace) if training else input
 
 
 def feature_alpha_dropout(input, p=0.5, training=False, inplace=False):
-    """``alpha_dropout`` of whole channels."""
+    """``alpha_dropout`` of whole channels: all elements of one are dropped together.
+
+    Args:
+        input: a floating tensor (N, C, ...).
+        p: the probability, in [0, 1].
+        training: without it `input` is returned as it is.
+        inplace: write the result into `input`.
+
+    Returns:
+        A tensor of the same shape and dtype.
+
+    Raises:
+        ValueError: `p` is not in [0, 1].
+
+    Example:
+        >>> F.feature_alpha_dropout(gradlib.ones(1, 2), 0.0, True)
+        tensor([[1., 1.]])
+    """
     _check(p)
     if not training:
         return input
@@ -246,7 +369,23 @@ def feature_alpha_dropout(input, p=0.5, training=False, inplace=False):
 
 @function("alpha_dropout")
 def _alpha_dropout_public(input, p, train):
-    """`nn.functional.alpha_dropout` with `train` as its third argument; without it `input` itself."""
+    """``nn.functional.alpha_dropout`` with `train` as its third argument.
+
+    Args:
+        input: a floating tensor of any shape.
+        p: the probability, in [0, 1].
+        train: without it `input` is returned as it is.
+
+    Returns:
+        A tensor of the same shape and dtype.
+
+    Raises:
+        RuntimeError: `p` is not in [0, 1].
+
+    Example:
+        >>> gradlib.alpha_dropout(gradlib.ones(1, 2), 0.5, False)
+        tensor([[1., 1.]])
+    """
     _check(p, RuntimeError)
     return alpha_dropout(input, p, train)
 
@@ -260,23 +399,70 @@ def alpha_dropout_(input, p, train):
 
 @function("feature_alpha_dropout")
 def _feature_alpha_dropout_public(input, p, train):
-    """`nn.functional.feature_alpha_dropout` with `train` as its third argument; without it `input` itself."""
+    """``nn.functional.feature_alpha_dropout`` with `train` as its third argument.
+
+    Args:
+        input: a floating tensor (N, C, ...).
+        p: the probability, in [0, 1].
+        train: without it `input` is returned as it is.
+
+    Returns:
+        A tensor of the same shape and dtype.
+
+    Raises:
+        RuntimeError: `p` is not in [0, 1].
+
+    Example:
+        >>> gradlib.feature_alpha_dropout(gradlib.ones(1, 2), 0.5, False)
+        tensor([[1., 1.]])
+    """
     _check(p, RuntimeError)
     return feature_alpha_dropout(input, p, train)
 
 
 @function("native_dropout_backward")
 def native_dropout_backward(grad_output, mask, scale):
-    """The gradient of ``native_dropout``: `grad_output` where `mask` kept an element, times `scale`."""
+    """The gradient of ``native_dropout``: `grad_output` times `scale` where an element was kept, else 0.
+
+    Args:
+        grad_output: the gradient of the output.
+        mask: the bool tensor that ``native_dropout`` returned.
+        scale: ``1 / (1 - p)``.
+
+    Returns:
+        A tensor of the shape of `grad_output`.
+
+    Example:
+        >>> gradlib.native_dropout_backward(gradlib.ones(2), gradlib.tensor([True, False]), 2.0)
+        tensor([2., 0.])
+    """
     return grad_output * mask * scale
 
 
 @function("native_dropout")
 def native_dropout(input, p, train):
-    """Dropout and its mask of kept elements: (output, mask)."""
+    """Dropout, and which elements were kept.
+
+    Args:
+        input: a floating tensor of any shape.
+        p: the probability, in [0, 1].
+        train: without it the output is a copy of `input`.
+
+    Returns:
+        A tuple (output, mask), the mask of dtype bool.
+
+    Raises:
+        RuntimeError: `p` is not in [0, 1], or the tensor holds integers.
+
+    Example:
+        >>> gradlib.native_dropout(gradlib.ones(2), 1.0, True)
+        (tensor([0., 0.]), tensor([False, False]))
+    """
     array = input._array
     if not train:
         return input.clone(), Tensor._make(backend_of(array).ones(array.shape, bool))
+    if not 0 <= p <= 1:
+        raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={1 - p:g}")
     if 0 < p < 1:
         _check_scaled(input)
     if p < 1:

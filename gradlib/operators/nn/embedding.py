@@ -153,15 +153,28 @@ def _padding(padding_idx, rows: int) -> int:
 def embedding(
     input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False,
 ):  # fmt: skip
-    """Rows of `weight` (rows, D) at the integer indices `input` (any shape): (*input, D).
+    """The rows of a matrix that indices name.
 
-    padding_idx: a row that gets no gradient. max_norm: rows in use are first scaled down to this `norm_type`-norm, in
-    place. scale_grad_by_freq: gradients are divided by how often a row occurs in `input`. sparse: accepted, gradients
-    are dense.
+    Args:
+        input: an integer tensor (...), each in [0, rows).
+        weight: a matrix (rows, d).
+        padding_idx: a row that gets no gradient.
+        max_norm: rows in use are first scaled down to this norm, in place.
+        norm_type: the order of that norm.
+        scale_grad_by_freq: whether gradients are divided by how often a row occurs.
+        sparse: without effect: the gradient is dense.
+
+    Returns:
+        A tensor (..., d).
 
     Raises:
-        IndexError: an index out of range.
-        RuntimeError: `weight` is not two-dimensional, or indices that are not integers.
+        IndexError: an index is out of range.
+        RuntimeError: `weight` is no matrix, or the indices are not integers.
+
+    Example:
+        >>> F.embedding(gradlib.tensor([1, 1]), gradlib.tensor([[1.0, 2.0], [3.0, 4.0]]))
+        tensor([[3., 4.],
+                [3., 4.]])
     """
     if weight._array.ndim != 2:
         raise RuntimeError("'weight' must be 2-D")
@@ -173,7 +186,27 @@ def embedding(
 
 @function("embedding")
 def _embedding_public(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
-    """Rows of `weight` at `indices`; see ``gradlib.nn.functional.embedding``."""
+    """The rows of a matrix that `indices` names; see ``nn.functional.embedding``.
+
+    Args:
+        weight: a matrix (n, d).
+        indices: an integer tensor (...), each in [0, n).
+        padding_idx: a row that gets no gradient; none if negative.
+        scale_grad_by_freq: whether the gradient of a row is divided by how often it is named.
+        sparse: without effect: the gradient is dense.
+
+    Returns:
+        A tensor (..., d).
+
+    Raises:
+        IndexError: an index is out of range.
+        RuntimeError: `indices` is not of integers.
+
+    Example:
+        >>> gradlib.embedding(gradlib.tensor([[1.0, 2.0], [3.0, 4.0]]), gradlib.tensor([1, 1]))
+        tensor([[3., 4.],
+                [3., 4.]])
+    """
     return embedding(
         indices, weight, padding_idx if padding_idx >= 0 else None, None, 2.0, scale_grad_by_freq
     )
@@ -182,7 +215,22 @@ def _embedding_public(weight, indices, padding_idx=-1, scale_grad_by_freq=False,
 @function("embedding_renorm_")
 @each_entry
 def embedding_renorm_(weight, indices, max_norm, norm_type):
-    """Scale the rows of `weight` at `indices` down to `max_norm`, in place."""
+    """Scale the rows of `weight` that `indices` names down until their norm is at most `max_norm`, in place.
+
+    Args:
+        weight: a matrix (n, d).
+        indices: an integer tensor.
+        max_norm: the bound.
+        norm_type: the order of the norm.
+
+    Returns:
+        `weight`.
+
+    Example:
+        >>> gradlib.embedding_renorm_(gradlib.tensor([[3.0, 4.0], [3.0, 4.0]]), gradlib.tensor([0]), 1.0, 2.0)
+        tensor([[0.6000, 0.8000],
+                [3.0000, 4.0000]])
+    """
     _renorm(weight, indices, max_norm, norm_type)
     return weight
 
@@ -232,10 +280,30 @@ def embedding_bag(
     input, weight, offsets=None, max_norm=None, norm_type: float = 2, scale_grad_by_freq=False, mode="mean",
     sparse=False, per_sample_weights=None, include_last_offset=False, padding_idx=None,
 ):  # fmt: skip
-    """The sum, mean or maximum of the rows of `weight` in each bag of indices, without the rows in between.
+    """The sum, mean or maximum of the rows of a matrix in each bag of indices, without the rows in between.
 
-    input: (bags, length), or flat with the bags' start positions `offsets`. per_sample_weights: a factor for each index
-    (mode "sum"). padding_idx: an index that counts for nothing. Empty bags give zeros.
+    Args:
+        input: integers (bags, length), or all in a row with `offsets`.
+        weight: a matrix (rows, d).
+        offsets: where each bag starts.
+        max_norm: rows in use are first scaled down to this norm, in place.
+        norm_type: the order of that norm.
+        scale_grad_by_freq: whether gradients are divided by how often a row occurs.
+        mode: "sum", "mean" or "max".
+        sparse: without effect: the gradient is dense.
+        per_sample_weights: a factor for each index (mode "sum").
+        include_last_offset: whether `offsets` ends with the end of the last bag.
+        padding_idx: an index that counts for nothing.
+
+    Returns:
+        (bags, d). Empty bags give zeros.
+
+    Raises:
+        ValueError: `offsets` is missing, or there where it must not be.
+
+    Example:
+        >>> F.embedding_bag(gradlib.tensor([[0, 1]]), gradlib.tensor([[1.0, 2.0], [3.0, 4.0]]))
+        tensor([[2., 3.]])
     """
     if weight.dtype is dtypes.int64 and input.is_floating_point():
         warnings.warn(
@@ -343,9 +411,22 @@ def _by_bag(rows: Tensor, bags, count: int, mode: str) -> Tensor:
 @each_entry
 @beside_first
 def one_hot(tensor, num_classes=-1):
-    """For each class number in `tensor` (int64) a row of zeros with a one in its place: (*tensor, num_classes).
+    """For each class number a row of zeros with a one in its place.
 
-    num_classes: -1 takes the largest class + 1. RuntimeError for negative classes or too few of them.
+    Args:
+        tensor: an int64 tensor (...), 0 or more.
+        num_classes: the length of the rows; -1 takes the largest class plus 1.
+
+    Returns:
+        An int64 tensor (..., num_classes).
+
+    Raises:
+        RuntimeError: negative classes, too few of them, or another dtype.
+
+    Example:
+        >>> F.one_hot(gradlib.tensor([0, 2]))
+        tensor([[1, 0, 0],
+                [0, 0, 1]])
     """
     array = raw_values(tensor)
     if tensor.dtype is not dtypes.int64:

@@ -137,12 +137,26 @@ def _cubic_taps(coordinates: list, space: tuple, padding: int, align_corners: bo
 
 @beside_first
 def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corners=None):
-    """`input` (N, C, H, W) at the places `grid` (N, h, w, 2) of pairs (x, y) in [-1, 1]: (N, C, h,
-    w); also in 3 dimensions.
+    """Images at given places, between their elements.
 
-    mode: "bilinear", "nearest", "bicubic" (2 dimensions). padding_mode: what lies outside:
-    "zeros", "border", "reflection".
-    align_corners: whether -1 and 1 are the centres of the corner pixels or the borders of the image.
+    Args:
+        input: (N, C, H, W) or (N, C, D, H, W).
+        grid: (N, h, w, 2) pairs (x, y), or (N, d, h, w, 3), in [-1, 1] over the input.
+        mode: "bilinear", "nearest", or "bicubic" (two dimensions alone).
+        padding_mode: what lies outside: "zeros", "border", "reflection".
+        align_corners: whether -1 and 1 are the middles of the corner elements instead of their outer edges; None is
+            False, with a warning.
+
+    Returns:
+        (N, C, h, w) or (N, C, d, h, w); gradients flow to both.
+
+    Raises:
+        RuntimeError: shapes or dtypes do not fit.
+        ValueError: another mode.
+
+    Example:
+        >>> F.grid_sample(gradlib.tensor([[[[1.0, 3.0]]]]), gradlib.zeros(1, 1, 1, 2), align_corners=True)
+        tensor([[[[2.]]]])
     """
     if mode not in INTERPOLATION:
         raise ValueError(
@@ -195,7 +209,25 @@ def _check(input, grid, mode: int) -> None:
 @function("grid_sampler", "grid_sampler_2d", "grid_sampler_3d")
 @each_entry
 def grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
-    """``nn.functional.grid_sample`` with modes as numbers."""
+    """``nn.functional.grid_sample`` with its modes as numbers.
+
+    Args:
+        input: (N, C, H, W) or (N, C, D, H, W).
+        grid: (N, H2, W2, 2) or (N, D2, H2, W2, 3): the places, in [-1, 1] over the input.
+        interpolation_mode: 0 "bilinear", 1 "nearest", 2 "bicubic".
+        padding_mode: 0 "zeros", 1 "border", 2 "reflection".
+        align_corners: whether -1 and 1 are the middles of the corner elements instead of their outer edges.
+
+    Returns:
+        (N, C, H2, W2) or (N, C, D2, H2, W2).
+
+    Raises:
+        RuntimeError: shapes or dtypes do not fit.
+
+    Example:
+        >>> gradlib.grid_sampler(gradlib.tensor([[[[1.0, 3.0]]]]), gradlib.zeros(1, 1, 1, 2), 0, 0, True)
+        tensor([[[[2.]]]])
+    """
     _check(input, grid, interpolation_mode)
     if input.dtype is not grid.dtype and not state.bits & AUTOCAST:
         kinds = [t.dtype.tensor_type.removesuffix("Tensor") for t in (input, grid)]
@@ -241,8 +273,24 @@ def _base_line(size: int, align_corners: bool):
 
 
 def affine_grid(theta, size, align_corners=None):
-    """The grid of ``grid_sample`` for affine maps `theta` (N, 2, 3) or (N, 3, 4) and an output of
-    `size` (N, C, ...).
+    """The places for ``grid_sample`` that affine maps send a regular grid to.
+
+    Args:
+        theta: (N, 2, 3), or (N, 3, 4) for volumes.
+        size: the size of the output, (N, C, H, W) or (N, C, D, H, W).
+        align_corners: whether -1 and 1 are the middles of the corner elements instead of their outer edges; None is
+            False, with a warning.
+
+    Returns:
+        (N, H, W, 2) or (N, D, H, W, 3).
+
+    Raises:
+        ValueError: the shapes do not fit.
+
+    Example:
+        >>> F.affine_grid(gradlib.eye(2, 3)[None], (1, 1, 1, 2), True)
+        tensor([[[[-1.,  0.],
+                  [ 1.,  0.]]]])
     """
     if align_corners is None:
         warnings.warn(
@@ -276,5 +324,19 @@ def affine_grid(theta, size, align_corners=None):
 
 @function("affine_grid_generator")
 def affine_grid_generator(theta, size, align_corners):
-    """``nn.functional.affine_grid``."""
+    """The places for ``grid_sample`` that affine maps send a regular grid to: ``nn.functional.affine_grid``.
+
+    Args:
+        theta: (N, 2, 3), or (N, 3, 4) for volumes.
+        size: the size of the output, (N, C, H, W) or (N, C, D, H, W).
+        align_corners: whether -1 and 1 are the middles of the corner elements instead of their outer edges.
+
+    Returns:
+        (N, H, W, 2) or (N, D, H, W, 3).
+
+    Example:
+        >>> gradlib.affine_grid_generator(gradlib.eye(2, 3)[None], (1, 1, 1, 2), True)
+        tensor([[[[-1.,  0.],
+                  [ 1.,  0.]]]])
+    """
     return affine_grid(theta, size, align_corners)

@@ -359,12 +359,28 @@ def interpolate(
     recompute_scale_factor=None,
     antialias=False,
 ):
-    """Resize the spatial dimensions of `input` (N, C, 1 to 3 dimensions) to `size`, or by `scale_factor`.
+    """Images, or signals or volumes, resized.
 
-    mode: "nearest", "nearest-exact", "area", "linear" (1 dimension), "bilinear", "bicubic", "lanczos" (2 dimensions),
-    "trilinear" (3). align_corners: whether the corner elements keep their values. antialias: for bilinear and bicubic,
-    average when the image gets smaller; needed for lanczos. recompute_scale_factor: use the ratio of the sizes instead
-    of the given factor.
+    Args:
+        input: (N, C, L), (N, C, H, W) or (N, C, D, H, W).
+        size: the new size of the dimensions behind the channels, an int or one for each; or
+        scale_factor: by what they are multiplied.
+        mode: "nearest", "nearest-exact", "area"; "linear" for (N, C, L), "bilinear" and "bicubic" for (N, C, H, W),
+            "trilinear" for (N, C, D, H, W).
+        align_corners: for the last four: whether the corner elements keep their places instead of the outer edges.
+        recompute_scale_factor: whether the factor is that of the rounded sizes.
+        antialias: for "bilinear" and "bicubic": whether a smaller image is smoothed.
+
+    Returns:
+        (N, C, *size).
+
+    Raises:
+        ValueError: neither `size` nor `scale_factor`, or both.
+        NotImplementedError: a mode for another number of dimensions.
+
+    Example:
+        >>> F.interpolate(gradlib.tensor([[[1.0, 3.0]]]), 3, mode="linear", align_corners=True)
+        tensor([[[1., 2., 3.]]])
     """
     if mode in ("nearest", "area", "nearest-exact"):
         if align_corners is not None:
@@ -428,7 +444,21 @@ def interpolate(
 
 
 def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):
-    """``interpolate``."""
+    """``interpolate`` under an older name; deprecated.
+
+    Args:
+        input: (N, C, H, W), or with one or three dimensions behind the channels.
+        size: the size of these dimensions; or
+        scale_factor: by what they are multiplied.
+        mode: "nearest", "linear", "bilinear", "bicubic" or "trilinear".
+        align_corners: whether the corner elements keep their values, for the modes other than "nearest".
+
+    Returns:
+        (N, C, *size).
+
+    Raises:
+        ValueError: neither `size` nor `scale_factor` is given.
+    """
     warnings.warn(
         "`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.",
         stacklevel=2,
@@ -437,7 +467,19 @@ def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=
 
 
 def upsample_nearest(input, size=None, scale_factor=None):
-    """``interpolate`` in mode "nearest"."""
+    """``interpolate`` in mode "nearest"; deprecated.
+
+    Args:
+        input: (N, C, H, W), or with one or three dimensions behind the channels.
+        size: the size of these dimensions; or
+        scale_factor: by what they are multiplied.
+
+    Returns:
+        (N, C, *size).
+
+    Raises:
+        ValueError: neither `size` nor `scale_factor` is given.
+    """
     warnings.warn(
         "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.",
         stacklevel=2,
@@ -446,7 +488,19 @@ def upsample_nearest(input, size=None, scale_factor=None):
 
 
 def upsample_bilinear(input, size=None, scale_factor=None):
-    """``interpolate`` in mode "bilinear" with aligned corners."""
+    """``interpolate`` in mode "bilinear" with aligned corners; deprecated.
+
+    Args:
+        input: (N, C, H, W).
+        size: the size of these dimensions; or
+        scale_factor: by what they are multiplied.
+
+    Returns:
+        (N, C, *size).
+
+    Raises:
+        ValueError: neither `size` nor `scale_factor` is given.
+    """
     warnings.warn(
         "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.",
         stacklevel=2,
@@ -505,15 +559,60 @@ def _adaptive_avg(n: int, input, output_size):
 
 @function("adaptive_avg_pool1d")
 def adaptive_avg_pool1d(input, output_size):
-    """Averages over windows chosen so that (N, C, L) becomes (N, C, output_size)."""
+    """Averages over windows that are chosen so that the output has a given size.
+
+    Args:
+        input: (N, C, L) or (C, L).
+        output_size: an int.
+
+    Returns:
+        A tensor in which the last dimension becomes `output_size`.
+
+    Raises:
+        RuntimeError: another number of dimensions, or a negative size.
+
+    Example:
+        >>> F.adaptive_avg_pool1d(gradlib.arange(4.0).reshape(1, 1, 4), 1).item()
+        1.5
+    """
     return _adaptive_avg(1, input, output_size)
 
 
 def adaptive_avg_pool2d(input, output_size):
-    """Averages over windows chosen so that the last two dimensions become `output_size`; None keeps a size."""
+    """Averages over windows that are chosen so that the output has a given size.
+
+    Args:
+        input: (N, C, H, W) or (C, H, W).
+        output_size: an int or one for each dimension; None keeps a size.
+
+    Returns:
+        A tensor in which the last two dimensions become `output_size`.
+
+    Raises:
+        RuntimeError: another number of dimensions, or a negative size.
+
+    Example:
+        >>> F.adaptive_avg_pool2d(gradlib.arange(4.0).reshape(1, 1, 2, 2), 1).item()
+        1.5
+    """
     return _adaptive_avg(2, input, output_size)
 
 
 def adaptive_avg_pool3d(input, output_size):
-    """Averages over windows chosen so that the last three dimensions become `output_size`; None keeps a size."""
+    """Averages over windows that are chosen so that the output has a given size.
+
+    Args:
+        input: (N, C, D, H, W) or (C, D, H, W).
+        output_size: an int or one for each dimension; None keeps a size.
+
+    Returns:
+        A tensor in which the last three dimensions become `output_size`.
+
+    Raises:
+        RuntimeError: another number of dimensions, or a negative size.
+
+    Example:
+        >>> F.adaptive_avg_pool3d(gradlib.arange(8.0).reshape(1, 1, 2, 2, 2), 1).item()
+        3.5
+    """
     return _adaptive_avg(3, input, output_size)

@@ -96,9 +96,24 @@ layer_norm_op = declare(
 
 @function("layer_norm")
 def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5, cudnn_enable=True):
-    """Normalise over the last dimensions, those of `normalized_shape`, to mean 0 and variance 1; then scale and shift.
+    """The last dimensions normalised to mean 0 and variance 1, then times `weight` plus `bias`.
 
-    weight, bias: of shape `normalized_shape`, or None. RuntimeError when the shapes do not fit.
+    Args:
+        input: a tensor whose last lengths are `normalized_shape`.
+        normalized_shape: a tuple of ints.
+        weight, bias: of that shape, or None.
+        eps: added to the variance.
+        cudnn_enable: without effect.
+
+    Returns:
+        A tensor of the same shape and dtype.
+
+    Raises:
+        RuntimeError: the shapes do not fit.
+
+    Example:
+        >>> F.layer_norm(gradlib.tensor([[1.0, 3.0]]), (2,), eps=0.0)
+        tensor([[-1.,  1.]])
     """
     shape = _normalized(input, normalized_shape, weight, bias)
     return layer_norm_op.call(input, weight, bias, shape, eps)
@@ -106,7 +121,24 @@ def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5, cudnn_
 
 @function("native_layer_norm")
 def native_layer_norm(input, normalized_shape, weight, bias, eps):
-    """``layer_norm``, the mean and 1 / standard deviation; gradients flow through the first only."""
+    """``layer_norm``, and what it needs for its gradient.
+
+    Args:
+        input: a tensor whose last lengths are `normalized_shape`.
+        normalized_shape: a tuple of ints.
+        weight, bias: of that shape, or None.
+        eps: added to the variance.
+
+    Returns:
+        A tuple (output, mean, 1 / standard deviation); gradients flow through the first only.
+
+    Raises:
+        RuntimeError: the shapes do not fit.
+
+    Example:
+        >>> gradlib.native_layer_norm(gradlib.tensor([[1.0, 3.0]]), (2,), None, None, 0.0)[0]
+        tensor([[-1.,  1.]])
+    """
     shape = _normalized(input, normalized_shape, weight, bias)
     out = layer_norm_op.call(input, weight, bias, shape, eps)
     with modes.Flag(modes.NO_GRAD, True):
@@ -210,9 +242,23 @@ rms_norm_op = declare(
 
 @function("rms_norm")
 def rms_norm(input, normalized_shape, weight=None, eps=None):
-    """Divide by the root of the mean square over the dimensions of `normalized_shape`; then scale by `weight`.
+    """The last dimensions divided by the root of their mean square, then times `weight`.
 
-    eps: added to the mean square; None is the machine epsilon of the dtype of `input` (float32 for half types).
+    Args:
+        input: a tensor whose last lengths are `normalized_shape`.
+        normalized_shape: a tuple of ints.
+        weight: of that shape, or None.
+        eps: added to the mean square; if None the smallest number that changes 1.
+
+    Returns:
+        A tensor of the same shape and dtype.
+
+    Raises:
+        RuntimeError: the shapes do not fit.
+
+    Example:
+        >>> F.rms_norm(gradlib.tensor([[1.0, 7.0]]), (2,), eps=0.0)
+        tensor([[0.2000, 1.4000]])
     """
     shape = _normalized(input, normalized_shape, weight)
     if not (input.is_floating_point() or input.is_complex()):

@@ -210,7 +210,25 @@ mse_op = declare(
 
 
 def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
-    """The squared error, averaged (or summed, or of each element), optionally weighted elementwise."""
+    """The squared error.
+
+    Args:
+        input, target: tensors whose shapes broadcast; a warning if they differ.
+        weight: of the shape of `input`: each error times that, the mean over the sum of the weights.
+        size_average, reduce: an old way to say `reduction`, which warns.
+        reduction: "mean", "sum" or "none".
+
+    Returns:
+        A tensor without dimensions; of the shape that both broadcast to with "none".
+
+    Raises:
+        RuntimeError: the shapes do not broadcast.
+        ValueError: another `reduction`.
+
+    Example:
+        >>> F.mse_loss(gradlib.tensor([1.0, 3.0]), gradlib.zeros(2))
+        tensor(5.)
+    """
     number = reduction_number(reduction, size_average, reduce)
     input, target = _pair(input, target, "mse_loss")
     if weight is None:
@@ -218,15 +236,37 @@ def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", we
     return _weighted(mse_op.call(input, target, NONE), weight, input, number)
 
 
-def _weighted(losses, weight, input, number):
+def _times_weight(losses, weight, input):
     if weight.size() != input.size():
         raise ValueError("Weights and input must have the same size.")
-    losses = losses * weight
+    return losses * weight
+
+
+def _weighted(losses, weight, input, number):
+    losses = _times_weight(losses, weight, input)
     return losses.sum() / weight.sum() if number == MEAN else reduced(losses, number)
 
 
 def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
-    """The absolute error, averaged (or summed, or of each element); its gradient at 0 is 0."""
+    """The absolute error; its gradient at 0 is 0.
+
+    Args:
+        input, target: tensors whose shapes broadcast; a warning if they differ.
+        weight: of the shape of `input`: each error times that, the mean over the sum of the weights.
+        size_average, reduce: an old way to say `reduction`, which warns.
+        reduction: "mean", "sum" or "none".
+
+    Returns:
+        A tensor without dimensions; of the shape that both broadcast to with "none".
+
+    Raises:
+        RuntimeError: the shapes do not broadcast.
+        ValueError: another `reduction`.
+
+    Example:
+        >>> F.l1_loss(gradlib.tensor([1.0, -3.0]), gradlib.zeros(2))
+        tensor(2.)
+    """
     number = reduction_number(reduction, size_average, reduce)
     input, target = _pair(input, target, "l1_loss")
     losses = (input - target).abs()
@@ -259,7 +299,24 @@ huber_op = pointwise_loss(
 
 
 def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):
-    """Squared error over ``2 * beta`` below `beta`, absolute error less ``beta / 2`` above."""
+    """``e**2 / (2 * beta)`` of errors below `beta`, ``|e| - beta / 2`` of larger ones.
+
+    Args:
+        input, target: tensors whose shapes broadcast; a warning if they differ.
+        beta: where the parabola meets the line, 0 or more.
+        size_average, reduce: an old way to say `reduction`, which warns.
+        reduction: "mean", "sum" or "none".
+
+    Returns:
+        A tensor without dimensions; of the shape that both broadcast to with "none".
+
+    Raises:
+        RuntimeError: the shapes do not broadcast; a negative `beta`.
+
+    Example:
+        >>> F.smooth_l1_loss(gradlib.tensor([0.5, -3.0]), gradlib.zeros(2), reduction="none")
+        tensor([0.1250, 2.5000])
+    """
     number = reduction_number(reduction, size_average, reduce)
     if beta < 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
@@ -270,7 +327,24 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
 
 
 def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
-    """Half the squared error up to `delta`, beyond it ``delta * (|error| - delta / 2)``."""
+    """``e**2 / 2`` of errors up to `delta`, ``delta * (|e| - delta / 2)`` of larger ones.
+
+    Args:
+        input, target: tensors whose shapes broadcast; a warning if they differ.
+        delta: where the parabola meets the line, positive.
+        weight: of the shape of `input`: each error times that; the mean is one over all elements.
+        reduction: "mean", "sum" or "none".
+
+    Returns:
+        A tensor without dimensions; of the shape that both broadcast to with "none".
+
+    Raises:
+        RuntimeError: the shapes do not broadcast; `delta` is not positive.
+
+    Example:
+        >>> F.huber_loss(gradlib.tensor([0.5, -3.0]), gradlib.zeros(2), reduction="none")
+        tensor([0.1250, 2.5000])
+    """
     number = reduction_number(reduction)
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
@@ -279,7 +353,8 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     target = target.to(input.dtype)
     if weight is None:
         return huber_op.call(input, target, number, delta)
-    return _weighted(huber_op.call(input, target, NONE, delta), weight, input, number)
+    losses = _times_weight(huber_op.call(input, target, NONE, delta), weight, input)
+    return reduced(losses, number)
 
 
 # -- classification by elements ----------------------------------------------------------------------------------------
@@ -343,9 +418,24 @@ soft_margin_op = pointwise_loss(
 def binary_cross_entropy(
     input, target, weight=None, size_average=None, reduce=None, reduction="mean"
 ):
-    """``-(y * log(x) + (1 - y) * log(1 - x))`` with the logarithms limited to -100 from below.
+    """Binary cross entropy of probabilities: ``-(y * log(x) + (1 - y) * log(1 - x))``, the logarithms at least -100.
 
-    RuntimeError when an element of `input` lies outside [0, 1].
+    Args:
+        input, target: floating tensors of one shape, in [0, 1].
+        weight: broadcasts to that shape: each term times that.
+        size_average, reduce: an old way to say `reduction`, which warns.
+        reduction: "mean", "sum" or "none".
+
+    Returns:
+        A tensor without dimensions; of the shape of `input` with "none".
+
+    Raises:
+        ValueError: the shapes differ.
+        RuntimeError: elements that are not in [0, 1].
+
+    Example:
+        >>> F.binary_cross_entropy(gradlib.tensor([0.5]), gradlib.tensor([1.0]))
+        tensor(0.6931)
     """
     number = reduction_number(reduction, size_average, reduce)
     if target.size() != input.size():
@@ -416,13 +506,48 @@ def _bce_with_logits_public(input, target, weight=None, pos_weight=None, reducti
 def binary_cross_entropy_with_logits(
     input, target, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None,
 ):  # fmt: skip
-    """Binary cross entropy of scores, sigmoid included; `pos_weight` weighs the term of the positive class."""
+    """Binary cross entropy of scores: of their sigmoids, without overflow.
+
+    Args:
+        input, target: floating tensors of one shape; targets in [0, 1].
+        weight: broadcasts to that shape: each term times that.
+        pos_weight: broadcasts to it: the term of the positive class times that.
+        size_average, reduce: an old way to say `reduction`, which warns.
+        reduction: "mean", "sum" or "none".
+
+    Returns:
+        A tensor without dimensions; of the shape of `input` with "none".
+
+    Raises:
+        ValueError: the shapes differ.
+
+    Example:
+        >>> F.binary_cross_entropy_with_logits(gradlib.zeros(2), gradlib.tensor([0.0, 1.0]))
+        tensor(0.6931)
+    """
     number = reduction_number(reduction, size_average, reduce)
     return _bce_with_logits(input, target, weight, pos_weight, number)
 
 
 def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
-    """``log(1 + exp(-y * x))`` for targets 1 and -1."""
+    """``log(1 + exp(-target * input))``.
+
+    Args:
+        input: a floating tensor.
+        target: a tensor that broadcasts with it, of 1 and -1.
+        size_average, reduce: an old way to say `reduction`, which warns.
+        reduction: "mean", "sum" or "none".
+
+    Returns:
+        A tensor without dimensions; of the shape that both broadcast to with "none".
+
+    Raises:
+        RuntimeError: the shapes do not broadcast.
+
+    Example:
+        >>> F.soft_margin_loss(gradlib.zeros(2), gradlib.tensor([1.0, -1.0]))
+        tensor(0.6931)
+    """
     number = reduction_number(reduction, size_average, reduce)
     _refuse_grad(target, "soft_margin_loss", "target")
     if input._array.shape != target._array.shape:
@@ -437,10 +562,25 @@ def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="m
 
 
 def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_target=False):
-    """The Kullback-Leibler divergence: ``y * (log y - x)`` for log probabilities `input` and probabilities `target`.
+    """The Kullback-Leibler divergence: ``y * (log(y) - x)``.
 
-    reduction: also "batchmean", the sum divided by the first dimension. log_target: whether
-    `target` is a logarithm too.
+    Args:
+        input: log probabilities.
+        target: probabilities, or with `log_target` their logarithms; the shapes broadcast.
+        size_average, reduce: an old way to say `reduction`, which warns.
+        reduction: "mean" (over all elements, with a warning), "batchmean" (over dimension 0), "sum" or "none".
+        log_target: what `target` is.
+
+    Returns:
+        A tensor without dimensions; of the shape that both broadcast to with "none".
+
+    Raises:
+        RuntimeError: the shapes do not broadcast.
+        ValueError: another `reduction`.
+
+    Example:
+        >>> F.kl_div(gradlib.tensor([0.0]), gradlib.tensor([1.0]), reduction="sum")
+        tensor(0.)
     """
     if reduction == "batchmean" and size_average is None and reduce is None:
         total = _kl(input, target, SUM, log_target)
@@ -479,9 +619,27 @@ def _kl_div_public(input, target, reduction=NONE, log_target=False):
 def poisson_nll_loss(
     input, target, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None, reduction="mean",
 ):  # fmt: skip
-    """Negative log likelihood of counts under a Poisson distribution with (log) rate `input`.
+    """Negative log likelihood of counts under Poisson distributions.
 
-    full: whether Stirling's approximation of ``log(target!)`` is added for targets above 1.
+    Args:
+        input: the logarithms of the rates, or without `log_input` the rates.
+        target: counts that broadcast with it.
+        log_input: what `input` is.
+        full: whether Stirling's approximation of ``log(target!)`` is added for targets above 1.
+        size_average, reduce: an old way to say `reduction`, which warns.
+        eps: added to rates before the logarithm.
+        reduction: "mean", "sum" or "none".
+
+    Returns:
+        A tensor without dimensions; of the shape that both broadcast to with "none".
+
+    Raises:
+        RuntimeError: the shapes do not broadcast.
+        ValueError: another `reduction`.
+
+    Example:
+        >>> F.poisson_nll_loss(gradlib.zeros(2), gradlib.tensor([1.0, 2.0]))
+        tensor(1.)
     """
     number = reduction_number(reduction, size_average, reduce)
     return _poisson_nll(input, target, log_input, full, eps, number)
@@ -515,7 +673,27 @@ def _one_for_all(shape, other) -> bool:
 
 
 def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):
-    """Negative log likelihood of `target` under normal distributions with mean `input` and variance `var` (>= eps)."""
+    """Negative log likelihood of `target` under normal distributions: ``(log(var) + (input - target)**2 / var) / 2``.
+
+    Args:
+        input: the means.
+        target: a tensor that broadcasts with it.
+        var: the variances: a number, of the shape of `input`, or with the last length 1 or left out; those below
+            `eps` count as `eps`.
+        full: whether ``log(2 * pi) / 2`` is added.
+        eps: the least variance.
+        reduction: "mean", "sum" or "none".
+
+    Returns:
+        A tensor without dimensions; of the shape that both broadcast to with "none".
+
+    Raises:
+        ValueError: `var` has another shape or a negative element.
+
+    Example:
+        >>> F.gaussian_nll_loss(gradlib.zeros(2), gradlib.ones(2), gradlib.ones(2))
+        tensor(0.5000)
+    """
     number = reduction_number(reduction)
     if not isinstance(var, Tensor):
         var = input.new_full(input.shape, float(var))

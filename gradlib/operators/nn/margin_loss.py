@@ -29,7 +29,24 @@ from .loss import MEAN, NONE, SUM, number_of, reduced, reduction_number
 def margin_ranking_loss(
     input1, input2, target, margin: float = 0, size_average=None, reduce=None, reduction="mean"
 ):
-    """``max(0, -target * (input1 - input2) + margin)`` for targets 1 and -1."""
+    """``max(0, -target * (input1 - input2) + margin)``: which of two inputs should be larger.
+
+    Args:
+        input1, input2, target: tensors of as many dimensions whose shapes broadcast; targets 1 and -1.
+        margin: by how much.
+        size_average, reduce: an old way to say `reduction`, which warns.
+        reduction: "mean", "sum" or "none".
+
+    Returns:
+        A tensor without dimensions; of the shape that all broadcast to with "none".
+
+    Raises:
+        RuntimeError: the shapes do not broadcast.
+
+    Example:
+        >>> F.margin_ranking_loss(gradlib.tensor([1.0]), gradlib.tensor([3.0]), gradlib.ones(1))
+        tensor(2.)
+    """
     number = reduction_number(reduction, size_average, reduce)
     if input1.dim() != input2.dim() or input1.dim() != target.dim():
         raise RuntimeError(
@@ -59,7 +76,25 @@ def _margin_ranking_public(input1, input2, target, margin=0.0, reduction=NONE):
 def hinge_embedding_loss(
     input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"
 ):
-    """`input` where the target is 1, ``max(0, margin - input)`` where it is -1."""
+    """`input` where the target is 1, ``max(0, margin - input)`` where it is -1.
+
+    Args:
+        input: a floating tensor, of distances.
+        target: a tensor that broadcasts with it, of 1 and -1.
+        margin: how far apart is far enough.
+        size_average, reduce: an old way to say `reduction`, which warns.
+        reduction: "mean", "sum" or "none".
+
+    Returns:
+        A tensor without dimensions; of the shape that both broadcast to with "none".
+
+    Raises:
+        RuntimeError: the shapes do not broadcast.
+
+    Example:
+        >>> F.hinge_embedding_loss(gradlib.tensor([0.5, 0.75]), gradlib.tensor([1.0, -1.0]))
+        tensor(0.3750)
+    """
     return _hinge_embedding_public(
         input, target, margin, reduction_number(reduction, size_average, reduce)
     )
@@ -82,7 +117,25 @@ def _hinge_embedding_public(input, target, margin=1.0, reduction=NONE):
 def cosine_embedding_loss(
     input1, input2, target, margin: float = 0, size_average=None, reduce=None, reduction="mean"
 ):
-    """``1 - cos`` of pairs with target 1, ``max(0, cos - margin)`` of those with target -1."""
+    """``1 - cos`` of pairs with target 1, ``max(0, cos - margin)`` of those with target -1.
+
+    Args:
+        input1, input2: (N, d), or (d,).
+        target: (N,), or without dimensions.
+        margin: the cosine that is small enough, in [-1, 1].
+        size_average, reduce: an old way to say `reduction`, which warns.
+        reduction: "mean", "sum" or "none".
+
+    Returns:
+        A tensor without dimensions; (N,) with "none".
+
+    Raises:
+        RuntimeError: the shapes do not fit.
+
+    Example:
+        >>> F.cosine_embedding_loss(gradlib.tensor([[1.0, 0.0]]), gradlib.tensor([[0.0, 1.0]]), gradlib.ones(1))
+        tensor(1.)
+    """
     number = reduction_number(reduction, size_average, reduce)
     return _cosine_embedding_public(input1, input2, target, margin, number)
 
@@ -121,7 +174,26 @@ def triplet_margin_loss(
 ):  # fmt: skip
     """``max(0, d(anchor, positive) - d(anchor, negative) + margin)`` for p-norm distances of the last dimension.
 
-    swap: the negative distance is the smaller one of those from the anchor and from the positive.
+    Args:
+        anchor, positive, negative: tensors (N, d), or (d,).
+        margin: by how much the negative is to be farther away, positive.
+        p: the order of the norm.
+        eps: keeps the gradient finite where both are equal.
+        swap: whether the distance of positive and negative counts where it is smaller than that of anchor and
+            negative.
+        size_average, reduce: an old way to say `reduction`, which warns.
+        reduction: "mean", "sum" or "none".
+
+    Returns:
+        A tensor without dimensions; (N,) with "none".
+
+    Raises:
+        ValueError: `margin` is not positive.
+
+    Example:
+        >>> x = gradlib.zeros(1, 2)
+        >>> F.triplet_margin_loss(x, x, gradlib.tensor([[3.0, 4.0]]), margin=7.0).round(decimals=3)
+        tensor(2.)
     """
     number = reduction_number(reduction, size_average, reduce)
     if margin <= 0:
@@ -156,7 +228,27 @@ def _triplet_public(
 def triplet_margin_with_distance_loss(
     anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False, reduction="mean"
 ):
-    """``triplet_margin_loss`` with a distance function of one's own (``pairwise_distance`` if None)."""
+    """``max(0, d(anchor, positive) - d(anchor, negative) + margin)`` with a distance function of one's own.
+
+    Args:
+        anchor, positive, negative: tensors of one shape (N, d) or (d,).
+        distance_function: takes two of them; ``pairwise_distance`` if None.
+        margin: by how much the negative is to be farther away, positive.
+        swap: whether the distance of positive and negative counts where it is smaller than that of anchor and
+            negative.
+        reduction: "mean", "sum" or "none".
+
+    Returns:
+        A tensor without dimensions; (N,) with "none".
+
+    Raises:
+        ValueError: `margin` is not positive.
+
+    Example:
+        >>> x = gradlib.zeros(1, 2)
+        >>> F.triplet_margin_with_distance_loss(x, x, gradlib.ones(1, 2), margin=2.0)
+        tensor(0.5858)
+    """
     number = reduction_number(reduction)
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
@@ -193,8 +285,27 @@ def _above_zero(x: Tensor) -> Tensor:
 def multi_margin_loss(
     input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean",
 ):  # fmt: skip
-    """For each row the sum over wrong classes of ``max(0, margin - x[y] + x[i]) ** p``, divided by
-    the number of classes.
+    """For each row the sum over wrong classes of ``max(0, margin - x[y] + x[i]) ** p``, over the number of classes.
+
+    Args:
+        input: scores (N, C), or (C,).
+        target: classes (N,) of int64.
+        p: 1 or 2.
+        margin: how much higher the score of the class is to be.
+        weight: (C,), for each class of a target, or None.
+        size_average, reduce: an old way to say `reduction`, which warns.
+        reduction: "mean", "sum" or "none".
+
+    Returns:
+        A tensor without dimensions; (N,) with "none".
+
+    Raises:
+        ValueError: another p.
+        RuntimeError: the shapes do not fit, or a class is out of range.
+
+    Example:
+        >>> F.multi_margin_loss(gradlib.tensor([[0.5, 0.25]]), gradlib.tensor([0]))
+        tensor(0.3750)
     """
     number = reduction_number(reduction, size_average, reduce)
     if p not in (1, 2):
@@ -227,7 +338,24 @@ def multi_margin_loss(
 
 @each_entry
 def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
-    """Hinge of each pair (target class, other class); the targets of a row are its entries before the first -1."""
+    """The sum of ``max(0, 1 - (x[target] - x[other]))`` over pairs of a target class and another class, over C.
+
+    Args:
+        input: scores (N, C), or (C,).
+        target: (N, C), or (C,), int64: the classes of a row, ended by the first -1.
+        size_average, reduce: an old way to say `reduction`, which warns.
+        reduction: "mean", "sum" or "none".
+
+    Returns:
+        A tensor without dimensions; (N,) with "none".
+
+    Raises:
+        RuntimeError: the shapes do not fit, or a class is out of range.
+
+    Example:
+        >>> F.multilabel_margin_loss(gradlib.tensor([0.5, 0.25]), gradlib.tensor([0, -1]))
+        tensor(0.3750)
+    """
     number = reduction_number(reduction, size_average, reduce)
     if input.shape != target.shape:
         raise RuntimeError(
@@ -243,6 +371,8 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
     _check_class_loss("multilabel_margin_loss_forward_out_frame", x, y)
     labels = raw_values(y)
     classes = labels.shape[1]
+    if labels.size and not -1 <= labels.min() <= labels.max() < classes:
+        raise RuntimeError("argument #2 'target' is out of range")
     live = np.cumprod(np.asarray(labels.tolist()).reshape(labels.shape) >= 0, axis=1).astype(bool)
     safe = np.where(live, np.asarray(labels.tolist()).reshape(labels.shape), 0)
     is_target = np.zeros(labels.shape, bool)
@@ -259,7 +389,25 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
 def multilabel_soft_margin_loss(
     input, target, weight=None, size_average=None, reduce=None, reduction="mean"
 ):
-    """Binary cross entropy of scores, averaged over the classes (last dimension)."""
+    """Binary cross entropy of scores, averaged over the classes.
+
+    Args:
+        input: scores (..., C).
+        target: of the same shape, 1 or 0.
+        weight: (C,), for each class, or None.
+        size_average, reduce: an old way to say `reduction`, which warns.
+        reduction: "mean", "sum" or "none".
+
+    Returns:
+        A tensor without dimensions; (...) with "none".
+
+    Raises:
+        RuntimeError: the shapes do not broadcast.
+
+    Example:
+        >>> F.multilabel_soft_margin_loss(gradlib.zeros(1, 2), gradlib.tensor([[1.0, 0.0]]))
+        tensor(0.6931)
+    """
     number = reduction_number(reduction, size_average, reduce)
     losses = -(target * logsigmoid_op.call(input) + (1 - target) * logsigmoid_op.call(-input))
     if weight is not None:
@@ -395,8 +543,24 @@ def ctc_loss(
 ):  # fmt: skip
     """The negative log probability of label sequences, summed over all alignments with blanks.
 
-    log_probs: (T, N, C) or (T, C) log probabilities. targets: (N, S), or all in a row. lengths: one for each sequence.
-    reduction "mean" divides each loss by its target's length first. zero_infinity: impossible targets count 0.
+    Args:
+        log_probs: log probabilities (T, N, C), or (T, C).
+        targets: labels (N, S), or all sequences in a row.
+        input_lengths, target_lengths: one number for each sequence.
+        blank: the class that stands for no label.
+        reduction: "mean" (each loss divided by the length of its target first), "sum" or "none".
+        zero_infinity: whether targets that are too long for their input count 0 instead of inf.
+
+    Returns:
+        A tensor without dimensions; (N,) with "none".
+
+    Raises:
+        RuntimeError: lengths that do not fit.
+
+    Example:
+        >>> log_probs = gradlib.zeros(2, 1, 2).log_softmax(2)
+        >>> F.ctc_loss(log_probs, gradlib.tensor([[1]]), gradlib.tensor([2]), gradlib.tensor([1]))
+        tensor(0.2877)
     """
     number = reduction_number(reduction)
     alone = log_probs.dim() == 2

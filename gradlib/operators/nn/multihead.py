@@ -252,7 +252,23 @@ def _with_weights(q, k, v, mask, p: float):
 
 @function("bilinear")
 def bilinear(input1, input2, weight, bias=None):
-    """``sum_ij input1[..., i] * weight[k, i, j] * input2[..., j] + bias[k]``: (..., outputs)."""
+    """``sum_ij input1[..., i] * weight[k, i, j] * input2[..., j] + bias[k]``.
+
+    Args:
+        input1, input2: (..., n) and (..., m), all other lengths the same.
+        weight: (outputs, n, m).
+        bias: (outputs,), or None.
+
+    Returns:
+        (..., outputs).
+
+    Raises:
+        RuntimeError: the shapes do not fit.
+
+    Example:
+        >>> F.bilinear(gradlib.ones(1, 2), gradlib.ones(1, 3), gradlib.ones(1, 2, 3))
+        tensor([[6.]])
+    """
     if input1.dim() != input2.dim():
         raise RuntimeError(
             f"bilinear(): input dimensions do not match: got {input1.dim()} and {input2.dim()}"
@@ -293,7 +309,19 @@ def _gumbel(like: Tensor) -> Tensor:
 def gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
     """A sample of a relaxed categorical distribution: softmax of `logits` plus Gumbel noise, over `tau`.
 
-    hard: the result is one-hot, with the gradient of the relaxed sample.
+    Args:
+        logits: a floating tensor of log probabilities that need not be normalised.
+        tau: the temperature: the lower, the nearer to one-hot.
+        hard: whether the result is one-hot, with the gradient of the relaxed sample.
+        eps: without effect.
+        dim: the dimension of the categories.
+
+    Returns:
+        A tensor of the same shape.
+
+    Example:
+        >>> F.gumbel_softmax(gradlib.tensor([0.0, -1000.0]), hard=True)
+        tensor([1., 0.])
     """
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)

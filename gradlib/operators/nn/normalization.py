@@ -85,13 +85,24 @@ group_norm_op = declare(
 
 
 def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
-    """Normalise each of `num_groups` groups of channels of each sample; then scale and shift each channel.
+    """Each group of channels of each sample normalised to mean 0 and variance 1, then times `weight` plus `bias`.
 
-    input: (N, C, ...).
+    Args:
+        input: (N, C, ...).
+        num_groups: in how many groups the channels are; it divides C.
+        weight, bias: (C,), or None.
+        eps: added to the variance.
+
+    Returns:
+        A tensor of the same shape and dtype.
 
     Raises:
-        RuntimeError: C is not a multiple of `num_groups`.
-        ValueError: one group in all has only one value.
+        RuntimeError: the channels do not divide into the groups, or other shapes do not fit.
+        ValueError: groups of one value.
+
+    Example:
+        >>> F.group_norm(gradlib.tensor([[1.0, 3.0]]), 1, eps=0.0)
+        tensor([[-1.,  1.]])
     """
     shape = input._array.shape
     if len(shape) >= 2:
@@ -106,7 +117,25 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
 
 @function("group_norm")
 def _group_norm_public(input, num_groups, weight=None, bias=None, eps=1e-5, cudnn_enabled=True):
-    """``nn.functional.group_norm``, also of groups of one value."""
+    """``nn.functional.group_norm``, also of groups of one value.
+
+    Args:
+        input: (N, C, ...).
+        num_groups: in how many groups the channels are.
+        weight, bias: (C,), or None.
+        eps: added to the variance.
+        cudnn_enabled: without effect.
+
+    Returns:
+        A tensor of the same shape: each group with mean 0 and variance 1, then times `weight` plus `bias`.
+
+    Raises:
+        RuntimeError: the channels do not divide into the groups.
+
+    Example:
+        >>> gradlib.group_norm(gradlib.tensor([[1.0, 3.0]]), 1, eps=0.0)
+        tensor([[-1.,  1.]])
+    """
     if input.dim() < 2:
         raise RuntimeError(
             f"Expected at least 2 dimensions for input tensor but received {input.dim()}"
@@ -130,7 +159,22 @@ def _group_norm_public(input, num_groups, weight=None, bias=None, eps=1e-5, cudn
 
 @function("native_group_norm")
 def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
-    """``group_norm`` of `group` groups, and mean and 1 / standard deviation (N, group)."""
+    """``group_norm``, and what it needs for its gradient.
+
+    Args:
+        input: (N, C, ...), with `HxW` elements in a channel.
+        weight, bias: (C,), or None.
+        N, C, HxW: these sizes.
+        group: in how many groups the channels are.
+        eps: added to the variance.
+
+    Returns:
+        A tuple (output, mean, 1 / standard deviation), the last two (N, group).
+
+    Example:
+        >>> gradlib.native_group_norm(gradlib.tensor([[1.0, 3.0]]), None, None, 1, 2, 1, 1, 0.0)[1]
+        tensor([[2.]])
+    """
     out = _group_norm_public(input, group, weight, bias, eps)
     return out, *moments(input.reshape(N, group, C // group * HxW), (2,), eps, keepdim=False)
 
@@ -156,9 +200,26 @@ def _instance_norm_public(
 def instance_norm(
     input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5,
 ):  # fmt: skip
-    """Normalise each channel of each sample over its positions; then scale and shift each channel.
+    """Each channel of each sample normalised over its positions, then times `weight` plus `bias`.
 
-    use_input_stats: whether the statistics are those of `input` (running ones then follow them) or the running ones.
+    Args:
+        input: (N, C, ...).
+        running_mean, running_var: (C,), or None: the statistics that are used without `use_input_stats`; with it they
+            follow those of `input`.
+        weight, bias: (C,), or None.
+        use_input_stats: whether the statistics are those of `input`.
+        momentum: how much the batch counts in the update.
+        eps: added to the variance.
+
+    Returns:
+        A tensor of the same shape and dtype.
+
+    Raises:
+        ValueError: channels of one position.
+
+    Example:
+        >>> F.instance_norm(gradlib.tensor([[[1.0, 3.0]]]), eps=1e-12)
+        tensor([[[-1.,  1.]]])
     """
     if not use_input_stats and (running_mean is None or running_var is None):
         raise RuntimeError(
@@ -206,7 +267,23 @@ def instance_norm(
 
 
 def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
-    """``input / (k + alpha * m) ** beta`` with m the mean square over `size` neighbouring channels."""
+    """``input / (k + alpha * m) ** beta`` with m the mean square over `size` neighbouring channels.
+
+    Args:
+        input: (N, C, ...).
+        size: how many channels; beyond the first and the last they count as 0.
+        alpha, beta, k: numbers.
+
+    Returns:
+        A tensor of the same shape.
+
+    Raises:
+        ValueError: fewer than three dimensions.
+
+    Example:
+        >>> F.local_response_norm(gradlib.ones(1, 2, 1), 1, alpha=3.0, beta=0.5).flatten()
+        tensor([0.5000, 0.5000])
+    """
     if input.dim() < 3:
         raise ValueError(
             f"Expected 3D or higher dimensionality input (got {input.dim()} dimensions)"
@@ -224,7 +301,25 @@ def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
 def normalize(
     input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None
 ):
-    """`input` divided by its p-norm along `dim`, or by `eps` where the norm is smaller."""
+    """`input` divided by its p-norm along a dimension.
+
+    Args:
+        input: a floating or complex tensor.
+        p: the order of the norm.
+        dim: the dimension.
+        eps: what stands for smaller norms.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor of the same shape.
+
+    Raises:
+        IndexError: no such dimension.
+
+    Example:
+        >>> F.normalize(gradlib.tensor([[3.0, 4.0]]))
+        tensor([[0.6000, 0.8000]])
+    """
     if out is not None:
         return write_out(out, normalize(input, p, dim, eps))
     return input / input.norm(p, dim, keepdim=True).clamp_min(eps).expand_as(input)

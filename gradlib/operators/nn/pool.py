@@ -310,10 +310,27 @@ def _max(n, input, kernel_size, stride, padding, dilation, ceil_mode, return_ind
 def max_pool1d(
     input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False
 ):
-    """The maximum of each window of `input` (N, C, L) or (C, L); with return_indices also its position.
+    """The maximum of each window.
 
-    stride: `kernel_size` if None. padding: positions of minus infinity on both sides. ceil_mode: whether a last window
-    that sticks out counts. RuntimeError when the geometry makes no sense.
+    Args:
+        input: (N, C, L) or (C, L).
+        kernel_size: the size of a window, an int or one for each dimension.
+        stride: how far the window moves; `kernel_size` if None.
+        padding: places of minus infinity on both sides, at most half of a window.
+        dilation: the distance of the elements of a window.
+        ceil_mode: whether a last window that sticks out counts.
+        return_indices: whether to return the places, too.
+
+    Returns:
+        A tensor; with `return_indices` a tuple with the places (int64) in the flat channel behind it. nan where a
+            window has one.
+
+    Raises:
+        RuntimeError: another number of dimensions, no place for a window, or too much padding.
+
+    Example:
+        >>> F.max_pool1d(gradlib.arange(4.0).reshape(1, 1, 4), 2).flatten()
+        tensor([1., 3.])
     """
     return _max(1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
@@ -322,9 +339,27 @@ def max_pool1d(
 def max_pool2d(
     input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False
 ):
-    """The maximum of each window of `input` (N, C, H, W) or (C, H, W); see ``max_pool1d``.
+    """The maximum of each window.
 
-    Positions are ``h * W + w``.
+    Args:
+        input: (N, C, H, W) or (C, H, W).
+        kernel_size: the size of a window, an int or one for each dimension.
+        stride: how far the window moves; `kernel_size` if None.
+        padding: places of minus infinity on both sides, at most half of a window.
+        dilation: the distance of the elements of a window.
+        ceil_mode: whether a last window that sticks out counts.
+        return_indices: whether to return the places, too.
+
+    Returns:
+        A tensor; with `return_indices` a tuple with the places (int64) in the flat channel behind it. nan where a
+            window has one.
+
+    Raises:
+        RuntimeError: another number of dimensions, no place for a window, or too much padding.
+
+    Example:
+        >>> F.max_pool2d(gradlib.arange(16.0).reshape(1, 1, 4, 4), 2).flatten()
+        tensor([ 5.,  7., 13., 15.])
     """
     return _max(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
@@ -333,7 +368,28 @@ def max_pool2d(
 def max_pool3d(
     input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False
 ):
-    """The maximum of each window of `input` (N, C, D, H, W) or (C, D, H, W); see ``max_pool1d``."""
+    """The maximum of each window.
+
+    Args:
+        input: (N, C, D, H, W) or (C, D, H, W).
+        kernel_size: the size of a window, an int or one for each dimension.
+        stride: how far the window moves; `kernel_size` if None.
+        padding: places of minus infinity on both sides, at most half of a window.
+        dilation: the distance of the elements of a window.
+        ceil_mode: whether a last window that sticks out counts.
+        return_indices: whether to return the places, too.
+
+    Returns:
+        A tensor; with `return_indices` a tuple with the places (int64) in the flat channel behind it. nan where a
+            window has one.
+
+    Raises:
+        RuntimeError: another number of dimensions, no place for a window, or too much padding.
+
+    Example:
+        >>> F.max_pool3d(gradlib.arange(64.0).reshape(1, 1, 4, 4, 4), 4).flatten()
+        tensor([63.])
+    """
     return _max(3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
@@ -341,19 +397,79 @@ def max_pool3d(
 def max_pool1d_with_indices(
     input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False
 ):
-    """``max_pool1d`` with positions."""
+    """``max_pool1d``, and the places of the maxima.
+
+    Args:
+        input: (N, C, L) or (C, L).
+        kernel_size: the size of a window, an int or one for each dimension.
+        stride: how far the window moves; `kernel_size` if None.
+        padding: places of minus infinity on both sides, at most half of a window.
+        dilation: the distance of the elements of a window.
+        ceil_mode: whether a last window that sticks out counts.
+        return_indices: without effect: the places are always returned.
+
+    Returns:
+        A tuple (values, indices), the places (int64) in the flat channel.
+
+    Raises:
+        RuntimeError: another number of dimensions, or no place for a window.
+
+    Example:
+        >>> F.max_pool1d_with_indices(gradlib.arange(4.0).reshape(1, 1, 4), 4)[1].flatten()
+        tensor([3])
+    """
     return _max(1, input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
 def max_pool2d_with_indices(
     input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False
 ):
-    """``max_pool2d`` with positions."""
+    """``max_pool2d``, and the places of the maxima.
+
+    Args:
+        input: (N, C, H, W) or (C, H, W).
+        kernel_size: the size of a window, an int or one for each dimension.
+        stride: how far the window moves; `kernel_size` if None.
+        padding: places of minus infinity on both sides, at most half of a window.
+        dilation: the distance of the elements of a window.
+        ceil_mode: whether a last window that sticks out counts.
+        return_indices: without effect: the places are always returned.
+
+    Returns:
+        A tuple (values, indices), the places (int64) in the flat channel.
+
+    Raises:
+        RuntimeError: another number of dimensions, or no place for a window.
+
+    Example:
+        >>> F.max_pool2d_with_indices(gradlib.arange(16.0).reshape(1, 1, 4, 4), 4)[1].flatten()
+        tensor([15])
+    """
     return _max(2, input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
 def max_pool3d_with_indices(
     input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False
 ):
-    """``max_pool3d`` with positions."""
+    """``max_pool3d``, and the places of the maxima.
+
+    Args:
+        input: (N, C, D, H, W) or (C, D, H, W).
+        kernel_size: the size of a window, an int or one for each dimension.
+        stride: how far the window moves; `kernel_size` if None.
+        padding: places of minus infinity on both sides, at most half of a window.
+        dilation: the distance of the elements of a window.
+        ceil_mode: whether a last window that sticks out counts.
+        return_indices: without effect: the places are always returned.
+
+    Returns:
+        A tuple (values, indices), the places (int64) in the flat channel.
+
+    Raises:
+        RuntimeError: another number of dimensions, or no place for a window.
+
+    Example:
+        >>> F.max_pool3d_with_indices(gradlib.arange(64.0).reshape(1, 1, 4, 4, 4), 4)[1].flatten()
+        tensor([63])
+    """
     return _max(3, input, kernel_size, stride, padding, dilation, ceil_mode, True)

@@ -17,7 +17,7 @@ from ...tape.interop import host_reads
 from ...tape.layout import empty_in, suggested
 from ...tape.lazy import raw_values
 from ...tape.modes import shared
-from ...tape.tensor import Tensor, to_host
+from ...tape.tensor import Tensor, to_host, wrap_dim
 from ..kinds import check_kind
 from .interpolate import adaptive_size
 from .pool import gather_plane_op, pool_tuple
@@ -69,35 +69,131 @@ def _adaptive_max(n: int, input, output_size, return_indices: bool):
 
 
 def adaptive_max_pool1d(input, output_size, return_indices=False):
-    """Maxima of windows chosen so that (N, C, L) becomes (N, C, output_size).
+    """Maxima of windows that are chosen so that the output has a given size.
 
-    With return_indices also where they are.
+    Args:
+        input: (N, C, L) or (C, L).
+        output_size: an int.
+        return_indices: whether to return the places, too.
+
+    Returns:
+        A tensor in which the last dimension becomes `output_size`; with `return_indices` a tuple with the places
+            (int64) behind it.
+
+    Raises:
+        RuntimeError: another number of dimensions.
+
+    Example:
+        >>> F.adaptive_max_pool1d(gradlib.arange(4.0).reshape(1, 1, 4), 2)
+        tensor([[[1., 3.]]])
     """
     return _adaptive_max(1, input, output_size, return_indices)
 
 
 def adaptive_max_pool2d(input, output_size, return_indices=False):
-    """Maxima of windows chosen so that the last two dimensions become `output_size`; None keeps a size."""
+    """Maxima of windows that are chosen so that the output has a given size.
+
+    Args:
+        input: (N, C, H, W) or (C, H, W).
+        output_size: an int or one for each dimension; None keeps a size.
+        return_indices: whether to return the places, too.
+
+    Returns:
+        A tensor in which the last two dimensions become `output_size`; with `return_indices` a tuple with the places
+            (int64) in the flat channel behind it.
+
+    Raises:
+        RuntimeError: another number of dimensions.
+
+    Example:
+        >>> F.adaptive_max_pool2d(gradlib.arange(4.0).reshape(1, 1, 2, 2), 1).item()
+        3.0
+    """
     return _adaptive_max(2, input, output_size, return_indices)
 
 
 def adaptive_max_pool3d(input, output_size, return_indices=False):
-    """Maxima of windows chosen so that the last three dimensions become `output_size`; None keeps a size."""
+    """Maxima of windows that are chosen so that the output has a given size.
+
+    Args:
+        input: (N, C, D, H, W) or (C, D, H, W).
+        output_size: an int or one for each dimension; None keeps a size.
+        return_indices: whether to return the places, too.
+
+    Returns:
+        A tensor in which the last three dimensions become `output_size`; with `return_indices` a tuple with the
+            places (int64) in the flat channel behind it.
+
+    Raises:
+        RuntimeError: another number of dimensions.
+
+    Example:
+        >>> F.adaptive_max_pool3d(gradlib.arange(8.0).reshape(1, 1, 2, 2, 2), 1).item()
+        7.0
+    """
     return _adaptive_max(3, input, output_size, return_indices)
 
 
 def adaptive_max_pool1d_with_indices(input, output_size, return_indices=False):
-    """``adaptive_max_pool1d`` with positions."""
+    """``adaptive_max_pool1d``, and the places of the maxima.
+
+    Args:
+        input: (N, C, L) or (C, L).
+        output_size: an int.
+        return_indices: without effect: the places are always returned.
+
+    Returns:
+        A tuple (values, indices), the places (int64) in the flat channel.
+
+    Raises:
+        RuntimeError: another number of dimensions.
+
+    Example:
+        >>> F.adaptive_max_pool1d_with_indices(gradlib.arange(2.0).reshape(1, 1, 2), 1)[1].item()
+        1
+    """
     return _adaptive_max(1, input, output_size, True)
 
 
 def adaptive_max_pool2d_with_indices(input, output_size, return_indices=False):
-    """``adaptive_max_pool2d`` with positions."""
+    """``adaptive_max_pool2d``, and the places of the maxima.
+
+    Args:
+        input: (N, C, H, W) or (C, H, W).
+        output_size: an int or one for each dimension; None keeps a size.
+        return_indices: without effect: the places are always returned.
+
+    Returns:
+        A tuple (values, indices), the places (int64) in the flat channel.
+
+    Raises:
+        RuntimeError: another number of dimensions.
+
+    Example:
+        >>> F.adaptive_max_pool2d_with_indices(gradlib.arange(4.0).reshape(1, 1, 2, 2), 1)[1].item()
+        3
+    """
     return _adaptive_max(2, input, output_size, True)
 
 
 def adaptive_max_pool3d_with_indices(input, output_size, return_indices=False):
-    """``adaptive_max_pool3d`` with positions."""
+    """``adaptive_max_pool3d``, and the places of the maxima.
+
+    Args:
+        input: (N, C, D, H, W) or (C, D, H, W).
+        output_size: an int or one for each dimension; None keeps a size.
+        return_indices: without effect: the places are always returned.
+
+    Returns:
+        A tuple (values, indices), the places (int64) in the flat channel.
+
+    Raises:
+        RuntimeError: another number of dimensions.
+
+    Example:
+        >>> F.adaptive_max_pool3d_with_indices(gradlib.arange(8.0).reshape(1, 1, 2, 2, 2), 1)[1].item()
+        7
+    """
     return _adaptive_max(3, input, output_size, True)
 
 
@@ -147,6 +243,12 @@ def _fractional_of(
     if output_size is None and output_ratio is None:
         raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
     alone = input.dim() == n + 1
+    if input.dim() <= n:
+        wrap_dim(-n - 1, input.dim())  # raises IndexError
+    if input.dim() > n + 2:
+        raise RuntimeError(
+            f"{name}{'_out' * (n == 3)}(): Expected {n + 1}D or {n + 2}D tensor, but got: {list(input.shape)}"
+        )
     x = input.unsqueeze(0) if alone else input
     kernel, space = pool_tuple(kernel_size, n, "kernel_size", name), tuple(x.shape[-n:])
     if output_size is None:
@@ -192,7 +294,26 @@ def _fractional_of(
 def fractional_max_pool2d(
     input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None,
 ):  # fmt: skip
-    """Maxima of windows of `kernel_size` at random steps, so many that the output has `output_size` (or that ratio)."""
+    """Maxima of windows at random steps, as many as the output is to have.
+
+    Args:
+        input: (N, C, H, W) or (C, H, W).
+        kernel_size: the size of a window, an int or one for each dimension.
+        output_size: the size of the output; or
+        output_ratio: which part of the size of the input it is, in (0, 1).
+        return_indices: whether to return the places, too.
+        _random_samples: (N, C, 2) numbers in [0, 1) that decide about the steps; drawn if None.
+
+    Returns:
+        A tensor; with `return_indices` a tuple with the places (int64) in the flat channel behind it.
+
+    Raises:
+        ValueError: neither `output_size` nor `output_ratio` is given.
+
+    Example:
+        >>> F.fractional_max_pool2d(gradlib.ones(1, 1, 4, 4), 2, output_size=2).shape
+        torch.Size([1, 1, 2, 2])
+    """
     return _fractional(
         2, input, kernel_size, output_size, output_ratio, return_indices, _random_samples
     )
@@ -201,7 +322,26 @@ def fractional_max_pool2d(
 def fractional_max_pool3d(
     input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None,
 ):  # fmt: skip
-    """``fractional_max_pool2d`` over three dimensions."""
+    """Maxima of windows at random steps, as many as the output is to have.
+
+    Args:
+        input: (N, C, D, H, W) or (C, D, H, W).
+        kernel_size: the size of a window, an int or one for each dimension.
+        output_size: the size of the output; or
+        output_ratio: which part of the size of the input it is, in (0, 1).
+        return_indices: whether to return the places, too.
+        _random_samples: (N, C, 3) numbers in [0, 1) that decide about the steps; drawn if None.
+
+    Returns:
+        A tensor; with `return_indices` a tuple with the places (int64) in the flat channel behind it.
+
+    Raises:
+        ValueError: neither `output_size` nor `output_ratio` is given.
+
+    Example:
+        >>> F.fractional_max_pool3d(gradlib.ones(1, 1, 4, 4, 4), 2, output_size=2).shape
+        torch.Size([1, 1, 2, 2, 2])
+    """
     return _fractional(
         3, input, kernel_size, output_size, output_ratio, return_indices, _random_samples
     )
@@ -210,14 +350,52 @@ def fractional_max_pool3d(
 def fractional_max_pool2d_with_indices(
     input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None,
 ):  # fmt: skip
-    """``fractional_max_pool2d`` with positions."""
+    """``fractional_max_pool2d``, and the places of the maxima.
+
+    Args:
+        input: (N, C, H, W) or (C, H, W).
+        kernel_size: the size of a window, an int or one for each dimension.
+        output_size: the size of the output; or
+        output_ratio: which part of the size of the input it is, in (0, 1).
+        return_indices: without effect: the places are always returned.
+        _random_samples: (N, C, 2) numbers in [0, 1) that decide about the steps; drawn if None.
+
+    Returns:
+        A tuple (values, indices), the places (int64) in the flat channel.
+
+    Raises:
+        ValueError: neither `output_size` nor `output_ratio` is given.
+
+    Example:
+        >>> F.fractional_max_pool2d_with_indices(gradlib.ones(1, 1, 4, 4), 2, output_size=2)[0].shape
+        torch.Size([1, 1, 2, 2])
+    """
     return _fractional(2, input, kernel_size, output_size, output_ratio, True, _random_samples)
 
 
 def fractional_max_pool3d_with_indices(
     input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None,
 ):  # fmt: skip
-    """``fractional_max_pool3d`` with positions."""
+    """``fractional_max_pool3d``, and the places of the maxima.
+
+    Args:
+        input: (N, C, D, H, W) or (C, D, H, W).
+        kernel_size: the size of a window, an int or one for each dimension.
+        output_size: the size of the output; or
+        output_ratio: which part of the size of the input it is, in (0, 1).
+        return_indices: without effect: the places are always returned.
+        _random_samples: (N, C, 3) numbers in [0, 1) that decide about the steps; drawn if None.
+
+    Returns:
+        A tuple (values, indices), the places (int64) in the flat channel.
+
+    Raises:
+        ValueError: neither `output_size` nor `output_ratio` is given.
+
+    Example:
+        >>> F.fractional_max_pool3d_with_indices(gradlib.ones(1, 1, 4, 4, 4), 2, output_size=2)[0].shape
+        torch.Size([1, 1, 2, 2, 2])
+    """
     return _fractional(3, input, kernel_size, output_size, output_ratio, True, _random_samples)
 
 
@@ -298,15 +476,69 @@ def _max_unpool(n: int, input, indices, kernel_size, stride, padding, output_siz
 
 
 def max_unpool1d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
-    """The values of `input` at the positions `indices` that ``max_pool1d`` returned, zeros elsewhere."""
+    """The values of `input` at the places where ``max_pool1d`` found them, zeros elsewhere.
+
+    Args:
+        input: (N, C, L) or (C, L).
+        indices: the places that it returned.
+        kernel_size, stride, padding: what it was given.
+        output_size: the size of the result, where that leaves a choice; a tuple of the last dimensions or of all.
+
+    Returns:
+        A tensor.
+
+    Raises:
+        ValueError: `output_size` cannot be.
+
+    Example:
+        >>> x, places = gradlib.tensor([[[7.0]]]), gradlib.tensor([[[1]]])
+        >>> F.max_unpool1d(x, places, 2).flatten()
+        tensor([0., 7.])
+    """
     return _max_unpool(1, input, indices, kernel_size, stride, padding, output_size)
 
 
 def max_unpool2d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
-    """The values of `input` at the positions `indices` that ``max_pool2d`` returned, zeros elsewhere."""
+    """The values of `input` at the places where ``max_pool2d`` found them, zeros elsewhere.
+
+    Args:
+        input: (N, C, H, W) or (C, H, W).
+        indices: the places that it returned.
+        kernel_size, stride, padding: what it was given.
+        output_size: the size of the result, where that leaves a choice; a tuple of the last dimensions or of all.
+
+    Returns:
+        A tensor.
+
+    Raises:
+        ValueError: `output_size` cannot be.
+
+    Example:
+        >>> x, places = gradlib.tensor([[[[7.0]]]]), gradlib.tensor([[[[1]]]])
+        >>> F.max_unpool2d(x, places, 2).flatten()
+        tensor([0., 7., 0., 0.])
+    """
     return _max_unpool(2, input, indices, kernel_size, stride, padding, output_size)
 
 
 def max_unpool3d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
-    """The values of `input` at the positions `indices` that ``max_pool3d`` returned, zeros elsewhere."""
+    """The values of `input` at the places where ``max_pool3d`` found them, zeros elsewhere.
+
+    Args:
+        input: (N, C, D, H, W) or (C, D, H, W).
+        indices: the places that it returned.
+        kernel_size, stride, padding: what it was given.
+        output_size: the size of the result, where that leaves a choice; a tuple of the last dimensions or of all.
+
+    Returns:
+        A tensor.
+
+    Raises:
+        ValueError: `output_size` cannot be.
+
+    Example:
+        >>> x, places = gradlib.tensor([[[[[7.0]]]]]), gradlib.tensor([[[[[1]]]]])
+        >>> F.max_unpool3d(x, places, 2).flatten()
+        tensor([0., 7., 0., 0., 0., 0., 0., 0.])
+    """
     return _max_unpool(3, input, indices, kernel_size, stride, padding, output_size)

@@ -163,9 +163,25 @@ def _avg(n, input, kernel_size, stride, padding, ceil_mode, count_include_pad, d
 def avg_pool1d(
     input, kernel_size, stride=None, padding: Any = 0, ceil_mode=False, count_include_pad=True
 ):
-    """The average of each window of `input` (N, C, L) or (C, L).
+    """The average of each window.
 
-    count_include_pad: whether the zeros of `padding` count as elements.
+    Args:
+        input: (N, C, L) or (C, L).
+        kernel_size: the size of a window.
+        stride: how far the window moves; `kernel_size` if None.
+        padding: zeros on both sides, at most half of a window.
+        ceil_mode: whether a last window that sticks out counts.
+        count_include_pad: whether the zeros of `padding` count as elements.
+
+    Returns:
+        A tensor.
+
+    Raises:
+        RuntimeError: another number of dimensions, no place for a window, or too much padding.
+
+    Example:
+        >>> F.avg_pool1d(gradlib.arange(4.0).reshape(1, 1, 4), 2)
+        tensor([[[0.5000, 2.5000]]])
     """
     return _avg(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
@@ -174,7 +190,28 @@ def avg_pool2d(
     input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None,
     *, out=None,
 ):  # fmt: skip
-    """The average of each window of `input` (N, C, H, W); divisor_override replaces the number of elements."""
+    """The average of each window.
+
+    Args:
+        input: (N, C, H, W) or (C, H, W).
+        kernel_size: the size of a window, an int or one for each dimension.
+        stride: how far the window moves; `kernel_size` if None.
+        padding: zeros on both sides, at most half of a window.
+        ceil_mode: whether a last window that sticks out counts.
+        count_include_pad: whether the zeros of `padding` count as elements.
+        divisor_override: what the sums are divided by instead of the number of elements.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor.
+
+    Raises:
+        RuntimeError: another number of dimensions, no place for a window, or too much padding.
+
+    Example:
+        >>> F.avg_pool2d(gradlib.arange(16.0).reshape(1, 1, 4, 4), 4).item()
+        7.5
+    """
     result = _avg(
         2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
     )
@@ -185,7 +222,28 @@ def avg_pool3d(
     input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None,
     *, out=None,
 ):  # fmt: skip
-    """The average of each window of `input` (N, C, D, H, W); see ``avg_pool2d``."""
+    """The average of each window.
+
+    Args:
+        input: (N, C, D, H, W) or (C, D, H, W).
+        kernel_size: the size of a window, an int or one for each dimension.
+        stride: how far the window moves; `kernel_size` if None.
+        padding: zeros on both sides, at most half of a window.
+        ceil_mode: whether a last window that sticks out counts.
+        count_include_pad: whether the zeros of `padding` count as elements.
+        divisor_override: what the sums are divided by instead of the number of elements.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor.
+
+    Raises:
+        RuntimeError: another number of dimensions, no place for a window, or too much padding.
+
+    Example:
+        >>> F.avg_pool3d(gradlib.arange(64.0).reshape(1, 1, 4, 4, 4), 4).item()
+        31.5
+    """
     result = _avg(
         3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
     )
@@ -200,15 +258,69 @@ def _lp(n, input, norm_type, kernel_size, stride, ceil_mode):
 
 
 def lp_pool1d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
-    """The `norm_type`-th root of the sum of powers over each window."""
+    """The p-norm of each window: the root of the sum of the powers.
+
+    Args:
+        input: (N, C, L) or (C, L).
+        norm_type: the power p, not 0.
+        kernel_size: the size of a window.
+        stride: how far the window moves; `kernel_size` if None.
+        ceil_mode: whether a last window that sticks out counts.
+
+    Returns:
+        A tensor.
+
+    Raises:
+        RuntimeError: no place for a window.
+
+    Example:
+        >>> F.lp_pool1d(gradlib.ones(1, 1, 2), 1, 2).item()
+        2.0
+    """
     return _lp(1, input, norm_type, kernel_size, stride, ceil_mode)
 
 
 def lp_pool2d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
-    """``lp_pool1d`` over two dimensions."""
+    """The p-norm of each window: the root of the sum of the powers.
+
+    Args:
+        input: (N, C, H, W) or (C, H, W).
+        norm_type: the power p, not 0.
+        kernel_size: the size of a window, an int or one for each dimension.
+        stride: how far the window moves; `kernel_size` if None.
+        ceil_mode: whether a last window that sticks out counts.
+
+    Returns:
+        A tensor.
+
+    Raises:
+        RuntimeError: no place for a window.
+
+    Example:
+        >>> F.lp_pool2d(gradlib.ones(1, 1, 2, 2), 1, 2).item()
+        4.0
+    """
     return _lp(2, input, norm_type, kernel_size, stride, ceil_mode)
 
 
 def lp_pool3d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
-    """``lp_pool1d`` over three dimensions."""
+    """The p-norm of each window: the root of the sum of the powers.
+
+    Args:
+        input: (N, C, D, H, W) or (C, D, H, W).
+        norm_type: the power p, not 0.
+        kernel_size: the size of a window, an int or one for each dimension.
+        stride: how far the window moves; `kernel_size` if None.
+        ceil_mode: whether a last window that sticks out counts.
+
+    Returns:
+        A tensor.
+
+    Raises:
+        RuntimeError: no place for a window.
+
+    Example:
+        >>> F.lp_pool3d(gradlib.ones(1, 1, 2, 2, 2), 1, 2).item()
+        8.0
+    """
     return _lp(3, input, norm_type, kernel_size, stride, ceil_mode)

@@ -145,18 +145,72 @@ def log_softmax(input, dim, dtype=None, *, out=None):
 
 
 def functional_softmax(input, dim=None, _stacklevel=3, dtype=None):
-    """``softmax(input, dim)``; see ``gradlib.softmax``."""
+    """``exp(input) / sum(exp(input))`` along a dimension, safe from overflow.
+
+    Args:
+        input: a floating tensor.
+        dim: the dimension; without it one is chosen as long ago, with a warning.
+        _stacklevel: without effect.
+        dtype: the input is converted to it first.
+
+    Returns:
+        A tensor of the same shape.
+
+    Raises:
+        IndexError: no such dimension.
+        NotImplementedError: integers without `dtype`.
+
+    Example:
+        >>> F.softmax(gradlib.zeros(4), 0)
+        tensor([0.2500, 0.2500, 0.2500, 0.2500])
+    """
     dim = _old_dim("softmax", input.dim()) if dim is None else dim
     return _public(softmax_op, input, dim, dtype)
 
 
 def functional_log_softmax(input, dim=None, _stacklevel=3, dtype=None):
-    """``log_softmax(input, dim)``; see ``gradlib.log_softmax``."""
+    """``input - log(sum(exp(input)))`` along a dimension, safe from overflow.
+
+    Args:
+        input: a floating tensor.
+        dim: the dimension; without it one is chosen as long ago, with a warning.
+        _stacklevel: without effect.
+        dtype: the input is converted to it first.
+
+    Returns:
+        A tensor of the same shape.
+
+    Raises:
+        IndexError: no such dimension.
+        NotImplementedError: integers without `dtype`.
+
+    Example:
+        >>> F.log_softmax(gradlib.zeros(4), 0)
+        tensor([-1.3863, -1.3863, -1.3863, -1.3863])
+    """
     dim = _old_dim("log_softmax", input.dim()) if dim is None else dim
     return _public(log_softmax_op, input, dim, dtype)
 
 
 def functional_softmin(input, dim=None, _stacklevel=3, dtype=None):
-    """``softmax(-input, dim)``."""
+    """``exp(-input) / sum(exp(-input))`` along a dimension, safe from overflow.
+
+    Args:
+        input: a floating tensor.
+        dim: the dimension; without it one is chosen as long ago, with a warning.
+        _stacklevel: without effect.
+        dtype: the input is converted to it first.
+
+    Returns:
+        A tensor of the same shape.
+
+    Raises:
+        IndexError: no such dimension.
+        NotImplementedError: integers without `dtype`.
+
+    Example:
+        >>> F.softmin(gradlib.zeros(4), 0)
+        tensor([0.2500, 0.2500, 0.2500, 0.2500])
+    """
     dim = _old_dim("softmin", input.dim()) if dim is None else dim
     return _public(softmax_op, -input, dim, dtype)

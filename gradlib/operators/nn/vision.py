@@ -103,7 +103,28 @@ col2im_op = declare(
 
 
 def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
-    """Sliding blocks of `input` (N, C, H, W) or (C, H, W) as columns: (N, C * prod(kernel_size), number of blocks)."""
+    """Sliding blocks of images as columns.
+
+    Args:
+        input: (N, C, H, W) or (C, H, W).
+        kernel_size: the size of a block, an int or two.
+        dilation: the distance of the elements of a block.
+        padding: zeros on both sides.
+        stride: how far the block moves.
+
+    Returns:
+        (N, C * KH * KW, number of blocks).
+
+    Raises:
+        RuntimeError: another number of dimensions, or no place for a block.
+
+    Example:
+        >>> F.unfold(gradlib.arange(6.0).reshape(1, 1, 2, 3), 2)
+        tensor([[[0., 1.],
+                 [1., 2.],
+                 [3., 4.],
+                 [4., 5.]]])
+    """
     if input.dim() not in (3, 4) or 0 in input.shape[input.dim() - 3 :]:
         raise RuntimeError(
             "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero "
@@ -130,7 +151,24 @@ def _pairs(*values) -> tuple:
 
 
 def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
-    """Sums of columns (N, C * prod(kernel_size), blocks) put back to an image (N, C, *output_size)."""
+    """Columns put back to images, overlapping elements summed: the gradient of ``unfold``.
+
+    Args:
+        input: (N, C * KH * KW, number of blocks), or without N.
+        output_size: the size of an image, an int or two.
+        kernel_size, dilation, padding, stride: as of ``unfold``.
+
+    Returns:
+        (N, C, *output_size).
+
+    Raises:
+        RuntimeError: the shapes do not fit.
+
+    Example:
+        >>> F.fold(gradlib.ones(1, 4, 2), (2, 3), 2)
+        tensor([[[[1., 2., 1.],
+                  [1., 2., 1.]]]])
+    """
     output_size, *how = _pairs(output_size, kernel_size, dilation, padding, stride)
     if input.dim() not in (2, 3) or 0 in input.shape[input.dim() - 2 :]:
         raise RuntimeError(
@@ -204,7 +242,23 @@ channel_shuffle_op = declare(
 
 @function("pixel_shuffle")
 def pixel_shuffle(input, upscale_factor):
-    """(..., C * r * r, H, W) to (..., C, H * r, W * r)."""
+    """Channels spread over places: images that are larger by a factor with fewer channels.
+
+    Args:
+        input: (..., C * r * r, H, W).
+        upscale_factor: r.
+
+    Returns:
+        (..., C, H * r, W * r).
+
+    Raises:
+        RuntimeError: fewer than three dimensions, or channels that do not divide so.
+
+    Example:
+        >>> F.pixel_shuffle(gradlib.arange(4).reshape(4, 1, 1), 2)
+        tensor([[[0, 1],
+                 [2, 3]]])
+    """
     if input.dim() < 3:
         raise RuntimeError(
             f"pixel_shuffle expects input to have at least 3 dimensions, but got input with {input.dim()} dimension(s)"
@@ -225,7 +279,22 @@ def pixel_shuffle(input, upscale_factor):
 
 @function("pixel_unshuffle")
 def pixel_unshuffle(input, downscale_factor):
-    """(..., C, H * r, W * r) to (..., C * r * r, H, W)."""
+    """Places gathered into channels: the inverse of ``pixel_shuffle``.
+
+    Args:
+        input: (..., C, H * r, W * r).
+        downscale_factor: r.
+
+    Returns:
+        (..., C * r * r, H, W).
+
+    Raises:
+        RuntimeError: fewer than three dimensions, or sizes that do not divide so.
+
+    Example:
+        >>> F.pixel_unshuffle(gradlib.arange(4).reshape(1, 2, 2), 2).flatten()
+        tensor([0, 1, 2, 3])
+    """
     if input.dim() < 3:
         raise RuntimeError(
             "pixel_unshuffle expects input to have at least 3 dimensions, but got input with "
@@ -246,7 +315,22 @@ def pixel_unshuffle(input, downscale_factor):
 
 @function("channel_shuffle", "native_channel_shuffle")
 def channel_shuffle(input, groups):
-    """Channels (dimension 1) in `groups` groups, taken in turn from each group."""
+    """Channels, which are in groups, taken in turn from each group.
+
+    Args:
+        input: (N, C, ...).
+        groups: how many, which divide C.
+
+    Returns:
+        A tensor of the same shape.
+
+    Raises:
+        RuntimeError: fewer than three dimensions, or channels that do not divide so.
+
+    Example:
+        >>> F.channel_shuffle(gradlib.arange(4).reshape(1, 4, 1), 2).flatten()
+        tensor([0, 2, 1, 3])
+    """
     if input.dim() < 3:
         raise RuntimeError(
             f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(input.shape)}"

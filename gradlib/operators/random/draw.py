@@ -155,17 +155,47 @@ def _factory(name: str, draw, doc: str, label: str):
     make.__name__ = make.__qualname__ = name
     make.__doc__ = f"""A tensor of the given size filled with {doc}.
 
-size: integers, or one sequence of them. dtype: the default one if None. generator: where the numbers come from;
-by default that of the device, see `manual_seed`.
+Args:
+    size: ints, or one sequence of them; without any the tensor has no dimension.
+    generator: where the numbers come from; by default that of the device, see `manual_seed`.
+    out: a tensor to write to, which gets this size.
+    dtype, device: the default ones if None.
+    layout: accepted; all tensors are strided.
+    requires_grad: whether the new leaf requires grad.
+    pin_memory: whether it lies in page-locked memory.
 
-Raises RuntimeError for a negative size, NotImplementedError for integer dtypes.
+Returns:
+    A leaf, or `out`.
+
+Raises:
+    RuntimeError: a negative size.
+    NotImplementedError: integer dtypes.
 
 Example:
     >>> gradlib.{name}(2, 3).shape
     torch.Size([2, 3])
 """
     like.__name__ = like.__qualname__ = name + "_like"
-    like.__doc__ = f"A tensor with the size, dtype and device of `input` filled with {doc}; it does not require grad."
+    like.__doc__ = f"""A tensor of the size of `input` filled with {doc}.
+
+Args:
+    input: a tensor.
+    dtype, device: those of `input` if None.
+    layout: accepted as in ``{name}``.
+    requires_grad: whether the new leaf requires grad.
+    memory_format: the order of strides; by default (`preserve_format`) that of `input`.
+    generator: where the numbers come from; by default that of the device, see `manual_seed`.
+
+Returns:
+    A leaf.
+
+Raises:
+    NotImplementedError: integer dtypes.
+
+Example:
+    >>> gradlib.{name}_like(gradlib.zeros(2, 3)).shape
+    torch.Size([2, 3])
+"""
     PUBLIC[name], PUBLIC[name + "_like"] = make, like
     return make, like
 
@@ -279,7 +309,26 @@ def randint_like(
     requires_grad=False,
     memory_format=None,
 ):
-    """``randint`` with the size, dtype and device of `input`."""
+    """Integers in [low, high) in a tensor of the size of `input`.
+
+    Args:
+        input: a tensor.
+        low, high: the bounds; a single number is `high`, and `low` is 0.
+        dtype, device: those of `input` if None.
+        layout: accepted as in ``randint``.
+        requires_grad: whether the new leaf requires grad.
+        memory_format: the order of strides; by default that of `input`.
+
+    Returns:
+        A leaf.
+
+    Raises:
+        RuntimeError: an empty range.
+
+    Example:
+        >>> gradlib.randint_like(gradlib.zeros(3), 1)
+        tensor([0., 0., 0.])
+    """
     if high is None:
         low, high = 0, low
     out = randint(low, high, input.shape, dtype=dtype or input.dtype, device=device or input.device)
@@ -346,7 +395,25 @@ def normal(
     device=None,
     requires_grad=False,
 ):
-    """Normal numbers; `mean` and `std` are tensors (elementwise) or numbers with `size`."""
+    """Normally distributed numbers.
+
+    Args:
+        mean, std: tensors whose shapes broadcast, or numbers; one of each element, or of all.
+        size: the shape of the result, where both are numbers.
+        generator: where the numbers come from; by default that of the device, see `manual_seed`.
+        dtype, layout, device, requires_grad: as of ``zeros``, where both are numbers.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor; nothing is recorded.
+
+    Raises:
+        RuntimeError: a negative `std`.
+
+    Example:
+        >>> gradlib.normal(gradlib.tensor([1.0, 2.0]), 0.0)
+        tensor([1., 2.])
+    """
     if size is not None:
         _check_std(std)
         _, d, target = place(dtype, device, out=out)
@@ -440,7 +507,22 @@ def bernoulli(input, p=None, *, generator=None, out=None):
 @function("poisson")
 @draws
 def poisson(input, generator=None):
-    """Poisson numbers with the rates in `input`; not differentiable."""
+    """Poisson distributed numbers.
+
+    Args:
+        input: the rates, a floating tensor with elements of 0 or more.
+        generator: where the numbers come from; by default that of the device, see `manual_seed`.
+
+    Returns:
+        A tensor of the same shape and dtype; its gradient is 0.
+
+    Raises:
+        RuntimeError: a negative rate.
+
+    Example:
+        >>> gradlib.poisson(gradlib.zeros(2))
+        tensor([0., 0.])
+    """
     if not isinstance(input, Tensor):
         raise need_tensor("poisson", input)
     _floats_only(input, "poisson_cpu")
@@ -456,12 +538,39 @@ def poisson(input, generator=None):
 @function("binomial")
 @draws
 def binomial(count, prob, generator=None):
-    """Numbers of successes in `count` trials of probability `prob`, floating tensors; not differentiable."""
+    """Numbers of successes in independent trials.
+
+    Args:
+        count: how many trials, a floating tensor.
+        prob: the probability of success, a tensor of that dtype that broadcasts with `count`.
+        generator: where the numbers come from; by default that of the device, see `manual_seed`.
+
+    Returns:
+        A tensor of the shape that both broadcast to; its gradient is 0.
+
+    Raises:
+        RuntimeError: the shapes do not broadcast, or the dtypes differ.
+        ValueError: integers, or a probability outside of [0, 1].
+
+    Example:
+        >>> gradlib.binomial(gradlib.tensor([3.0, 4.0]), gradlib.tensor([1.0, 0.0]))
+        tensor([3., 0.])
+    """
+    kinds = []
     for i, (name, t) in enumerate((("count", count), ("prob", prob))):
         if not isinstance(t, Tensor):
             raise need_tensor("binomial", t, name, i + 1)
-        _floats_only(t, "binomial_cpu")
+        kinds.append(t.dtype.tensor_type.removesuffix("Tensor"))
+        if not t.is_floating_point():
+            raise ValueError(
+                f"binomial only supports floating-point dtypes for {name}, got: {kinds[-1]}"
+            )
         host_reads("binomial", t)
+    wrong = errors.broadcast(count._array.shape, prob._array.shape)
+    if wrong is not None:
+        raise wrong
+    if kinds[0] != kinds[1]:
+        raise RuntimeError(f"Found dtype {kinds[1]} but expected {kinds[0]}")
     trials, chances = np.broadcast_arrays(*(to_host(t._array) for t in (count, prob)))
     rng = draw_for(generator, count.device, _on_host)
     values = rng.binomial(trials.astype(np.int64), chances.astype(np.float64))

@@ -69,7 +69,24 @@ def in_place(name: str) -> Callable:
 
 @in_place("uniform_")
 def uniform_(self, from_=0.0, to=1.0, *, generator=None, **kw):
-    """Fill with uniform numbers in [from, to)."""
+    """Fill this tensor with numbers that are uniformly distributed in [from, to).
+
+    Args:
+        from_: the lower bound; also under the name ``from`` by ``**{"from": ...}``.
+        to: the upper bound.
+        generator: where the numbers come from; by default that of the device, see `manual_seed`.
+
+    Returns:
+        This tensor.
+
+    Raises:
+        RuntimeError: `from` is above `to`; a leaf that requires grad.
+        NotImplementedError: integers.
+
+    Example:
+        >>> gradlib.zeros(2).uniform_(3, 3)
+        tensor([3., 3.])
+    """
     low = kw.get("from", from_)
     _refuse_kind(self, "check_uniform_bounds")
     if low > to:
@@ -90,7 +107,23 @@ def _refuse_kind(tensor: Tensor, label: str, kinds: str = "iub") -> None:
 
 @in_place("normal_")
 def normal_(self, mean=0.0, std=1.0, *, generator=None):
-    """Fill with normal numbers."""
+    """Fill this tensor with normally distributed numbers.
+
+    Args:
+        mean, std: numbers.
+        generator: where the numbers come from; by default that of the device, see `manual_seed`.
+
+    Returns:
+        This tensor.
+
+    Raises:
+        RuntimeError: a negative `std`; a leaf that requires grad.
+        NotImplementedError: integers.
+
+    Example:
+        >>> gradlib.zeros(2).normal_(3, 0)
+        tensor([3., 3.])
+    """
     if std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     _refuse_kind(self, "normal_kernel_cpu")
@@ -105,7 +138,22 @@ def normal_(self, mean=0.0, std=1.0, *, generator=None):
 
 @in_place("bernoulli_")
 def bernoulli_(self, p=0.5, *, generator=None):
-    """Fill with 1 with probability p (a number or a tensor), else 0."""
+    """Fill this tensor with ones with a probability, and else with zeros.
+
+    Args:
+        p: the probability, a number; or a tensor that broadcasts to this shape with one for each element.
+        generator: where the numbers come from; by default that of the device, see `manual_seed`.
+
+    Returns:
+        This tensor.
+
+    Raises:
+        RuntimeError: a probability that is not in [0, 1]; a leaf that requires grad.
+
+    Example:
+        >>> gradlib.zeros(2).bernoulli_(1.0)
+        tensor([1., 1.])
+    """
     _check_chances(p)
     chance = raw_values(p) if isinstance(p, Tensor) else p
     draws = draw_for(generator, self.device, lambda rng: rng.random(self._array.shape) < chance)
@@ -114,9 +162,22 @@ def bernoulli_(self, p=0.5, *, generator=None):
 
 @in_place("random_")
 def random_(self, from_=None, to: Any = ..., *, generator=None, **kw):
-    """Fill with integers in [from, to), to the largest that the dtype holds without `to`; a number alone is `to`.
+    """Fill this tensor with integers in [from, to), all equally probable.
 
-    RuntimeError for an empty range, and for bounds that the dtype does not hold.
+    Args:
+        from_: the lower bound; a number alone is `to`, and the lower bound is 0. Also as ``**{"from": ...}``.
+        to: the upper bound; without it the largest number that the dtype holds is included.
+        generator: where the numbers come from; by default that of the device, see `manual_seed`.
+
+    Returns:
+        This tensor.
+
+    Raises:
+        RuntimeError: an empty range, bounds that the dtype does not hold, or a leaf that requires grad.
+
+    Example:
+        >>> gradlib.zeros(2).random_(3, 4)
+        tensor([3., 3.])
     """
     given = kw.get("from", from_)
     low, name = given or 0, "random_" if given is None and to is ... else "random_from_"
@@ -143,7 +204,7 @@ def _limits(kind) -> tuple[int, int] | None:
     return (-65504, 65504) if kind == np.float16 else None
 
 
-def _sampler(name: str, draw, doc: str, check) -> None:
+def _sampler(name: str, draw, doc: str, check, parameters: str, example: str) -> None:
     def fill(self, *args, generator=None, **kwargs):
         check(self, *args, **kwargs)
         values = draw_for(
@@ -152,13 +213,22 @@ def _sampler(name: str, draw, doc: str, check) -> None:
         return _fill(self, values, name)
 
     fill.__name__ = fill.__qualname__ = name
-    fill.__doc__ = f"""Fill this tensor with numbers from {doc}; it is returned.
+    fill.__doc__ = f"""Fill this tensor with numbers from {doc}.
 
-generator: where the numbers come from; by default that of the device, see `manual_seed`. Nothing is recorded.
+Args:
+    args, kwargs: {parameters}.
+    generator: where the numbers come from; by default that of the device, see `manual_seed`.
+
+Returns:
+    This tensor. Nothing is recorded.
 
 Raises:
     RuntimeError: a parameter is out of its range, the dtype cannot hold such numbers, or the tensor is a leaf that
         requires grad.
+
+Example:
+    >>> gradlib.zeros(2).{name}({example}).shape
+    torch.Size([2])
 """
     in_place(name)(fill)
 
@@ -198,24 +268,32 @@ def _check_log_normal(tensor, mean=1.0, std=2.0):
 _sampler(
     "exponential_",
     lambda r, s, lambd=1.0: r.exponential(1.0 / lambd, s),
-    "the exponential distribution of rate lambd",
+    "the exponential distribution",
     _check_exponential,
+    "lambd, the rate, above 0; 1 by default",
+    "2.0",
 )
 _sampler(
     "geometric_",
     lambda r, s, p: r.geometric(p, s),
     "the geometric distribution: trials up to the first success",
     _check_geometric,
+    "p, the probability of success, in (0, 1)",
+    "0.5",
 )
 _sampler(
     "cauchy_",
     lambda r, s, median=0.0, sigma=1.0: median + sigma * r.standard_cauchy(s),
     "the Cauchy distribution",
     _check_cauchy,
+    "median and sigma, above 0; 0 and 1 by default",
+    "0.0, 2.0",
 )
 _sampler(
     "log_normal_",
     lambda r, s, mean=1.0, std=2.0: r.lognormal(mean, std, s),
     "the log-normal distribution",
     _check_log_normal,
+    "mean and std, above 0, of the logarithms; 1 and 2 by default",
+    "0.0, 1.0",
 )

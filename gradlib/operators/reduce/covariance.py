@@ -33,10 +33,24 @@ def _check_weights(name: str, weights: Tensor, n: int, integral: bool) -> None:
 
 @function("cov", method=True)
 def cov(input, *, correction=1, fweights=None, aweights=None):
-    """The covariance matrix of variables (rows) over observations (columns); of one variable its variance.
+    """The covariance matrix of variables.
 
-    input is (variables, observations) or (observations). fweights: how often each observation counts (integers);
-    aweights: their importance (floating). RuntimeError for more dimensions, weights that do not fit or sum to 0.
+    Args:
+        input: a matrix with a row for each variable and a column for each observation; a vector is one variable.
+        correction: the divisor is the number of observations less this.
+        fweights: a vector of integers: how often each observation counts.
+        aweights: a floating vector: their importance.
+
+    Returns:
+        A square matrix, for one variable a tensor without dimensions: its variance.
+
+    Raises:
+        RuntimeError: more than two dimensions, or weights that do not fit.
+
+    Example:
+        >>> gradlib.cov(gradlib.tensor([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]))
+        tensor([[ 1., -1.],
+                [-1.,  1.]])
     """
     if input.ndim > 2:
         raise RuntimeError(
@@ -75,7 +89,22 @@ def cov(input, *, correction=1, fweights=None, aweights=None):
 
 @function("corrcoef", method=True)
 def corrcoef(input):
-    """The correlation matrix of variables (rows) over observations (columns); of one variable 1."""
+    """The matrix of correlations of variables: covariances divided by both standard deviations.
+
+    Args:
+        input: a matrix with a row for each variable and a column for each observation; a vector is one variable.
+
+    Returns:
+        A square matrix with entries in [-1, 1], for one variable a tensor without dimensions.
+
+    Raises:
+        RuntimeError: more than two dimensions.
+
+    Example:
+        >>> gradlib.corrcoef(gradlib.tensor([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]))
+        tensor([[ 1., -1.],
+                [-1.,  1.]])
+    """
     if input.ndim > 2:
         raise RuntimeError(
             f"corrcoef(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions"

@@ -179,16 +179,49 @@ def _amax(op, input, dim, keepdim, out, axis, keepdims):
 
 @function("amax", method=True)
 def amax(input, dim=(), keepdim=False, *, out=None, axis=None, keepdims=False):
-    """The largest element over the dimension(s) `dim` (all by default); ties share the gradient equally.
+    """The largest element over dimensions; equally large ones share the gradient.
 
-    Raises IndexError for a reduced dimension of length 0.
+    Args:
+        input: a tensor of a real dtype.
+        dim: a dimension or a tuple of them, all if empty; also under the name `axis`.
+        keepdim: whether the dimensions that are gone stay with length one; also under the name `keepdims`.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor of the dtype of `input`; nan where there is one.
+
+    Raises:
+        IndexError: no such dimension, or nothing to choose from.
+        RuntimeError: a dimension is named twice.
+
+    Example:
+        >>> gradlib.amax(gradlib.tensor([[3, 1], [2, 4]]), 1)
+        tensor([3, 4])
     """
     return _amax(amax_op, input, dim, keepdim, out, axis, keepdims)
 
 
 @function("amin", method=True)
 def amin(input, dim=(), keepdim=False, *, out=None, axis=None, keepdims=False):
-    """The smallest element over the dimension(s) `dim` (all by default); ties share the gradient equally."""
+    """The smallest element over dimensions; equally small ones share the gradient.
+
+    Args:
+        input: a tensor of a real dtype.
+        dim: a dimension or a tuple of them, all if empty; also under the name `axis`.
+        keepdim: whether the dimensions that are gone stay with length one; also under the name `keepdims`.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor of the dtype of `input`; nan where there is one.
+
+    Raises:
+        IndexError: no such dimension, or nothing to choose from.
+        RuntimeError: a dimension is named twice.
+
+    Example:
+        >>> gradlib.amin(gradlib.tensor([[3, 1], [2, 4]]), 1)
+        tensor([1, 2])
+    """
     return _amax(amin_op, input, dim, keepdim, out, axis, keepdims)
 
 
@@ -222,7 +255,27 @@ aminmax_op = declare(
 
 @function("aminmax", method=True)
 def aminmax(input, *, dim=None, keepdim=False, out=None, axis=None, keepdims=False):
-    """(min, max) over one dimension or all of them; a named tuple."""
+    """The smallest and the largest element over one dimension, or over all.
+
+    Args:
+        input: a tensor of a real dtype.
+        dim: a dimension; all if None; also under the name `axis`.
+        keepdim: whether the dimension that is gone stays with length one; also under the name `keepdims`.
+        out: a tuple of tensors, written to instead of new ones.
+
+    Returns:
+        A named tuple (min, max) of tensors of the dtype of `input`.
+
+    Raises:
+        IndexError: no such dimension, or nothing to choose from in it.
+        RuntimeError: there are no elements at all.
+
+    Example:
+        >>> gradlib.aminmax(gradlib.tensor([3, 1, 2]))
+        torch.return_types.aminmax(
+        min=tensor(1),
+        max=tensor(3))
+    """
     dim = axis if dim is None else dim
     if isinstance(dim, (tuple, list)):
         raise TypeError(f"aminmax(): argument 'dim' must be int, not {type(dim).__name__}")
@@ -360,9 +413,25 @@ def _along(op, arg_op, result_type, input, dim, keepdim, out):
 
 @function("max", method=True)
 def max(input, dim=None, keepdim=False, *, other=None, out=None, axis=None, keepdims=False):
-    """The largest element; with `dim`, (values, indices) along it; with a tensor, ``maximum(input, other)``.
+    """The largest element of all, or along a dimension, or of two tensors.
 
-    The gradient of the full form is shared equally by ties; with `dim` it goes to the element at the index returned.
+    Args:
+        input: a tensor of a real dtype.
+        dim: a dimension, also under the name `axis`; all elements if None. With a tensor: ``maximum(input, other)``.
+        keepdim: whether the dimension that is gone stays with length one; also under the name `keepdims`.
+        other: a tensor, by keyword.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor without dimensions, whose gradient equal elements share; with `dim` a named tuple (values, indices).
+
+    Raises:
+        IndexError: no such dimension, or nothing to choose from in it.
+        RuntimeError: there are no elements at all.
+
+    Example:
+        >>> gradlib.max(gradlib.tensor([3, 1, 2])), gradlib.max(gradlib.tensor([[3, 1], [2, 4]]), 1).values
+        (tensor(3), tensor([3, 4]))
     """
     if dim is None:
         if other is None and axis is None:
@@ -377,9 +446,25 @@ def max(input, dim=None, keepdim=False, *, other=None, out=None, axis=None, keep
 
 @function("min", method=True)
 def min(input, dim=None, keepdim=False, *, other=None, out=None, axis=None, keepdims=False):
-    """The smallest element; with `dim`, (values, indices) along it; with a tensor, ``minimum(input, other)``.
+    """The smallest element of all, or along a dimension, or of two tensors.
 
-    The gradient of the full form is shared equally by ties; with `dim` it goes to the element at the index returned.
+    Args:
+        input: a tensor of a real dtype.
+        dim: a dimension, also under the name `axis`; all elements if None. With a tensor: ``minimum(input, other)``.
+        keepdim: whether the dimension that is gone stays with length one; also under the name `keepdims`.
+        other: a tensor, by keyword.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor without dimensions, whose gradient equal elements share; with `dim` a named tuple (values, indices).
+
+    Raises:
+        IndexError: no such dimension, or nothing to choose from in it.
+        RuntimeError: there are no elements at all.
+
+    Example:
+        >>> gradlib.min(gradlib.tensor([3, 1, 2])), gradlib.min(gradlib.tensor([[3, 1], [2, 4]]), 1).values
+        (tensor(1), tensor([1, 2]))
     """
     if dim is None:
         if other is None and axis is None:

@@ -68,9 +68,23 @@ def _check_bins(bins: int, dim: int = 0) -> int:
 @each_entry
 @beside_first
 def histc(input, bins=100, min=0, max=0, *, out=None):
-    """How many elements fall into each of `bins` equal intervals from `min` to `max`.
+    """How many elements fall into each of equal intervals.
 
-    Where both are equal, they are the extremes of the data.
+    Args:
+        input: a real tensor of any shape; elements outside and nan count nowhere.
+        bins: the number of intervals.
+        min, max: the ends; where both are equal, those of the data.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A vector of `bins` numbers of the dtype of `input`, without gradient.
+
+    Raises:
+        RuntimeError: `bins` is not positive, or `max` is below `min`.
+
+    Example:
+        >>> gradlib.histc(gradlib.tensor([1.0, 2.0, 2.5, 4.0]), 4, 0, 4)
+        tensor([0., 1., 2., 1.])
     """
     array = input._array
     refuse(input, "histogram_cpu", "iucb")
@@ -208,10 +222,25 @@ def _place(xp, column, edges, n: int) -> tuple[Any, Any]:
 @function("histogram", method=True)
 @each_entry
 def histogram(input, bins=100, *, range=None, weight=None, density=False, out=None):
-    """(hist, bin_edges) of all elements.
+    """How many elements fall into each of several intervals, and the edges of these.
 
-    bins: the number of equal bins, or a tensor with their edges; range: (lowest, highest) edge, by default the extremes
-    of the data; weight: what each element counts; density: normalised, so that the integral is 1.
+    Args:
+        input: a floating tensor of any shape.
+        bins: the number of equal intervals, or a vector with their edges.
+        range: (lowest, highest) edge; those of the data if None.
+        weight: of the shape of `input`: what each element counts.
+        density: whether the result is normalised so that its integral is 1.
+        out: a tuple of tensors, written to instead of new ones.
+
+    Returns:
+        A named tuple (hist, bin_edges).
+
+    Raises:
+        RuntimeError: `bins` is not positive, or `weight` does not fit.
+
+    Example:
+        >>> gradlib.histogram(gradlib.tensor([1.0, 2.0, 2.5, 4.0]), 2, range=(0.0, 4.0)).hist
+        tensor([1., 3.])
     """
     points = input.detach().reshape((-1, 1))
     flat = None if weight is None else weight.detach()
@@ -230,10 +259,22 @@ def histogram(input, bins=100, *, range=None, weight=None, density=False, out=No
 @function("histogramdd")
 @each_entry
 def histogramdd(input, bins, range=None, weight=None, density=False):
-    """(hist, bin_edges) of points, the last dimension of `input`: counts in a grid with one dimension for each.
+    """How many points fall into each cell of a grid, and the edges of the grid.
 
-    bins: one number of bins for all variables, one for each, or tensors of edges; range: a lowest and a highest edge
-    for each variable, one after the other.
+    Args:
+        input: points (..., number of variables).
+        bins: one number of intervals for all variables, a sequence with one for each, or one of tensors of edges.
+        range: a lowest and a highest edge for each variable, one after the other; those of the data if None.
+        weight: (...): what each point counts.
+        density: whether the result is normalised so that its integral is 1.
+
+    Returns:
+        A named tuple (hist, bin_edges): a tensor with a dimension for each variable, and a tuple of vectors.
+
+    Example:
+        >>> gradlib.histogramdd(gradlib.tensor([[0.0, 1.0], [1.0, 0.0]]), 2).hist
+        tensor([[0., 1.],
+                [1., 0.]])
     """
     n = input._array.shape[-1] if input._array.ndim else 0
     bins = tuple(itertools.repeat(bins, n)) if isinstance(bins, int) else tuple(bins)

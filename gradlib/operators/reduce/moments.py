@@ -189,11 +189,31 @@ def _publish_moment(op, text: str):
         return _moment(op, input, dim, unbiased, keepdim or keepdims, correction, out, axis)
 
     moment.__name__ = moment.__qualname__ = op.name
-    moment.__doc__ = (
-        f"The {text} over the dimension(s) `dim` (all by default).\n\n"
-        "    correction: the divisor is the number of elements minus this (default 1); ``unbiased=False`` means 0.\n"
-        "    The gradient of the standard deviation of equal values is 0."
-    )
+    x, kind = "gradlib.tensor([1.0, 3.0])", op.name[:3]
+    value = "2." if kind == "var" else "1.4142"
+    shown = f"tensor({value})" if op.n_out == 1 else f"(tensor({value}), tensor(2.))"
+    moment.__doc__ = f"""The {text} over dimensions.
+
+Args:
+    input: a floating or complex tensor.
+    dim: a dimension or a tuple of them, also under the name `axis`; all if None.
+    unbiased: False is a `correction` of 0.
+    keepdim: whether the dimensions that are gone stay with length one; also under the name `keepdims`.
+    correction: the divisor is the number of elements less this; 1 by default.
+    out: written to instead of a new tensor.
+
+Returns:
+    {"A real tensor" if op.n_out == 1 else "A tuple of tensors"}; nan where the divisor is 0.
+    The gradient of the standard deviation of equal values is 0.
+
+Raises:
+    RuntimeError: integers, or a dimension that is named twice.
+    IndexError: no such dimension.
+
+Example:
+    >>> gradlib.{op.name}({x})
+    {shown}
+"""
     return function(op.name, method=op.n_out == 1)(moment)
 
 

@@ -138,7 +138,22 @@ def vector_norm(input, ord: float = 2, dim=None, keepdim=False, *, dtype=None, o
 
 @function("dist", method=True)
 def dist(input, other, p=2):
-    """The norm of order `p` of ``input - other`` (with broadcasting)."""
+    """The norm of order `p` of ``input - other``, of all elements as one vector.
+
+    Args:
+        input, other: floating tensors whose shapes broadcast.
+        p: a number, inf included.
+
+    Returns:
+        A tensor without dimensions.
+
+    Raises:
+        RuntimeError: the shapes do not broadcast.
+
+    Example:
+        >>> gradlib.dist(gradlib.tensor([1.0, 1.0]), gradlib.tensor([4.0, 5.0]))
+        tensor(5.)
+    """
     if not isinstance(input, Tensor):
         raise need_tensor("dist", input)
     if not isinstance(other, Tensor):
@@ -172,9 +187,23 @@ def _check_cdist(x1, x2, compute_mode: str) -> None:
 
 @function("cdist")
 def cdist(x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
-    """The p-norm distances of all pairs of rows: (..., n, d) and (..., m, d) give (..., n, m).
+    """The distances in the p-norm of all pairs of rows.
 
-    The gradient where two rows are equal is 0. Raises RuntimeError when the last dimensions differ or p < 0.
+    Args:
+        x1, x2: (..., n, d) and (..., m, d), floating; the batches broadcast.
+        p: a number, 0 or more, inf included.
+        compute_mode: whether the 2-norm may be computed by a matrix product: "use_mm_for_euclid_dist_if_necessary",
+            "use_mm_for_euclid_dist" or "donot_use_mm_for_euclid_dist".
+
+    Returns:
+        (..., n, m). The gradient where two rows are equal is 0.
+
+    Raises:
+        RuntimeError: the last lengths differ, or p is negative.
+
+    Example:
+        >>> gradlib.cdist(gradlib.tensor([[0.0, 0.0]]), gradlib.tensor([[3.0, 4.0], [0.0, 1.0]]))
+        tensor([[5., 1.]])
     """
     if x1.ndim < 2 or x2.ndim < 2:
         bad, k = (x1, "X1") if x1.ndim < 2 else (x2, "X2")
@@ -257,12 +286,28 @@ cdist_op = declare(
 
 
 def pdist(input, p=2.0):
-    """The p-norm distances of all pairs of rows i < j of (n, d), as a vector of n (n - 1) / 2."""
+    """The distances in the p-norm of all pairs of rows, each pair once.
+
+    Args:
+        input: a floating matrix (n, d).
+        p: a number, 0 or more, inf included.
+
+    Returns:
+        A vector of ``n * (n - 1) / 2`` distances, of rows (0, 1), (0, 2), ..., (1, 2), ...
+
+    Raises:
+        RuntimeError: no matrix, or a negative p.
+
+    Example:
+        >>> gradlib.pdist(gradlib.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]]))
+        tensor([5.0000, 1.0000, 4.2426])
+    """
     if input.ndim != 2:
         raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
     if not input.is_floating_point():
         raise RuntimeError("pdist only supports floating-point dtypes")
-
+    if p < 0:
+        raise RuntimeError("pdist only supports non-negative p values")
     n = input.shape[0]
     rows, columns = backend_of(input._array).triu_indices(n, 1)
     first, second = (input[Tensor._make(i)] for i in (rows, columns))
@@ -273,14 +318,45 @@ def pdist(input, p=2.0):
 
 
 def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
-    """The p-norm of ``x1 - x2 + eps`` along the last dimension."""
+    """The p-norm of ``x1 - x2 + eps`` along the last dimension: distances of rows at the same place.
+
+    Args:
+        x1, x2: tensors (..., d) whose shapes broadcast.
+        p: the order of the norm.
+        eps: keeps the gradient finite where the rows are equal.
+        keepdim: whether the last dimension stays with length one.
+
+    Returns:
+        A tensor (...).
+
+    Raises:
+        RuntimeError: the shapes do not broadcast.
+
+    Example:
+        >>> gradlib.pairwise_distance(gradlib.tensor([[3.0, 4.0]]), gradlib.zeros(1, 2))
+        tensor([5.0000])
+    """
     return vector_norm(x1 - x2 + eps, p, -1, keepdim)
 
 
 def cosine_similarity(x1, x2, dim=1, eps=1e-8):
-    """The cosine of the angle between vectors along `dim`; norms below `eps` count as `eps`.
+    """The cosine of the angle between vectors.
 
-    Shapes broadcast; integers are an error unless the other argument is floating.
+    Args:
+        x1, x2: floating tensors whose shapes broadcast; one of them may be of integers.
+        dim: the dimension of the vectors.
+        eps: what smaller norms count as.
+
+    Returns:
+        A tensor without that dimension.
+
+    Raises:
+        RuntimeError: the shapes do not broadcast.
+        IndexError: no such dimension.
+
+    Example:
+        >>> gradlib.cosine_similarity(gradlib.tensor([[1.0, 0.0]]), gradlib.tensor([[1.0, 1.0]]))
+        tensor([0.7071])
     """
     common = dtypes.promote(x1.dtype, x2.dtype)
     if common.category != dtypes.FLOATING:
@@ -298,7 +374,26 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
 
 @function("renorm", method=True)
 def renorm(input, p, dim, maxnorm, *, out=None):
-    """Each slice of `input` along `dim` scaled down so that its p-norm is at most `maxnorm`."""
+    """A copy of `input` with each slice along `dim` scaled down until its p-norm is at most `maxnorm`.
+
+    Args:
+        input: a floating or complex tensor of two dimensions or more.
+        p: the order of the norm, positive.
+        dim: the dimension whose entries are the slices.
+        maxnorm: the bound, 0 or more; slices below it stay as they are.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor like `input`.
+
+    Raises:
+        RuntimeError: fewer than two dimensions, `p` not positive, or a negative bound.
+
+    Example:
+        >>> gradlib.renorm(gradlib.tensor([[3.0, 4.0], [0.5, 0.0]]), 2, 0, 1.0)
+        tensor([[0.6000, 0.8000],
+                [0.5000, 0.0000]])
+    """
     if input.ndim < 2:
         raise RuntimeError(
             f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions"

@@ -144,9 +144,23 @@ def _pair(op, index, result_type, input, dim, keepdim, out):
 
 @function("median", method=True)
 def median(input, dim=None, keepdim=False, *, out=None, axis=None, keepdims=False):
-    """The middle element (the lower of two), nan if there is any; with `dim`, (values, indices) along it.
+    """The middle element, of two the smaller one; nan if there is any.
 
-    Without `dim` the gradient is shared equally by the elements equal to the median.
+    Args:
+        input: a tensor of a real dtype.
+        dim: a dimension, also under the name `axis`; all elements if None.
+        keepdim: whether that dimension stays with length one.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor without dimensions, whose gradient equal elements share; with `dim` a named tuple (values, indices).
+
+    Raises:
+        IndexError: no such dimension.
+
+    Example:
+        >>> gradlib.median(gradlib.tensor([3, 1, 2, 4]))
+        tensor(2)
     """
     dim, keepdim = axis if dim is None else dim, keepdim or keepdims
     return _median("median", median_all, median_dim, input, dim, keepdim, out)
@@ -154,14 +168,50 @@ def median(input, dim=None, keepdim=False, *, out=None, axis=None, keepdims=Fals
 
 @function("nanmedian", method=True)
 def nanmedian(input, dim=None, keepdim=False, *, out=None, axis=None, keepdims=False):
-    """``median`` of the elements that are not nan."""
+    """The median of the elements that are not nan; of two in the middle the smaller one.
+
+    Args:
+        input: a tensor of a real dtype.
+        dim: a dimension, also under the name `axis`; all elements if None.
+        keepdim: whether that dimension stays with length one.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor without dimensions; with `dim` a named tuple (values, indices). nan where all elements are.
+
+    Raises:
+        IndexError: no such dimension.
+
+    Example:
+        >>> gradlib.nanmedian(gradlib.tensor([1.0, float("nan"), 3.0, 2.0]))
+        tensor(2.)
+    """
     dim, keepdim = axis if dim is None else dim, keepdim or keepdims
     return _median("nanmedian", nanmedian_all, nanmedian_dim, input, dim, keepdim, out)
 
 
 @function("mode", method=True)
 def mode(input, dim=-1, keepdim=False, *, out=None, axis=None, keepdims=False):
-    """(values, indices) of the most frequent element along `dim`, the smallest of those."""
+    """The most frequent element along a dimension, the smallest of those.
+
+    Args:
+        input: a tensor of a real dtype.
+        dim: the dimension, also under the name `axis`.
+        keepdim: whether it stays with length one; also under the name `keepdims`.
+        out: a tuple of tensors, written to instead of new ones.
+
+    Returns:
+        A named tuple (values, indices), the index of the last place of that value.
+
+    Raises:
+        IndexError: no such dimension, or one of length 0.
+
+    Example:
+        >>> gradlib.mode(gradlib.tensor([2, 1, 2, 1, 3]))
+        torch.return_types.mode(
+        values=tensor(1),
+        indices=tensor(3))
+    """
     if not isinstance(input, Tensor):
         raise need_tensor("mode", input)
     dim, keepdim = dim if axis is None else axis, keepdim or keepdims
@@ -279,6 +329,25 @@ def nanquantile(
     axis=None,
     keepdims=False,
 ):
-    """``quantile`` of the elements that are not nan."""
+    """The quantiles of the elements that are not nan; see ``quantile``.
+
+    Args:
+        input: a float32 or float64 tensor.
+        q: a number in [0, 1], or a vector of them of the dtype of `input`.
+        dim: a dimension, also under the name `axis`; all elements if None.
+        keepdim: whether that dimension stays with length one.
+        interpolation: between two elements "linear", "lower", "higher", "midpoint" or "nearest".
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor, with a first dimension for `q` if that is a vector.
+
+    Raises:
+        RuntimeError: another dtype, or a `q` that is not in [0, 1].
+
+    Example:
+        >>> gradlib.nanquantile(gradlib.tensor([1.0, float("nan"), 2.0]), 0.5)
+        tensor(1.5000)
+    """
     dim, keepdim = axis if dim is None else dim, keepdim or keepdims
     return _quantile("nanquantile", input, q, dim, keepdim, interpolation, out)

@@ -8,11 +8,11 @@ import numpy as np
 
 from ... import return_types
 from ...op.declare import Op, declare
+from ...op.describe import in_place_text
 from ...op.expose import (
     PUBLIC,
     c_type,
     function,
-    in_place_text,
     method,
     need_tensor,
     write_out,
@@ -302,10 +302,24 @@ def _running(name: str, ufunc: str, result_type) -> None:
         return write_same(out, result_type(take.call(input, indices, d), indices), SCALAR)
 
     call.__name__ = call.__qualname__ = name
-    call.__doc__ = (
-        f"(values, indices): the {'largest' if ufunc == 'maximum' else 'smallest'} element so far along `dim`, and the "
-        "last place where it was found."
-    )
+    largest = ufunc == "maximum"
+    call.__doc__ = f"""The {"largest" if largest else "smallest"} element so far along a dimension, and where it is.
+
+Args:
+    input: a tensor of a real dtype.
+    dim: the dimension, also under the name `axis`.
+    out: a tuple of tensors, written to instead of new ones.
+
+Returns:
+    A named tuple (values, indices) of tensors of the shape of `input`; of equal elements the last place counts.
+
+Raises:
+    IndexError: no such dimension.
+
+Example:
+    >>> gradlib.{name}(gradlib.tensor([2, 1, 3, 3]), 0).values
+    tensor([{"2, 2, 3, 3" if largest else "2, 1, 1, 1"}])
+"""
     function(name, method=True)(call)
 
 
@@ -316,7 +330,9 @@ _running("cummin", "minimum", return_types.cummin)
 # -- public functions --------------------------------------------------------------------------------------------
 
 
-def _publish(op: Op, text: str) -> None:
+def _publish(op: Op, text: str, shown: str) -> None:
+    """The function and the in-place method; shown: what it gives of 1, 2, 3."""
+
     def call(input, dim=None, *, dtype=None, out=None, axis=None):
         if not isinstance(input, Tensor):
             raise need_tensor(op.name, input)
@@ -337,20 +353,54 @@ def _publish(op: Op, text: str) -> None:
         return inplace(op, self, (), (wrap_dim(operator.index(dim), self.ndim),))
 
     call.__name__ = call.__qualname__ = op.name
-    call.__doc__ = f"The {text} along `dim`.\n\n    dtype: the input is converted to it first.\n"
+    call.__doc__ = f"""The {text} along a dimension.
+
+Args:
+    input: a tensor of any dtype.
+    dim: the dimension, also under the name `axis`.
+    dtype: the input is converted to it first.
+    out: written to instead of a new tensor.
+
+Returns:
+    A tensor of the same shape and dtype; int64 of integers and bool.
+
+Raises:
+    IndexError: no such dimension.
+
+Example:
+    >>> gradlib.{op.name}(gradlib.tensor([1, 2, 3]), 0)
+    tensor([{shown}])
+"""
     call_inplace.__name__ = call_inplace.__qualname__ = op.name + "_"
     call_inplace.__doc__ = in_place_text(op.name)
     function(op.name, method=True)(call)
     method(op.name + "_")(call_inplace)
 
 
-_publish(cumsum_op, "running sum")
-_publish(cumprod_op, "running product")
+_publish(cumsum_op, "running sum", "1, 3, 6")
+_publish(cumprod_op, "running product", "1, 2, 6")
 
 
 @function("logcumsumexp", method=True)
 def logcumsumexp(input, dim=None, *, out=None, axis=None):
-    """The logarithm of the running sum of exponentials along `dim`, without overflow."""
+    """The logarithm of the running sum of exponentials along a dimension, without overflow.
+
+    Args:
+        input: a floating or complex tensor.
+        dim: the dimension, also under the name `axis`.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor of the same shape and dtype.
+
+    Raises:
+        IndexError: no such dimension.
+        NotImplementedError: integers.
+
+    Example:
+        >>> gradlib.logcumsumexp(gradlib.tensor([0.0, 0.0, 1000.0]), 0)
+        tensor([0.0000e+00, 6.9315e-01, 1.0000e+03])
+    """
     if not isinstance(input, Tensor):
         raise need_tensor("logcumsumexp", input)
     d = wrap_dim(_required("logcumsumexp", dim, axis), input.ndim)
@@ -437,7 +487,25 @@ def trapezoid(y, x=None, *, dx=1.0, dim=-1):
 
 @function("cumulative_trapezoid")
 def cumulative_trapezoid(y, x=None, *, dx=1.0, dim=-1):
-    """The running integral along `dim` by the trapezoid rule; one element less than `y`."""
+    """The running integral along a dimension by the trapezoid rule.
+
+    Args:
+        y: the values of the function.
+        x: the places of the values, a tensor that broadcasts with `y` or a vector; `dx` counts if None.
+        dx: the distance of two neighbouring values.
+        dim: the dimension, of length n.
+
+    Returns:
+        A tensor with n - 1 entries there.
+
+    Raises:
+        IndexError: no such dimension.
+        RuntimeError: `x` and `y` do not fit.
+
+    Example:
+        >>> gradlib.cumulative_trapezoid(gradlib.tensor([1.0, 2.0, 3.0]))
+        tensor([1.5000, 4.0000])
+    """
     d = wrap_dim(dim, y.ndim)
     return _areas("cumulative_trapezoid", y, x, dx, d).cumsum(d)
 
@@ -480,10 +548,23 @@ def _derivative(y: Tensor, d: int, h, edge_order: int) -> Tensor:
 
 @function("gradient")
 def gradient(input, *, spacing=1, dim=None, edge_order=1):
-    """Estimated derivatives along each dimension (or those in `dim`): a tuple of tensors of the shape of `input`.
+    """Estimated derivatives along dimensions, from the differences of neighbours.
 
-    spacing: one distance for all, or for each dimension a distance or a tensor of coordinates.
-    edge_order: 1 or 2, the order of accuracy at the ends.
+    Args:
+        input: the values of a function on a grid.
+        spacing: one distance for all, or a sequence: for each dimension a distance, or a tensor of coordinates.
+        dim: a dimension or a tuple of them; all if None.
+        edge_order: 1 or 2, the order of accuracy at the ends.
+
+    Returns:
+        A tuple with a tensor of the shape of `input` for each dimension.
+
+    Raises:
+        RuntimeError: a dimension that is too short, or another `edge_order`.
+
+    Example:
+        >>> gradlib.gradient(gradlib.tensor([1.0, 4.0, 9.0]))
+        (tensor([3., 4., 5.]),)
     """
     if input.dtype is dtypes.uint8:  # whose differences wrap around
         raise RuntimeError("torch.gradient does not support uint8 input.")

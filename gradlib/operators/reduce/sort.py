@@ -131,9 +131,26 @@ def _refuse_complex(input: Tensor) -> None:
 
 @function("sort", method=True)
 def sort(input, dim=-1, descending=False, stable=False, *, out=None):
-    """(values, indices) in ascending or descending order along `dim`; equal elements keep their order.
+    """The elements in order along a dimension, and where they were; equal ones keep their order.
 
-    NaN counts as the greatest value. Gradients flow to the elements' places in the input.
+    Args:
+        input: a tensor of a real dtype; nan counts as the greatest value.
+        dim: the dimension.
+        descending: whether the greatest comes first.
+        stable: without effect: the order is always stable.
+        out: a tuple of tensors, written to instead of new ones.
+
+    Returns:
+        A named tuple (values, indices) of the shape of `input`; gradients flow to the places of the elements.
+
+    Raises:
+        IndexError: no such dimension.
+
+    Example:
+        >>> gradlib.sort(gradlib.tensor([3, 1, 2]))
+        torch.return_types.sort(
+        values=tensor([1, 2, 3]),
+        indices=tensor([1, 2, 0]))
     """
     _refuse_complex(input)
     dim = _dim("sort", dim, input)
@@ -167,7 +184,20 @@ def argsort(input, dim=-1, descending=False, stable=False, *, out=None):
 
 @function("msort", method=True)
 def msort(input, *, out=None):
-    """Sorted along the first dimension."""
+    """A copy with the elements of each column sorted: ``sort`` along the first dimension, without the indices.
+
+    Args:
+        input: a tensor of a real dtype.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor of the same shape and dtype.
+
+    Example:
+        >>> gradlib.msort(gradlib.tensor([[3, 1], [2, 4]]))
+        tensor([[2, 1],
+                [3, 4]])
+    """
     return write_same(out, sort(input, 0)[0])
 
 
@@ -198,7 +228,28 @@ def topk(input, k, dim=-1, largest=True, sorted=True, *, out=None):
 
 @function("kthvalue", method=True)
 def kthvalue(input, k, dim=-1, keepdim=False, *, out=None):
-    """(values, indices) of the `k`-th smallest element along `dim` (k counts from 1)."""
+    """The `k`-th smallest element along a dimension.
+
+    Args:
+        input: a tensor of a real dtype.
+        k: which one, from 1.
+        dim: the dimension.
+        keepdim: whether it stays with length one.
+        out: a tuple of tensors, written to instead of new ones.
+
+    Returns:
+        A named tuple (values, indices).
+
+    Raises:
+        RuntimeError: `k` is not in [1, length].
+        IndexError: no such dimension.
+
+    Example:
+        >>> gradlib.kthvalue(gradlib.tensor([3, 1, 2]), 2)
+        torch.return_types.kthvalue(
+        values=tensor(2),
+        indices=tensor(2))
+    """
     shape = input._array.shape
     dim = wrap_dim(dim, len(shape))
     if shape and not shape[dim]:
@@ -321,14 +372,46 @@ def _chosen(op: Op, input: Tensor, dim, return_inverse, return_counts):
 
 @function("unique", method=True)
 def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
-    """The distinct elements (or slices of `dim`) in ascending order.
+    """The distinct elements, or slices, in ascending order.
 
-    return_inverse: also where each element of `input` is among them; return_counts: also how often each occurs.
+    Args:
+        input: a tensor of any shape.
+        sorted: without effect: they are always sorted.
+        return_inverse: whether to say which of them each element of `input` is.
+        return_counts: whether to say how often each occurs.
+        dim: compare the slices of this dimension; the flat elements if None.
+
+    Returns:
+        A tensor, or a tuple with the inverse and the counts (int64) behind it. On a device this waits for the values.
+
+    Raises:
+        IndexError: no such dimension.
+
+    Example:
+        >>> gradlib.unique(gradlib.tensor([3, 1, 3]), return_counts=True)
+        (tensor([1, 3]), tensor([1, 2]))
     """
     return _chosen(unique_op, input, dim, return_inverse, return_counts)
 
 
 @function("unique_consecutive", method=True)
 def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
-    """The elements (or slices of `dim`) that differ from the one before them; results as of ``unique``."""
+    """The elements that differ from the one before them.
+
+    Args:
+        input: a tensor of any shape.
+        return_inverse: whether to say which element of the result each one of `input` is.
+        return_counts: whether to say how often each one stands there.
+        dim: compare the slices of this dimension; the flat elements if None.
+
+    Returns:
+        A tensor, or a tuple with the inverse and the counts (int64) behind it. On a device this waits for the values.
+
+    Raises:
+        IndexError: no such dimension.
+
+    Example:
+        >>> gradlib.unique_consecutive(gradlib.tensor([1, 1, 2, 1]), return_counts=True)
+        (tensor([1, 2, 1]), tensor([2, 1, 1]))
+    """
     return _chosen(unique_consecutive_op, input, dim, return_inverse, return_counts)

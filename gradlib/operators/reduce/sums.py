@@ -169,9 +169,25 @@ mean_dim = declare(
 
 @function("sum", method=True)
 def sum(input, dim=None, keepdim=False, *, dtype=None, out=None, axis=None, keepdims=False):
-    """The sum over all elements, or over the dimension(s) `dim`.
+    """The sum over all elements, or over dimensions.
 
-    dtype: the input is converted to it first. Sums of bool and integer tensors are int64.
+    Args:
+        input: a tensor of any dtype.
+        dim: a dimension or a tuple of them, also under the name `axis`; all if None.
+        keepdim: whether the dimensions that are gone stay with length one; also under the name `keepdims`.
+        dtype: the input is converted to it first.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor of the dtype of `input`, int64 of integers and bool; 0 where there is nothing to add.
+
+    Raises:
+        IndexError: no such dimension.
+        RuntimeError: a dimension is named twice.
+
+    Example:
+        >>> gradlib.sum(gradlib.tensor([[1, 2], [3, 4]]), 0)
+        tensor([4, 6])
     """
     if dim is None and dtype is None and out is None and axis is None and not (keepdim or keepdims):
         return sum_all.call(input)
@@ -238,7 +254,26 @@ nansum_op = declare(
 
 @function("nansum", method=True)
 def nansum(input, dim=None, keepdim=False, *, dtype=None, out=None, axis=None, keepdims=False):
-    """The sum with nan counted as zero."""
+    """The sum over dimensions with nan counted as zero.
+
+    Args:
+        input: a tensor of a real dtype.
+        dim: a dimension or a tuple of them, also under the name `axis`; all if None.
+        keepdim: whether the dimensions that are gone stay with length one; also under the name `keepdims`.
+        dtype: the input is converted to it first.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor of the dtype of `input`, int64 of integers and bool; its gradient is 0 where a nan was.
+
+    Raises:
+        IndexError: no such dimension.
+        RuntimeError: complex numbers.
+
+    Example:
+        >>> gradlib.nansum(gradlib.tensor([1.0, float("nan"), 2.0]))
+        tensor(3.)
+    """
     dims = dims_in("nansum", input, dim if axis is None else axis)
     if input.is_complex():
         raise RuntimeError("nansum on CPU does not support complex inputs")
@@ -253,7 +288,26 @@ def nansum(input, dim=None, keepdim=False, *, dtype=None, out=None, axis=None, k
 
 @function("nanmean", method=True)
 def nanmean(input, dim=None, keepdim=False, *, dtype=None, out=None, axis=None, keepdims=False):
-    """The mean of the elements that are not nan."""
+    """The mean over dimensions of the elements that are not nan.
+
+    Args:
+        input: a floating or complex tensor.
+        dim: a dimension or a tuple of them, also under the name `axis`; all if None.
+        keepdim: whether the dimensions that are gone stay with length one; also under the name `keepdims`.
+        dtype: the input is converted to it first.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor of the dtype of `input`; nan where there is no other element.
+
+    Raises:
+        IndexError: no such dimension.
+        RuntimeError: integers.
+
+    Example:
+        >>> gradlib.nanmean(gradlib.tensor([1.0, float("nan"), 2.0]))
+        tensor(1.5000)
+    """
     if not isinstance(input, Tensor):
         raise need_tensor("nanmean", input)
     dim, keepdim = dim if axis is None else axis, keepdim or keepdims

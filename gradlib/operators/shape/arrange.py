@@ -61,7 +61,23 @@ rot90_op = declare(
 
 @method("flip")
 def _flip_method(self, *dims, **kw):
-    """A copy with the order of the entries of `dims` reversed."""
+    """A copy with the order of the entries of `dims` reversed.
+
+    Args:
+        dims: ints, or a tuple of them, each dimension at most once; none: a plain copy.
+
+    Returns:
+        A tensor of the same shape and dtype; never a view.
+
+    Raises:
+        IndexError: no such dimension.
+        RuntimeError: a dimension is named twice.
+
+    Example:
+        >>> gradlib.tensor([[1, 2], [3, 4]]).flip(0, 1)
+        tensor([[4, 3],
+                [2, 1]])
+    """
     dims = size_of(given("flip", "dims", dims, kw))
     return flip_op.call(self, dims_once(dims, self._array.ndim))
 
@@ -85,7 +101,22 @@ def flip(input, dims):
 
 @function("fliplr", method=True)
 def fliplr(input):
-    """``flip`` of dimension 1."""
+    """A copy with the order of the columns reversed: ``flip`` of dimension 1.
+
+    Args:
+        input: a tensor of at least two dimensions.
+
+    Returns:
+        A tensor of the same shape and dtype.
+
+    Raises:
+        RuntimeError: fewer than two dimensions.
+
+    Example:
+        >>> gradlib.fliplr(gradlib.tensor([[1, 2], [3, 4]]))
+        tensor([[2, 1],
+                [4, 3]])
+    """
     if input._array.ndim < 2:
         raise RuntimeError("Input must be >= 2-d.")
     return flip_op.call(input, (1,))
@@ -93,7 +124,22 @@ def fliplr(input):
 
 @function("flipud", method=True)
 def flipud(input):
-    """``flip`` of dimension 0."""
+    """A copy with the order of the rows reversed: ``flip`` of dimension 0.
+
+    Args:
+        input: a tensor of at least one dimension.
+
+    Returns:
+        A tensor of the same shape and dtype.
+
+    Raises:
+        RuntimeError: no dimension.
+
+    Example:
+        >>> gradlib.flipud(gradlib.tensor([[1, 2], [3, 4]]))
+        tensor([[3, 4],
+                [1, 2]])
+    """
     if input._array.ndim < 1:
         raise RuntimeError("Input must be >= 1-d.")
     return flip_op.call(input, (0,))
@@ -189,7 +235,23 @@ repeat_op = declare(
 
 @method("repeat")
 def repeat(self, *repeats, **kw):
-    """A copy repeated so many times along each dimension; further dimensions may be put in front."""
+    """A copy with all entries repeated so many times along each dimension.
+
+    Args:
+        repeats: ints, or a tuple of them, 0 or more: one for each dimension, with further ones in front for new
+            dimensions.
+
+    Returns:
+        A tensor of shape ``(repeats[0] * n0, ...)``; the gradient is summed over the repetitions.
+
+    Raises:
+        RuntimeError: fewer numbers than dimensions; a negative number.
+
+    Example:
+        >>> gradlib.tensor([1, 2]).repeat(2, 2)
+        tensor([[1, 2, 1, 2],
+                [1, 2, 1, 2]])
+    """
     repeats = size_of(given("repeat", "repeats", repeats, kw))
     if len(repeats) < self._array.ndim:
         raise RuntimeError(
@@ -218,10 +280,23 @@ def tile(input, *dims, **kw):
 
 @function("repeat_interleave")
 def repeat_interleave(input, repeats=None, dim=None, *, output_size=None):
-    """Each entry of `dim` (of the flat tensor without it) repeated in place, `repeats` times.
+    """Each entry of a dimension repeated in place.
 
-    repeats: an int or an integer tensor with one number for each entry. Given alone as first argument: the indices
-    themselves, each i repeated repeats[i] times.
+    Args:
+        input: a tensor; or alone, as `repeats`: then the result holds indices, each i repeated repeats[i] times.
+        repeats: an int, or an integer tensor with one number for each entry.
+        dim: the dimension; without it the tensor is taken as flat.
+        output_size: the sum of `repeats`, if it is known.
+
+    Returns:
+        A tensor whose `dim` has the sum of `repeats` entries.
+
+    Raises:
+        RuntimeError: a negative number, or as many numbers as there are no entries.
+
+    Example:
+        >>> gradlib.repeat_interleave(gradlib.tensor([1, 2]), 2)
+        tensor([1, 1, 2, 2])
     """
     if repeats is None:
         return _repeated_indices(input)
@@ -254,7 +329,23 @@ def repeat_interleave(input, repeats=None, dim=None, *, output_size=None):
 
 @method("repeat_interleave")
 def _repeat_interleave(self, repeats, dim=None, *, output_size=None):
-    """``gradlib.repeat_interleave`` of this tensor."""
+    """Each entry of `dim` repeated: ``gradlib.repeat_interleave`` of this tensor, with its arguments and errors.
+
+    Args:
+        repeats: an int, or an integer tensor with one number for each entry.
+        dim: the dimension; without it the tensor is taken as flat.
+        output_size: the sum of `repeats`, if it is known.
+
+    Returns:
+        A tensor whose `dim` has the sum of `repeats` entries.
+
+    Raises:
+        RuntimeError: a negative number, or as many numbers as there are no entries.
+
+    Example:
+        >>> gradlib.tensor([1, 2]).repeat_interleave(gradlib.tensor([2, 1]))
+        tensor([1, 1, 2])
+    """
     return repeat_interleave(self, repeats, dim, output_size=output_size)
 
 
@@ -304,9 +395,24 @@ def _triangle(name: str):
 
     triangle.__name__ = triangle.__qualname__ = name
     side = "below" if name == "tril" else "above"
-    triangle.__doc__ = (
-        f"A copy with zeros except on and {side} the given diagonal of the last two dimensions."
-    )
+    rows = "[1, 0],\n            [3, 4]" if name == "tril" else "[1, 2],\n            [0, 4]"
+    triangle.__doc__ = f"""A copy of matrices with zeros everywhere but on and {side} a diagonal.
+
+Args:
+    input: matrices (..., n, m).
+    diagonal: which one: 0 the main one, above it positive, below it negative.
+    out: written to instead of a new tensor.
+
+Returns:
+    A tensor of the same shape and dtype.
+
+Raises:
+    RuntimeError: fewer than two dimensions.
+
+Example:
+    >>> gradlib.{name}(gradlib.tensor([[1, 2], [3, 4]]))
+    tensor([{rows}])
+"""
     function(name, method=True)(triangle)
     inplace_method(op, name + "_", convert=lambda diagonal=0: (diagonal,))
 
@@ -343,7 +449,26 @@ diagonal_copy_op = declare(
 
 @function("diag_embed", method=True)
 def diag_embed(input, offset=0, dim1=-2, dim2=-1):
-    """Zeros with the last dimension of `input` on the diagonal of the new dimensions `dim1` and `dim2`."""
+    """Matrices, or tensors of more dimensions, with the last dimension of `input` on a diagonal and zeros elsewhere.
+
+    Args:
+        input: a tensor (..., n).
+        offset: which diagonal: 0 the main one, above it positive, below it negative.
+        dim1, dim2: the two new dimensions of the result that the diagonal lies in, each of length ``n +
+            abs(offset)``.
+
+    Returns:
+        A tensor with one dimension more.
+
+    Raises:
+        IndexError: no such dimension.
+        RuntimeError: twice the same dimension.
+
+    Example:
+        >>> gradlib.diag_embed(gradlib.tensor([1, 2]))
+        tensor([[1, 0],
+                [0, 2]])
+    """
     n = input._array.ndim + 1
     if n == 1:
         raise IndexError("Dimension out of range (expected to be in range of [-1, 0], but got -2)")
@@ -374,7 +499,21 @@ def diag(input, diagonal=0, *, out=None):
 
 @function("diagflat", method=True)
 def diagflat(input, offset=0):
-    """A matrix with all elements of `input` on a diagonal."""
+    """A square matrix with all elements of `input`, in their order, on a diagonal, and zeros elsewhere.
+
+    Args:
+        input: a tensor of any shape.
+        offset: which diagonal: 0 the main one, above it positive, below it negative.
+
+    Returns:
+        A matrix with ``n + abs(offset)`` rows for n elements.
+
+    Example:
+        >>> gradlib.diagflat(gradlib.tensor([[1], [2]]), 1)
+        tensor([[0, 1, 0],
+                [0, 0, 2],
+                [0, 0, 0]])
+    """
     return diag_embed_op.call(reshape_to(input, (input._array.size,)), offset, 0, 1)
 
 
@@ -390,9 +529,21 @@ def _at_least(name: str, grow):
         return tuple([grow(x) for x in tensors])
 
     at_least.__name__ = at_least.__qualname__ = name
-    at_least.__doc__ = (
-        f"Views with at least {name[8]} dimension(s), of one tensor or of each of several."
-    )
+    ones = ", ".join("1" * int(name[8]))
+    at_least.__doc__ = f"""Views with at least {name[8]} dimension{"s" if name[8] > "1" else ""}.
+
+Where dimensions are missing, some of length one are put in.
+
+Args:
+    tensors: one tensor, several, or one sequence of them.
+
+Returns:
+    A view of the tensor (itself if it has the dimensions), or a tuple of them.
+
+Example:
+    >>> gradlib.{name}(gradlib.tensor(5.0)).shape
+    torch.Size([{ones}])
+"""
     return function(name)(at_least)
 
 

@@ -53,7 +53,13 @@ def _publish(name: str, view: Callable) -> None:
     copied.__name__ = copied.__qualname__ = name + "_copy"
     copied.__doc__ = f"""A copy of what ``{name}`` gives as a view, with memory of its own.
 
-Arguments, shapes and errors are those of ``{name}``; `out`: a tensor to write to, of the same dtype.
+Args:
+    input: a tensor.
+    args, kwargs: as of ``{name}``, with its errors.
+    out: a tensor of the same dtype to write to; of several results a tuple of them.
+
+Returns:
+    A new tensor, or a tuple of them; gradients flow to `input`.
 """
     function()(copied)
 
@@ -74,6 +80,7 @@ def _detached(input):
 
 def _sliced(input, dim=0, start=None, end=None, step=1):
     n = input._array.ndim
+    slicing.refuse_step(step)
     key = (slice(None),) * slicing.wrap_dim(dim, n) + (slice(start, end, step),)
     return input[key]
 
@@ -97,5 +104,17 @@ for _name, _function in {
 
 @function("detach_copy")
 def detach_copy(input, *, out=None):
-    """A copy outside the graph."""
+    """A copy with memory of its own and no history: ``detach`` followed by a copy.
+
+    Args:
+        input: a tensor of any shape and dtype.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor that does not require grad.
+
+    Example:
+        >>> gradlib.detach_copy(gradlib.ones(2, requires_grad=True))
+        tensor([1., 1.])
+    """
     return write_same(out, input.detach().clone())

@@ -73,7 +73,22 @@ def permute(input, *dims, **kw):
 
 @function("transpose", "swapaxes", "swapdims", method=True)
 def transpose(input, dim0: Any = None, dim1: Any = None, *, axis0: Any = None, axis1: Any = None):
-    """A view with two dimensions exchanged."""
+    """A view with two dimensions exchanged; of a tensor without dimensions a view of it.
+
+    Args:
+        dim0, dim1: the dimensions, negative ones from the end; also under the names `axis0` and `axis1`.
+
+    Returns:
+        A view of the same memory.
+
+    Raises:
+        IndexError: no such dimension.
+
+    Example:
+        >>> gradlib.transpose(gradlib.tensor([[1, 2], [3, 4]]), 0, 1)
+        tensor([[1, 3],
+                [2, 4]])
+    """
     n = input._array.ndim
     first = wrap_dim(axis0 if dim0 is None else dim0, n)
     second = wrap_dim(axis1 if dim1 is None else dim1, n)
@@ -82,7 +97,22 @@ def transpose(input, dim0: Any = None, dim1: Any = None, *, axis0: Any = None, a
 
 @function("t", method=True)
 def t(input):
-    """The transpose of a matrix (a view); vectors and scalars as they are."""
+    """The transpose of a matrix; vectors and scalars as they are.
+
+    Args:
+        input: a tensor of at most two dimensions.
+
+    Returns:
+        A view of the same memory: (m, n) of (n, m).
+
+    Raises:
+        RuntimeError: more than two dimensions.
+
+    Example:
+        >>> gradlib.t(gradlib.tensor([[1, 2], [3, 4]]))
+        tensor([[1, 3],
+                [2, 4]])
+    """
     if input._array.ndim > 2:
         raise RuntimeError(
             f"t() expects a tensor with <= 2 dimensions, but self is {input._array.ndim}D"
@@ -92,13 +122,26 @@ def t(input):
 
 @prop("T")
 def reversed_dims(self):
-    """A view with all dimensions in reverse order."""
+    """A view with all dimensions in reverse order: of a matrix its transpose.
+
+    Example:
+        >>> gradlib.zeros(2, 3).T.shape
+        torch.Size([3, 2])
+    """
     return permute_op.call(self, tuple(range(self._array.ndim - 1, -1, -1)))
 
 
 @prop("mT")
 def matrix_transpose(self):
-    """A view with the last two dimensions exchanged."""
+    """A view with the last two dimensions exchanged: the transposes of a stack of matrices (..., n, m).
+
+    Raises:
+        RuntimeError: the tensor is a vector.
+
+    Example:
+        >>> gradlib.zeros(4, 2, 3).mT.shape
+        torch.Size([4, 3, 2])
+    """
     n = self._array.ndim
     if not n:
         return self
@@ -111,7 +154,22 @@ def matrix_transpose(self):
 
 @function("adjoint", method=True)
 def adjoint(input):
-    """The last two dimensions exchanged, and conjugated if complex."""
+    """The conjugate transposes of matrices: the last two dimensions exchanged, complex elements conjugated.
+
+    Args:
+        input: a tensor (..., n, m).
+
+    Returns:
+        A tensor (..., m, n) on the same memory: of a complex one the conjugated view.
+
+    Raises:
+        RuntimeError: the tensor is a vector.
+
+    Example:
+        >>> gradlib.adjoint(gradlib.tensor([[1 + 2j, 3j]]))
+        tensor([[1.-2.j],
+                [0.-3.j]])
+    """
     n = input._array.ndim
     if not n:
         return input.conj()
@@ -124,7 +182,15 @@ def adjoint(input):
 
 @prop("mH")
 def matrix_adjoint(self):
-    """The last two dimensions exchanged, and conjugated if complex."""
+    """The conjugate transposes of matrices (..., n, m): the last two dimensions exchanged; see ``adjoint``.
+
+    Raises:
+        RuntimeError: the tensor is a vector.
+
+    Example:
+        >>> gradlib.zeros(4, 2, 3).mH.shape
+        torch.Size([4, 3, 2])
+    """
     if self._array.ndim == 1:
         raise RuntimeError(
             "tensor.mH is only supported on matrices or batches of matrices. Got 1-D tensor."
@@ -134,7 +200,16 @@ def matrix_adjoint(self):
 
 @prop("H")
 def conjugate_transpose(self):
-    """The conjugate transpose of a matrix."""
+    """The conjugate transpose of a matrix (n, m), on the same memory.
+
+    Raises:
+        RuntimeError: the tensor is a vector, or has more than two dimensions.
+
+    Example:
+        >>> gradlib.tensor([[1 + 2j, 3j]]).H
+        tensor([[1.-2.j],
+                [0.-3.j]])
+    """
     if self._array.ndim not in (0, 2):
         raise RuntimeError(
             f"tensor.H is only supported on matrices (2-D tensors). Got {self._array.ndim}-D tensor."
@@ -277,7 +352,23 @@ def relabel(op: Op, tensor: Tensor, attrs: tuple, undo: tuple[Op, tuple]) -> Ten
 
 @method("transpose_", "swapaxes_", "swapdims_")
 def transpose_(self, dim0, dim1):
-    """In-place version of ``transpose``: the tensor itself gets the new order of dimensions."""
+    """In-place version of ``transpose``: the tensor itself gets the new order of dimensions, its memory stays.
+
+    Args:
+        dim0, dim1: the dimensions that are exchanged, negative ones from the end.
+
+    Returns:
+        This tensor. Views that were made of it before keep their shape.
+
+    Raises:
+        IndexError: no such dimension.
+        RuntimeError: a leaf that requires grad, or a view of one.
+
+    Example:
+        >>> x = gradlib.zeros(2, 3)
+        >>> x.transpose_(0, 1).shape, x.shape
+        (torch.Size([3, 2]), torch.Size([3, 2]))
+    """
     n = self._array.ndim
     dims = wrap_dim(dim0, n), wrap_dim(dim1, n)
     if not n:
@@ -287,7 +378,19 @@ def transpose_(self, dim0, dim1):
 
 @method("t_")
 def t_(self):
-    """In-place version of ``t``."""
+    """In-place version of ``t``: the matrix itself is transposed, its memory stays.
+
+    Returns:
+        This tensor. Views that were made of it before keep their shape.
+
+    Raises:
+        RuntimeError: more than two dimensions; a leaf that requires grad, or a view of one.
+
+    Example:
+        >>> gradlib.tensor([[1, 2], [3, 4]]).t_()
+        tensor([[1, 3],
+                [2, 4]])
+    """
     if self._array.ndim > 2:
         raise RuntimeError(
             f"t_() expects a tensor with <= 2 dimensions, but self is {self._array.ndim}D"
@@ -297,13 +400,43 @@ def t_(self):
 
 @method("squeeze_")
 def squeeze_(self, dim=None):
-    """In-place version of ``squeeze``."""
+    """In-place version of ``squeeze``: the tensor itself loses dimensions of length one, its memory stays.
+
+    Args:
+        dim: an int or a tuple: the dimensions to look at; all if None.
+
+    Returns:
+        This tensor. Views that were made of it before keep their shape.
+
+    Raises:
+        IndexError: no such dimension.
+        RuntimeError: a leaf that requires grad, or a view of one.
+
+    Example:
+        >>> gradlib.zeros(1, 2, 1).squeeze_().shape
+        torch.Size([2])
+    """
     op, attrs = _squeeze_plan(self, dim)
     return relabel(op, self, attrs, (view_op, (self._array.shape,)))
 
 
 @method("unsqueeze_")
 def unsqueeze_(self, dim):
-    """In-place version of ``unsqueeze``."""
+    """In-place version of ``unsqueeze``: the tensor itself gets a dimension of length one, its memory stays.
+
+    Args:
+        dim: the place of the new dimension, in [-ndim - 1, ndim].
+
+    Returns:
+        This tensor. Views that were made of it before keep their shape.
+
+    Raises:
+        IndexError: no such place.
+        RuntimeError: a leaf that requires grad, or a view of one.
+
+    Example:
+        >>> gradlib.zeros(2).unsqueeze_(0).shape
+        torch.Size([1, 2])
+    """
     place = wrap_dim(dim, self._array.ndim + 1)
     return relabel(unsqueeze_op, self, (place,), (squeeze_dim_op, ((place,),)))

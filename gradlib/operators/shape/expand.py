@@ -31,7 +31,24 @@ expand_op = declare(
 
 @function("expand", method=True)
 def expand(input, *size, implicit=False, **kw):
-    """A view with dimensions of length one repeated (without copy) up to `size`; -1 keeps a dimension."""
+    """A view with dimensions of length one repeated up to `size`, without a copy: their elements share memory.
+
+    Args:
+        size: ints, or a tuple of them, one for each dimension, -1 to keep one; further ones in front make new
+            dimensions.
+        implicit: without meaning; PyTorch has it.
+
+    Returns:
+        A view of shape `size`. Writing to it in place is refused; its gradient is summed over the repetitions.
+
+    Raises:
+        RuntimeError: fewer sizes than dimensions; a dimension of another length than 1 and its size; -1 in front.
+
+    Example:
+        >>> gradlib.expand(gradlib.tensor([[1], [2]]), 2, 3)
+        tensor([[1, 1, 1],
+                [2, 2, 2]])
+    """
     return expand_to(input, size_of(given("expand", "size", size, kw)))
 
 
@@ -65,19 +82,65 @@ def expand_to(input: Tensor, size: tuple) -> Tensor:
 
 @method("expand_as")
 def expand_as(self, other):
-    """``expand`` to the shape of `other`."""
+    """A view of this tensor with the shape of `other`: ``expand(other.shape)``, with its errors.
+
+    Args:
+        other: a tensor, of which only the shape counts.
+
+    Returns:
+        A view whose repeated elements share memory.
+
+    Raises:
+        RuntimeError: the shape cannot be reached by repeating dimensions of length one.
+
+    Example:
+        >>> gradlib.tensor([[1], [2]]).expand_as(gradlib.zeros(2, 2))
+        tensor([[1, 1],
+                [2, 2]])
+    """
     return expand_to(self, other._array.shape)
 
 
 @function("broadcast_to", method=True)
 def broadcast_to(input, size, *more):
-    """``expand`` to `size`."""
+    """A view with dimensions of length one repeated up to `size`: ``expand`` under NumPy's name.
+
+    Args:
+        size: ints, or a tuple of them, one for each dimension, -1 to keep one; further ones in front make new
+            dimensions.
+
+    Returns:
+        A view whose repeated elements share memory.
+
+    Raises:
+        RuntimeError: the size cannot be reached by repeating dimensions of length one.
+
+    Example:
+        >>> gradlib.broadcast_to(gradlib.tensor([1, 2]), (2, 2))
+        tensor([[1, 2],
+                [1, 2]])
+    """
     return expand_to(input, size_of((size, *more)))
 
 
 @function("broadcast_shapes")
 def broadcast_shapes(*shapes):
-    """The shape that tensors of the given shapes broadcast to; RuntimeError if they do not."""
+    """The shape that tensors of the given shapes broadcast to, without making them.
+
+    Args:
+        shapes: tuples of ints, or ints for shapes of one dimension.
+
+    Returns:
+        A ``Size``. Shapes are aligned at their ends; lengths agree or one of them is 1.
+
+    Raises:
+        RuntimeError: the shapes do not broadcast.
+        ValueError: a negative length.
+
+    Example:
+        >>> gradlib.broadcast_shapes((4, 1), 3, (2, 1, 1))
+        torch.Size([2, 4, 3])
+    """
     plain = [(s,) if isinstance(s, int) else tuple(s) for s in shapes]
     result: tuple = ()
     for shape in plain:
@@ -94,7 +157,23 @@ def broadcast_shapes(*shapes):
 
 @function("broadcast_tensors")
 def broadcast_tensors(*tensors):
-    """All tensors expanded to their common shape."""
+    """All tensors expanded to the shape that they broadcast to.
+
+    Args:
+        tensors: tensors, or one list of them; their dtypes may differ and stay.
+
+    Returns:
+        A tuple of views, whose repeated elements share memory.
+
+    Raises:
+        RuntimeError: the shapes do not broadcast.
+
+    Example:
+        >>> gradlib.broadcast_tensors(gradlib.tensor([[1], [2]]), gradlib.tensor([3, 4]))
+        (tensor([[1, 1],
+                [2, 2]]), tensor([[3, 4],
+                [3, 4]]))
+    """
     if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
         tensors = tuple(tensors[0])
     shape: tuple = ()
@@ -108,7 +187,22 @@ def broadcast_tensors(*tensors):
 
 @method("sum_to_size")
 def sum_to_size(self, *size):
-    """Summed over dimensions until the shape is `size`; itself if it is so already."""
+    """The sum over dimensions that leaves the shape `size`: the opposite of ``expand``, and its gradient.
+
+    Args:
+        size: ints, or a tuple of them: lengths of this tensor, or 1 where it is summed over; leading dimensions may
+            be left out.
+
+    Returns:
+        A tensor of shape `size`; this tensor itself if it has that shape.
+
+    Raises:
+        RuntimeError: `size` does not broadcast to the shape of this tensor.
+
+    Example:
+        >>> gradlib.ones(2, 3).sum_to_size(1, 3)
+        tensor([[2., 2., 2.]])
+    """
 
     size = size_of(size)
     shape = self._array.shape

@@ -113,9 +113,27 @@ def _cat_error(tensors: list, dim: int) -> RuntimeError | None:
 
 @function("cat", "concat", "concatenate")
 def cat(tensors, dim=0, *, axis=None, out=None):
-    """The tensors one after the other along `dim`; their other sizes must agree. Mixed dtypes are promoted.
+    """The tensors one after the other along `dim`.
 
-    Raises ValueError for an empty list, RuntimeError for sizes that do not fit.
+    Args:
+        tensors: a sequence of tensors that agree in all sizes but that of `dim`; empty vectors go with everything.
+        dim: the dimension, also under the name `axis`.
+        out: written to instead of a new tensor; its dtype can hold that of the result.
+
+    Returns:
+        A tensor of the common dtype of all; channels last if all are.
+
+    Raises:
+        ValueError: there is no tensor.
+        RuntimeError: the sizes do not fit, or a tensor has no dimension.
+        IndexError: no such dimension.
+        TypeError: something else than a tensor.
+
+    Example:
+        >>> gradlib.cat([gradlib.tensor([[1, 2]]), gradlib.tensor([[3, 4], [5, 6]])])
+        tensor([[1, 2],
+                [3, 4],
+                [5, 6]])
     """
     tensors = _listed(tensors, "cat")
     if not tensors:
@@ -144,9 +162,24 @@ def _joined(out: Tensor, result: Tensor) -> Tensor:
 
 @function("stack")
 def stack(tensors, dim=0, *, out=None):
-    """Tensors of the same size along a new dimension `dim`.
+    """Tensors of one shape, one after the other along a new dimension.
 
-    Raises RuntimeError for an empty list or different sizes.
+    Args:
+        tensors: a sequence of tensors of the same shape.
+        dim: the place of the new dimension in the result, which has the length of the sequence.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor of the common dtype with one dimension more.
+
+    Raises:
+        RuntimeError: there is no tensor, or the shapes differ.
+        IndexError: no such dimension.
+
+    Example:
+        >>> gradlib.stack([gradlib.tensor([1, 2]), gradlib.tensor([3, 4])], 1)
+        tensor([[1, 3],
+                [2, 4]])
     """
     tensors = _listed(tensors, "stack")
     if not tensors:
@@ -197,7 +230,23 @@ def vstack(tensors, *, out=None):
 
 @function("dstack")
 def dstack(tensors, *, out=None):
-    """Joined along dimension 2, after ``atleast_3d``."""
+    """Tensors joined along dimension 2, after ``atleast_3d``: vectors and matrices become pages of depth one.
+
+    Args:
+        tensors: a sequence of tensors that agree in the other dimensions.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor of at least three dimensions and of the common dtype.
+
+    Raises:
+        RuntimeError: the sizes do not fit, or there is no tensor.
+
+    Example:
+        >>> gradlib.dstack([gradlib.tensor([1, 2]), gradlib.tensor([3, 4])])
+        tensor([[[1, 3],
+                 [2, 4]]])
+    """
     tensors = [atleast_3d(x) for x in _listed(tensors, "dstack")]
     if not tensors:
         raise RuntimeError("dstack expects a non-empty TensorList")
@@ -206,7 +255,23 @@ def dstack(tensors, *, out=None):
 
 @function("column_stack")
 def column_stack(tensors, *, out=None):
-    """Joined along dimension 1, vectors and scalars as columns."""
+    """Tensors joined along dimension 1, vectors and scalars as columns.
+
+    Args:
+        tensors: a sequence of tensors with the same number of rows.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor of at least two dimensions and of the common dtype.
+
+    Raises:
+        RuntimeError: the sizes do not fit, or there is no tensor.
+
+    Example:
+        >>> gradlib.column_stack([gradlib.tensor([1, 2]), gradlib.tensor([3, 4])])
+        tensor([[1, 3],
+                [2, 4]])
+    """
     columns = [
         reshape_to(x, (x._array.size, 1)) if x._array.ndim < 2 else x
         for x in _listed(tensors, "column_stack")
@@ -252,7 +317,23 @@ block_diag_op = declare(
 
 @function("block_diag")
 def block_diag(*tensors):
-    """A matrix with the given matrices on its diagonal; vectors count as one row, scalars as 1 x 1."""
+    """A matrix with the given matrices along its diagonal and zeros elsewhere.
+
+    Args:
+        tensors: matrices; vectors count as one row, numbers of dimension 0 as one element.
+
+    Returns:
+        A matrix of the common dtype whose sizes are the sums of theirs.
+
+    Raises:
+        RuntimeError: a tensor has more than two dimensions.
+
+    Example:
+        >>> gradlib.block_diag(gradlib.tensor([[1, 2]]), gradlib.tensor([[3], [4]]))
+        tensor([[1, 2, 0],
+                [0, 0, 3],
+                [0, 0, 4]])
+    """
     if not tensors:
         return empty(1, 0)
     for i, x in enumerate(tensors):
@@ -270,7 +351,22 @@ def block_diag(*tensors):
 def meshgrid(*tensors, indexing=None):
     """Coordinate grids of vectors: one tensor for each, all of one shape.
 
-    indexing: "ij" (the shape is the vectors' lengths) or "xy" (the first two exchanged).
+    Args:
+        tensors: vectors, or one sequence of them, of one dtype.
+        indexing: "ij" (the shape is the vectors' lengths, the default with a warning) or "xy" (the first two
+            exchanged).
+
+    Returns:
+        A tuple of views.
+
+    Raises:
+        RuntimeError: another `indexing`, or different dtypes.
+
+    Example:
+        >>> gradlib.meshgrid(gradlib.tensor([1, 2]), gradlib.tensor([3, 4]), indexing="ij")
+        (tensor([[1, 1],
+                [2, 2]]), tensor([[3, 4],
+                [3, 4]]))
     """
     if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
         tensors = tuple(tensors[0])
@@ -307,7 +403,24 @@ def meshgrid(*tensors, indexing=None):
 
 @function("cartesian_prod")
 def cartesian_prod(*tensors):
-    """All combinations of the elements of vectors, as rows."""
+    """All combinations of one element of each vector, as rows, the last one changing fastest.
+
+    Args:
+        tensors: vectors of one dtype; of a single one it is returned as it is.
+
+    Returns:
+        A matrix with a column for each vector.
+
+    Raises:
+        RuntimeError: a tensor is no vector.
+
+    Example:
+        >>> gradlib.cartesian_prod(gradlib.tensor([1, 2]), gradlib.tensor([3, 4]))
+        tensor([[1, 3],
+                [1, 4],
+                [2, 3],
+                [2, 4]])
+    """
     if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
         tensors = tuple(tensors[0])
     for x in tensors:
@@ -321,7 +434,25 @@ def cartesian_prod(*tensors):
 
 @function("combinations")
 def combinations(input, r=2, with_replacement=False):
-    """All ways to choose `r` of the elements of a vector, as rows, in the order of ``itertools.combinations``."""
+    """All ways to choose `r` elements of a vector, as rows, in the order of ``itertools.combinations``.
+
+    Args:
+        input: a vector of n elements.
+        r: how many are chosen, 0 or more.
+        with_replacement: whether an element may be chosen again.
+
+    Returns:
+        A matrix of `r` columns.
+
+    Raises:
+        RuntimeError: `input` is no vector, or `r` is negative.
+
+    Example:
+        >>> gradlib.combinations(gradlib.tensor([1, 2, 3]))
+        tensor([[1, 2],
+                [1, 3],
+                [2, 3]])
+    """
     if input._array.ndim != 1:
         raise RuntimeError(f"Expect a 1D vector, but got shape {errors.size(input.shape)}")
     if r < 0:

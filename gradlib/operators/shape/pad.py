@@ -173,14 +173,25 @@ def _check_circular(shape: list, pads: list) -> None:
 
 
 def pad(input, pad, mode="constant", value=None):
-    """Pad the last dimensions: `pad` is (left, right) of the last, then (top, bottom) of the one before, and so on.
+    """`input` with borders.
 
-    mode: "constant" (with `value`, 0 if None; negative numbers cut), "reflect", "replicate" or "circular"; the last
-    three pad the last n dimensions of (N, C, n dimensions) or (C, n dimensions).
+    Args:
+        pad: (left, right) of the last dimension, then (top, bottom) of the one before, and so on; negative widths cut
+            off.
+        mode: "constant"; or "reflect", "replicate" or "circular", which pad the last n dimensions of (N, C, n
+            dimensions) or (C, n dimensions).
+        value: the number of "constant"; 0 if None.
+
+    Returns:
+        A new tensor of the same dtype.
 
     Raises:
-        RuntimeError: an odd number of paddings, or more than the dimensions have.
+        RuntimeError: an odd number of widths, or more than the dimensions have.
         NotImplementedError: an unknown mode, or one that does not take this number of dimensions.
+
+    Example:
+        >>> F.pad(gradlib.tensor([[1.0, 2.0, 3.0]]), (1, 1), mode="reflect")
+        tensor([[2., 1., 2., 3., 2.]])
     """
     pad = [int(p) for p in pad]
     ndim = input._array.ndim
@@ -229,7 +240,22 @@ def pad(input, pad, mode="constant", value=None):
 
 @function("constant_pad_nd")
 def constant_pad_nd(input, pad, value=0):
-    """``nn.functional.pad`` in constant mode."""
+    """`input` with a border of one value: ``nn.functional.pad`` in constant mode.
+
+    Args:
+        pad: pairs of widths (before, after), those of the last dimension first; a negative width cuts off.
+        value: the number that the border is filled with.
+
+    Returns:
+        A new tensor of the same dtype.
+
+    Raises:
+        RuntimeError: an odd number of widths, more pairs than dimensions, or less than nothing would be left.
+
+    Example:
+        >>> gradlib.constant_pad_nd(gradlib.tensor([1, 2]), (1, 2))
+        tensor([0, 1, 2, 0, 0])
+    """
     return PUBLIC_PAD(input, pad, "constant", value)
 
 

@@ -155,9 +155,21 @@ def _reshape(F, x, shape):
 
 @function("reshape", method=True)
 def reshape(input, *shape, **kw):
-    """The elements of `input` in another shape; one dimension may be -1. A view if possible.
+    """The elements of a tensor in another shape, in row-major order.
 
-    Raises RuntimeError if the number of elements differs.
+    Args:
+        shape: ints, or a tuple of them; one may be -1: what is left.
+
+    Returns:
+        A view where the strides allow one, else a copy.
+
+    Raises:
+        RuntimeError: another number of elements.
+
+    Example:
+        >>> gradlib.reshape(gradlib.arange(4), (2, 2))
+        tensor([[0, 1],
+                [2, 3]])
     """
     return reshape_to(
         input,
@@ -170,9 +182,23 @@ def reshape(input, *shape, **kw):
 
 @method("view")
 def view(self, *size, dtype=None, **kw):
-    """A view in another shape (one dimension may be -1), or with another dtype: ``x.view(torch.int32)``.
+    """A view in another shape, or with another dtype of the same bytes.
 
-    Raises RuntimeError if the strides do not allow a view, or the number of elements differs.
+    Args:
+        size: ints, or a tuple of them; one may be -1: what is left. Or a dtype.
+        dtype: a dtype; of another size than this one it changes the last dimension.
+        kw: size or shape by keyword.
+
+    Returns:
+        A view of the same memory.
+
+    Raises:
+        RuntimeError: strides that the shape cannot have without a copy, or another number of elements.
+
+    Example:
+        >>> gradlib.arange(4).view(2, 2), gradlib.tensor([1.0]).view(gradlib.int32)
+        (tensor([[0, 1],
+                [2, 3]]), tensor([1065353216], dtype=torch.int32))
     """
     if dtype is not None or (size and isinstance(size[0], dtypes.dtype)):
         return _view_dtype(self, dtype or size[0])
@@ -237,13 +263,43 @@ def _view_dtype(x: Tensor, dtype: dtypes.dtype) -> Tensor:
 
 @method("view_as")
 def view_as(self, other):
-    """A view in the shape of `other`."""
+    """A view of this tensor in the shape of `other`: ``view(other.shape)``, with its errors.
+
+    Args:
+        other: a tensor with as many elements, of which only the shape counts.
+
+    Returns:
+        A view of the same memory.
+
+    Raises:
+        RuntimeError: another number of elements, or strides that the shape cannot have without a copy.
+
+    Example:
+        >>> gradlib.tensor([1, 2, 3, 4]).view_as(gradlib.zeros(2, 2))
+        tensor([[1, 2],
+                [3, 4]])
+    """
     return view(self, other._array.shape)
 
 
 @method("reshape_as")
 def reshape_as(self, other):
-    """``reshape`` to the shape of `other`."""
+    """This tensor in the shape of `other`: ``reshape(other.shape)``.
+
+    Args:
+        other: a tensor with as many elements, of which only the shape counts.
+
+    Returns:
+        A view where the strides allow one, else a copy.
+
+    Raises:
+        RuntimeError: another number of elements.
+
+    Example:
+        >>> gradlib.tensor([1, 2, 3, 4]).reshape_as(gradlib.zeros(2, 2))
+        tensor([[1, 2],
+                [3, 4]])
+    """
     return reshape_to(self, infer(other._array.shape, self._array.size))
 
 
@@ -272,7 +328,18 @@ def flatten(input, start_dim=0, end_dim=-1):
 
 @function("ravel", method=True)
 def ravel(input):
-    """All elements in one dimension."""
+    """All elements in one dimension, in row-major order.
+
+    Args:
+        input: a tensor of any shape.
+
+    Returns:
+        A vector: a view of a contiguous tensor (itself if it is a vector), else a copy.
+
+    Example:
+        >>> gradlib.ravel(gradlib.tensor([[1, 2], [3, 4]]))
+        tensor([1, 2, 3, 4])
+    """
     return view_op.call(contiguous(input), (input._array.size,))
 
 

@@ -143,7 +143,25 @@ def narrow(input, dim, start, length):
 
 @function("narrow_copy", method=True)
 def narrow_copy(input, dim, start, length, *, out=None):
-    """A copy of ``narrow``."""
+    """The entries ``start, ..., start + length - 1`` of `dim` with memory of their own: a copy of ``narrow``.
+
+    Args:
+        dim: the dimension.
+        start: the first entry; negative ones count from the end.
+        length: how many.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A new tensor; gradients flow to `input`.
+
+    Raises:
+        IndexError: no such start.
+        RuntimeError: no such dimension; the length is negative, or goes beyond the end.
+
+    Example:
+        >>> gradlib.narrow_copy(gradlib.tensor([1, 2, 3]), 0, 1, 2)
+        tensor([2, 3])
+    """
     if not 0 <= wrap_dim(dim, max(input._array.ndim, dim + 1)) < max(input._array.ndim, 1):
         raise RuntimeError(
             f"narrow_copy(): dim {dim} is not one of the {input._array.ndim} dimensions of the input"
@@ -160,7 +178,16 @@ def narrow_copy(input, dim, start, length, *, out=None):
 
 @function("slice_inverse", method=True)
 def slice_inverse(input, src, dim=0, start=None, end=None, step=1):
-    """The tensor that `input` is a slice of, laid out in memory as `src` is: the opposite of slicing."""
+    """The tensor that `input` is a slice of, laid out in memory as `src` is: the opposite of slicing.
+
+    Args:
+        input: the slice ``start:end:step`` of `dim` of the wanted tensor.
+        src: a tensor of the shape and strides of the result; its values do not count.
+        dim, start, end, step: which slice it is.
+
+    Returns:
+        A view of the memory of `input` around it.
+    """
     return as_strided(input, src.shape, src.stride(), src.storage_offset())
 
 
@@ -249,7 +276,26 @@ unfold_backward_op = declare(
 
 @method("unfold")
 def unfold(self, dimension, size, step):
-    """A view of all windows of `size` entries of `dimension`, `step` apart; the window is a new last dimension."""
+    """A view of all windows of one dimension: each is a new last dimension.
+
+    Args:
+        dimension: the dimension, of length n.
+        size: the length of a window.
+        step: how far the next window is from the one before.
+
+    Returns:
+        A view (..., (n - size) // step + 1, ..., size), in which windows that overlap share memory.
+
+    Raises:
+        RuntimeError: `size` is negative or more than n, or `step` is not positive.
+        IndexError: no such dimension.
+
+    Example:
+        >>> gradlib.tensor([1, 2, 3, 4]).unfold(0, 2, 1)
+        tensor([[1, 2],
+                [2, 3],
+                [3, 4]])
+    """
     shape = self._array.shape
     dim = wrap_dim(dimension, len(shape))
     n = shape[dim] if shape else 1
@@ -372,9 +418,22 @@ def _outside(x: Tensor, size, stride, offset: int) -> RuntimeError:
 
 @function("as_strided", method=True)
 def as_strided(input, size, stride, storage_offset=None):
-    """A view of the memory of `input` with any size and strides (in elements) from `storage_offset` on.
+    """A view of the memory of `input` with any size and strides.
 
-    Raises RuntimeError if it would leave the memory.
+    Args:
+        size, stride: tuples of as many ints, strides in elements.
+        storage_offset: the place of the first element in the memory; as that of `input` if None.
+
+    Returns:
+        A view; the gradient of elements that are seen several times is a sum.
+
+    Raises:
+        RuntimeError: negative numbers, tuples of different lengths, or places beyond the memory.
+
+    Example:
+        >>> gradlib.as_strided(gradlib.arange(4), (2, 2), (1, 1))
+        tensor([[0, 1],
+                [1, 2]])
     """
     attrs = _strided_attrs(input, size, stride, storage_offset)
     try:
@@ -391,7 +450,23 @@ def _undone(x: Tensor, attrs: tuple) -> tuple:
 
 @method("as_strided_")
 def as_strided_(self, size, stride, storage_offset=None):
-    """In-place version of ``as_strided``."""
+    """In-place version of ``as_strided``: the tensor itself gets another shape and strides over its memory.
+
+    Args:
+        size, stride: tuples of as many ints, strides in elements.
+        storage_offset: the place of the first element in the memory; as it is if None.
+
+    Returns:
+        This tensor.
+
+    Raises:
+        RuntimeError: negative numbers, tuples of different lengths, or places beyond the memory; a leaf that requires
+            grad.
+
+    Example:
+        >>> gradlib.tensor([1, 2, 3, 4]).as_strided_((2,), (2,))
+        tensor([1, 3])
+    """
     attrs = _strided_attrs(self, size, stride, storage_offset)
     try:
         return relabel(as_strided_op, self, attrs, _undone(self, attrs))
@@ -446,7 +521,26 @@ def _part(part: Tensor, src: Tensor) -> Tensor:
 
 @function("select_scatter", method=True)
 def select_scatter(input, src, dim, index, *, out=None):
-    """A copy of `input` with `src` in place of ``input.select(dim, index)``."""
+    """A copy of `input` with `src` in place of ``input.select(dim, index)``.
+
+    Args:
+        src: a tensor of the shape of that selection; it takes the dtype of `input`.
+        dim: the dimension.
+        index: the entry of `dim`, negative ones from the end.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor like `input`; gradients flow to both.
+
+    Raises:
+        RuntimeError: `src` has another shape.
+        IndexError: no such dimension or entry.
+
+    Example:
+        >>> gradlib.select_scatter(gradlib.zeros(2, 2), gradlib.ones(2), 0, 1)
+        tensor([[0., 0.],
+                [1., 1.]])
+    """
     src = _part(select(input.detach(), dim, index), src)
     dim = wrap_dim(dim, input._array.ndim)
     n = input._array.shape[dim]
@@ -454,10 +548,35 @@ def select_scatter(input, src, dim, index, *, out=None):
     return write_same(out, result)
 
 
+def refuse_step(step: int) -> None:
+    """RuntimeError unless the step of a slice leads forward."""
+    if step <= 0:
+        raise RuntimeError("slice step must be positive")
+
+
 @function("slice_scatter", method=True)
 def slice_scatter(input, src, dim=0, start=None, end=None, step=1, *, out=None):
-    """A copy of `input` with `src` in place of the slice ``start:end:step`` of `dim`."""
+    """A copy of `input` with `src` in place of the slice ``start:end:step`` of `dim`.
+
+    Args:
+        src: a tensor of the shape of that slice.
+        dim: the dimension.
+        start, end, step: as in a slice of a list, with a positive `step`.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor like `input`; gradients flow to both.
+
+    Raises:
+        RuntimeError: `src` has another shape, or `step` is not positive.
+        IndexError: no such dimension.
+
+    Example:
+        >>> gradlib.slice_scatter(gradlib.zeros(4), gradlib.ones(2), 0, 0, 4, 2)
+        tensor([1., 0., 1., 0.])
+    """
     dim = wrap_dim(dim, input._array.ndim)
+    refuse_step(step)
     start, end, step = slice(start, end, step).indices(input._array.shape[dim])
     bounds = (dim, start, max(start, end), step)
     src = _part(slice_op.call(input.detach(), *bounds), src)
@@ -466,7 +585,25 @@ def slice_scatter(input, src, dim=0, start=None, end=None, step=1, *, out=None):
 
 @function("diagonal_scatter", method=True)
 def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1, *, out=None):
-    """A copy of `input` with `src` in place of ``input.diagonal(offset, dim1, dim2)``."""
+    """A copy of `input` with `src` in place of ``input.diagonal(offset, dim1, dim2)``.
+
+    Args:
+        src: a tensor of the shape of that diagonal.
+        offset: which diagonal: 0 the main one, above it positive, below it negative.
+        dim1, dim2: the two dimensions that it lies in.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor like `input`; gradients flow to both.
+
+    Raises:
+        RuntimeError: `src` has another shape, or twice the same dimension.
+
+    Example:
+        >>> gradlib.diagonal_scatter(gradlib.zeros(2, 2), gradlib.ones(2))
+        tensor([[1., 0.],
+                [0., 1.]])
+    """
     src = _part(diagonal(input.detach(), offset, dim1, dim2), src)
     n = input._array.ndim
     result = REGISTRY["diagonal_scatter"].call(
@@ -479,7 +616,19 @@ def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1, *, out=None):
 def as_strided_scatter(input, src, size, stride, storage_offset=None):
     """A copy of `input` with `src` in place of ``input.as_strided(size, stride, storage_offset)``.
 
-    What of `src` comes to lie between or outside of the elements of `input` is left out.
+    Args:
+        src: a tensor of shape `size`; what comes to lie between or outside of the elements of `input` is left out.
+        size, stride, storage_offset: as of ``as_strided``.
+
+    Returns:
+        A tensor like `input`; gradients flow to both.
+
+    Raises:
+        RuntimeError: `src` has another shape.
+
+    Example:
+        >>> gradlib.as_strided_scatter(gradlib.zeros(4), gradlib.ones(2), (2,), (2,))
+        tensor([1., 0., 1., 0.])
     """
     size, stride = size_of((size,)), size_of((stride,))
     own = input.storage_offset()

@@ -113,7 +113,23 @@ def iterate(self):
 
 @method("split")
 def _split_method(self, split_size, dim=0):
-    """``split`` as a method."""
+    """Views of pieces of this tensor along `dim`: ``gradlib.split``, with its errors.
+
+    Args:
+        split_size: the length of each piece, the last one may be shorter; or a list of their lengths.
+        dim: the dimension.
+
+    Returns:
+        A tuple of views.
+
+    Raises:
+        RuntimeError: a negative length, or lengths whose sum is not that of `dim`.
+        IndexError: no such dimension.
+
+    Example:
+        >>> gradlib.arange(5).split(2)
+        (tensor([0, 1]), tensor([2, 3]), tensor([4]))
+    """
     return split(self, split_size, dim)
 
 
@@ -151,13 +167,30 @@ def _split(tensor: Tensor, size, dim: int, name: str):
 
 @function("unsafe_split", method=True)
 def unsafe_split(tensor, split_size, dim=0):
-    """``split`` whose pieces may be written to in place, as long as the input is not used any more."""
+    """Pieces as of ``split``, but each may be written to in place where gradients are recorded.
+
+    Use it only if the tensor itself is not used any more: such writes are not seen as changes of it.
+
+    Args:
+        split_size: the length of each piece, the last one may be shorter.
+        dim: the dimension.
+
+    Returns:
+        A tuple of tensors on the memory of `tensor`.
+
+    Raises:
+        RuntimeError: a negative length.
+        IndexError: no such dimension.
+
+    Example:
+        >>> gradlib.arange(5).unsafe_split(3)
+        (tensor([0, 1, 2]), tensor([3, 4]))
+    """
     return _split(tensor, split_size, dim, "unsafe_split")
 
 
-@function("split_with_sizes", method=True)
-def split_with_sizes(input, split_sizes, dim=0):
-    """Pieces of the given lengths along `dim`; RuntimeError if they do not add up to its size."""
+def _checked_sizes(input: Tensor, split_sizes, dim: int) -> tuple[tuple[int, ...], int]:
+    """Lengths of pieces that add up to the size of `dim`, and `dim` as a non-negative int."""
     shape = input._array.shape
     if not shape:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
@@ -178,15 +211,53 @@ def split_with_sizes(input, split_sizes, dim=0):
             f"split_with_sizes expects split_sizes to sum exactly to {shape[dim]} (input tensor's size at dimension "
             f"{dim}), but got split_sizes={list(sizes)}"
         )
-    return split_with_sizes_op.call(input, sizes, dim)
+    return sizes, dim
+
+
+@function("split_with_sizes", method=True)
+def split_with_sizes(input, split_sizes, dim=0):
+    """Views of pieces of given lengths along `dim`.
+
+    Args:
+        split_sizes: their lengths, 0 or more.
+        dim: the dimension.
+
+    Returns:
+        A tuple of views.
+
+    Raises:
+        RuntimeError: the sum of the lengths is not that of `dim`, or one is negative.
+        IndexError: no such dimension.
+
+    Example:
+        >>> gradlib.split_with_sizes(gradlib.arange(5), [2, 3])
+        (tensor([0, 1]), tensor([2, 3, 4]))
+    """
+    return split_with_sizes_op.call(input, *_checked_sizes(input, split_sizes, dim))
 
 
 @function("unsafe_split_with_sizes", method=True)
 def unsafe_split_with_sizes(input, split_sizes, dim=0):
-    """``split_with_sizes`` whose pieces may be written to in place, as ``unsafe_split``."""
-    sizes = tuple([operator.index(n) for n in split_sizes])
-    dim = wrap_dim(dim, input._array.ndim)
-    return REGISTRY["unsafe_split_with_sizes"].call(input, sizes, dim)
+    """Pieces as of ``split_with_sizes``, but each may be written to in place where gradients are recorded.
+
+    Use it only if the tensor itself is not used any more: such writes are not seen as changes of it.
+
+    Args:
+        split_sizes: their lengths, 0 or more.
+        dim: the dimension.
+
+    Returns:
+        A tuple of tensors on the memory of `input`.
+
+    Raises:
+        RuntimeError: the sum of the lengths is not that of `dim`.
+
+    Example:
+        >>> gradlib.unsafe_split_with_sizes(gradlib.arange(5), [2, 3])
+        (tensor([0, 1]), tensor([2, 3, 4]))
+    """
+    checked = _checked_sizes(input, split_sizes, dim)
+    return REGISTRY["unsafe_split_with_sizes"].call(input, *checked)
 
 
 def _chunk(x: Tensor, chunks: int, dim: int, name: str):
@@ -216,7 +287,25 @@ def chunk(input, chunks, dim=0):
 
 @function("unsafe_chunk", method=True)
 def unsafe_chunk(input, chunks, dim=0):
-    """``chunk`` whose pieces may be written to in place, as long as the input is not used any more."""
+    """Pieces as of ``chunk``, but each may be written to in place where gradients are recorded.
+
+    Use it only if the tensor itself is not used any more: such writes are not seen as changes of it.
+
+    Args:
+        chunks: how many pieces there are at most, 1 or more.
+        dim: the dimension.
+
+    Returns:
+        A tuple of tensors on the memory of `input`.
+
+    Raises:
+        RuntimeError: `chunks` is not positive.
+        IndexError: no such dimension.
+
+    Example:
+        >>> gradlib.unsafe_chunk(gradlib.arange(5), 2)
+        (tensor([0, 1, 2]), tensor([3, 4]))
+    """
     return _chunk(input, chunks, dim, "unsafe_split")
 
 
@@ -275,7 +364,24 @@ def _directed(name: str, least: int, dim_of) -> None:
         return tensor_split(input, where, dim)
 
     cut.__name__ = cut.__qualname__ = name
-    cut.__doc__ = f"``tensor_split`` along the dimension that ``{name[0]}stack`` joins."
+    shape = "2, " * (least - 1) + "2"
+    cut.__doc__ = f"""Views of pieces along the dimension that ``{name[0]}stack`` joins.
+
+Args:
+    input: a tensor of at least {least} dimension{"s" if least > 1 else ""}.
+    indices_or_sections: how many pieces of equal length, or the indices before which it is cut; also under the names
+        `indices` and `sections`.
+
+Returns:
+    A tuple of views.
+
+Raises:
+    RuntimeError: fewer dimensions, or a length that cannot be divided so.
+
+Example:
+    >>> len(gradlib.{name}(gradlib.zeros({shape}), 2))
+    2
+"""
     function(name, method=True)(cut)
 
 

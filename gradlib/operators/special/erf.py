@@ -358,7 +358,23 @@ logit_op = declare(
 
 @function("logit", method=True)
 def logit(input, eps=None, *, out=None):
-    """``log(x / (1 - x))``; with `eps` the input is first limited to [eps, 1 - eps]."""
+    """``log(x / (1 - x))``, the inverse of the sigmoid; -inf at 0, inf at 1, nan outside of [0, 1].
+
+    Args:
+        input: a real tensor of any shape.
+        eps: the input is first limited to [eps, 1 - eps]; not if None.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor of the same shape; integers and bool become the default floating dtype.
+
+    Raises:
+        NotImplementedError: complex numbers.
+
+    Example:
+        >>> gradlib.logit(gradlib.tensor([0.5, 0.75]))
+        tensor([0.0000, 1.0986])
+    """
     return write_out(apart(out, input), logit_op.call(input, eps))
 
 

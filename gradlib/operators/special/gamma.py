@@ -181,7 +181,23 @@ polygamma_op = declare(
 
 @function("polygamma")
 def polygamma(n, input, *, out=None):
-    """The n-th derivative of ``digamma``; n >= 0."""
+    """The n-th derivative of ``digamma``; ``digamma`` itself for n = 0.
+
+    Args:
+        n: an int, 0 or more.
+        input: a real tensor of any shape.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor of the same shape; integers and bool become the default floating dtype.
+
+    Raises:
+        RuntimeError: a negative n.
+
+    Example:
+        >>> gradlib.polygamma(1, gradlib.tensor([1.0]))
+        tensor([1.6449])
+    """
     if n < 0:
         raise RuntimeError("polygamma(n, x) does not support negative n.")
     return write_out(out, polygamma_op.call(input, n))
@@ -229,7 +245,23 @@ zeta_op = declare(
 
 @function("mvlgamma")
 def mvlgamma(input, p, *, out=None):
-    """The logarithm of the multivariate gamma function of dimension `p`; all elements above ``(p - 1) / 2``."""
+    """The logarithm of the multivariate gamma function of dimension `p`; the result is nan or inf outside its domain.
+
+    Args:
+        input: a real tensor of any shape with all elements above ``(p - 1) / 2``.
+        p: an int, 1 or more.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor of the same shape; integers become the default floating dtype.
+
+    Raises:
+        RuntimeError: `p` is less than 1.
+
+    Example:
+        >>> gradlib.mvlgamma(gradlib.tensor([2.0]), 2)
+        tensor([0.4516])
+    """
     if p < 1:
         raise RuntimeError("p has to be greater than or equal to 1")
     if not input.is_floating_point():
@@ -437,7 +469,7 @@ def _density(F, self, other):
     return F.exp((self - 1.0) * F.log(other) - other - F.lgamma(self))
 
 
-def _incomplete(name: str, upper: bool):
+def _incomplete(name: str, upper: bool, shown: str):
     sign = -1.0 if upper else 1.0
     kernel = in_float64(lambda xp, a, x: _igamma(xp, a, x, upper))
     return pointwise(
@@ -454,9 +486,15 @@ def _incomplete(name: str, upper: bool):
             (t(3, 4, requires_grad=False), t(3, 4)),
             (t(3, 1, requires_grad=False), t(4)),
         ],
-        doc=f"The regularised {'upper' if upper else 'lower'} incomplete gamma function of (a, x), "
-        "differentiable in x.",
+        doc=f"{'1 less the' if upper else 'The'} integral of t^(a - 1) e^-t / gamma(a) over 0 < t < x: the regularised "
+        f"{'upper' if upper else 'lower'} incomplete gamma function of a = `input` and x = `other`, which has a "
+        "derivative in x alone.",
+        example=(f"gradlib.{name}(gradlib.tensor([1.0]), gradlib.tensor([1.0]))", shown),
+        refuses="bool integer complex",
     )
 
 
-igamma, igammac = _incomplete("igamma", False), _incomplete("igammac", True)
+igamma, igammac = (
+    _incomplete("igamma", False, "tensor([0.6321])"),
+    _incomplete("igammac", True, "tensor([0.3679])"),
+)
