@@ -131,7 +131,6 @@ class _ConvNd(Module):
         return self._conv_forward(input, self.weight, self.bias)
 
     def extra_repr(self) -> str:
-        """The settings that are not defaults."""
         n = len(self.kernel_size)
         s = f"{self.in_channels}, {self.out_channels}"
         s += f", kernel_size={self.kernel_size}, stride={self.stride}"

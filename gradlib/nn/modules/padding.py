@@ -44,7 +44,6 @@ class _Pad(Module):
         return F.pad(input, self.padding, self._mode)
 
     def extra_repr(self) -> str:
-        """The setting."""
         return f"{self.padding}"
 
 
@@ -62,7 +61,6 @@ class _ConstantPad(_Pad):
         return F.pad(input, self.padding, "constant", self.value)
 
     def extra_repr(self) -> str:
-        """The settings."""
         return f"padding={self.padding}, value={self.value}"
 
 
@@ -73,7 +71,6 @@ class _ZeroPad(_ConstantPad):
         super().__init__(padding, 0.0)
 
     def extra_repr(self) -> str:
-        """The setting."""
         return f"{self.padding}"
 
 

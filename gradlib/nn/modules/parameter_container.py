@@ -87,7 +87,6 @@ class ParameterList(Module):
         return self
 
     def extra_repr(self) -> str:
-        """One line per element."""
         return "\n".join("  " + _describe(i, value) for i, value in enumerate(self))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -200,7 +199,6 @@ class ParameterDict(Module):
             self[key] = value
 
     def extra_repr(self) -> str:
-        """One line per element."""
         return "\n".join("  " + _describe(k, value, True) for k, value in self.items())
 
     def __call__(self, input: Any) -> Any:

@@ -5,6 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from gradlib.nn import functional as F
+from gradlib.nn.modules.adaptive_pooling import (
+    AdaptiveAvgPool1d,
+    AdaptiveAvgPool2d,
+    AdaptiveAvgPool3d,
+    AdaptiveMaxPool1d,
+    AdaptiveMaxPool2d,
+    AdaptiveMaxPool3d,
+)
 from gradlib.nn.modules.module import Module
 from gradlib.nn.modules.utils import _pair, _single, _triple
 from gradlib.tape.tensor import Tensor
@@ -72,7 +80,6 @@ class _MaxPoolNd(Module):
         )
 
     def extra_repr(self) -> str:
-        """The settings."""
         return (
             f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, "
             f"dilation={self.dilation}, ceil_mode={self.ceil_mode}"
@@ -139,7 +146,6 @@ class _MaxUnpoolNd(Module):
         )
 
     def extra_repr(self) -> str:
-        """The settings."""
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
@@ -206,7 +212,6 @@ class AvgPool1d(Module):
         )
 
     def extra_repr(self) -> str:
-        """The settings."""
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
@@ -245,7 +250,6 @@ class _AvgPoolNd(Module):
         )
 
     def extra_repr(self) -> str:
-        """The settings."""
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
@@ -350,7 +354,6 @@ class _LPPoolNd(Module):
         )
 
     def extra_repr(self) -> str:
-        """The settings."""
         return (
             f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, stride={self.stride}, "
             f"ceil_mode={self.ceil_mode}"
@@ -373,79 +376,3 @@ class LPPool3d(_LPPoolNd):
     """(sum of x**p) ** (1 / p) of each window of a volume [N, C, D, H, W]."""
 
     _function = "lp_pool3d"
-
-
-class _AdaptivePoolNd(Module):
-    """Pooling whose windows are chosen so that the output has a given size."""
-
-    _function: str
-
-    def __init__(self, output_size: Any) -> None:
-        super().__init__()
-        self.output_size = output_size
-
-    def forward(self, input: Tensor) -> Any:
-        """input: [N, C, *L] or [C, *L] -> [N, C, *output_size] or [C, *output_size]."""
-        return getattr(F, self._function)(input, self.output_size)
-
-    def extra_repr(self) -> str:
-        """The settings."""
-        return f"output_size={self.output_size}"
-
-
-class AdaptiveAvgPool1d(_AdaptivePoolNd):
-    """Average pooling of [N, C, L] to a given length.
-
-    Example:
-        >>> tuple(nn.AdaptiveAvgPool1d(5)(gradlib.randn(1, 64, 8)).shape)
-        (1, 64, 5)
-    """
-
-    _function = "adaptive_avg_pool1d"
-
-
-class AdaptiveAvgPool2d(_AdaptivePoolNd):
-    """Average pooling of [N, C, H, W] to a given size; None keeps a dimension.
-
-    Example:
-        >>> tuple(nn.AdaptiveAvgPool2d((5, None))(gradlib.randn(1, 64, 8, 9)).shape)
-        (1, 64, 5, 9)
-    """
-
-    _function = "adaptive_avg_pool2d"
-
-
-class AdaptiveAvgPool3d(_AdaptivePoolNd):
-    """Average pooling of [N, C, D, H, W] to a given size; None keeps a dimension."""
-
-    _function = "adaptive_avg_pool3d"
-
-
-class _AdaptiveMaxPoolNd(_AdaptivePoolNd):
-    """Adaptive max pooling, with indices when they are asked for."""
-
-    def __init__(self, output_size: Any, return_indices: bool = False) -> None:
-        super().__init__(output_size)
-        self.return_indices = return_indices
-
-    def forward(self, input: Tensor) -> Any:
-        """input: [N, C, *L] or [C, *L] -> [N, C, *output_size] or [C, *output_size]."""
-        return getattr(F, self._function)(input, self.output_size, self.return_indices)
-
-
-class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
-    """Max pooling of [N, C, L] to a given length."""
-
-    _function = "adaptive_max_pool1d"
-
-
-class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
-    """Max pooling of [N, C, H, W] to a given size; None keeps a dimension."""
-
-    _function = "adaptive_max_pool2d"
-
-
-class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
-    """Max pooling of [N, C, D, H, W] to a given size; None keeps a dimension."""
-
-    _function = "adaptive_max_pool3d"

@@ -91,7 +91,6 @@ class RNNBase(Module):
         """Accepted for compatibility; parameters are used where they are."""
 
     def extra_repr(self) -> str:
-        """The settings that are not defaults."""
         s = f"{self.input_size}, {self.hidden_size}"
         if self.proj_size != 0:
             s += f", proj_size={self.proj_size}"

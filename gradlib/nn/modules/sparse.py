@@ -119,7 +119,6 @@ class Embedding(_Table):
         )
 
     def extra_repr(self) -> str:
-        """The settings that are not defaults."""
         s = f"{self.num_embeddings}, {self.embedding_dim}"
         if self.padding_idx is not None:
             s += f", padding_idx={self.padding_idx}"
@@ -242,7 +241,6 @@ class EmbeddingBag(_Table):
         )
 
     def extra_repr(self) -> str:
-        """The settings that are not defaults."""
         s = f"{self.num_embeddings}, {self.embedding_dim}"
         if self.max_norm is not None:
             s += f", max_norm={self.max_norm}"

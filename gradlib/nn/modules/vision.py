@@ -39,7 +39,6 @@ class PixelShuffle(Module):
         return F.pixel_shuffle(input, self.upscale_factor)
 
     def extra_repr(self) -> str:
-        """The setting."""
         return f"upscale_factor={self.upscale_factor}"
 
 
@@ -55,7 +54,6 @@ class PixelUnshuffle(Module):
         return F.pixel_unshuffle(input, self.downscale_factor)
 
     def extra_repr(self) -> str:
-        """The setting."""
         return f"downscale_factor={self.downscale_factor}"
 
 
@@ -79,7 +77,6 @@ class ChannelShuffle(Module):
         return F.channel_shuffle(input, self.groups)
 
     def extra_repr(self) -> str:
-        """The setting."""
         return f"groups={self.groups}"
 
 
@@ -129,7 +126,6 @@ class Upsample(Module):
         )
 
     def extra_repr(self) -> str:
-        """The settings."""
         if self.scale_factor is not None:
             return f"scale_factor={self.scale_factor!r}, mode={self.mode!r}"
         return f"size={self.size!r}, mode={self.mode!r}"
@@ -191,7 +187,6 @@ class Fold(Module):
         )
 
     def extra_repr(self) -> str:
-        """The settings."""
         return (
             f"output_size={self.output_size}, kernel_size={self.kernel_size}, "
             f"dilation={self.dilation}, padding={self.padding}, stride={self.stride}"
@@ -226,7 +221,6 @@ class Unfold(Module):
         return F.unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)
 
     def extra_repr(self) -> str:
-        """The settings."""
         return (
             f"kernel_size={self.kernel_size}, dilation={self.dilation}, "
             f"padding={self.padding}, stride={self.stride}"
