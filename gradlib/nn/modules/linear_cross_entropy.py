@@ -62,8 +62,8 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         """The loss of the scores `linear(input)`.
 
         Args:
-            input: [N, in_features] or [in_features].
-            target: int64 classes [N, *out_features] or [*out_features]; or probabilities of classes.
+            input: [N, in_features], or [in_features] where out_features is ().
+            target: int64 classes [N, *out_features] or []; or probabilities of classes.
 
         Returns:
             [], or one loss per target with reduction "none".

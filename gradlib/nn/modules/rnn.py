@@ -362,7 +362,11 @@ class LSTM(RNNBase):
         self, input: Any, hx: tuple[Tensor, Tensor] | None = None
     ) -> tuple[Any, tuple[Tensor, Tensor]]:
         """input: [T, N, *], [N, T, *], [T, *] or packed; hx: (h, c) or None."""
-        output, (h, c) = self._run(input, None if hx is None else tuple(hx))
+        if hx is not None:
+            if len(hx) > 2:
+                raise RuntimeError("lstm expects two hidden states")
+            hx = hx[0], hx[1]
+        output, (h, c) = self._run(input, hx)
         return output, (h, c)
 
 
