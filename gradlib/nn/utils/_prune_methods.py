@@ -28,15 +28,22 @@ class BasePruningMethod(ABC):
 
     @abstractmethod
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """The new mask, of the shape of `t`.
+        """The new mask, of the shape of `t`; every method gives its own.
 
         Args:
             t: how important each entry is; by default the entries themselves.
             default_mask: the mask so far. What it has pruned stays pruned.
+
+        Returns:
+            Tensor of zeros and ones.
         """
 
     def apply_mask(self, module: Module) -> Tensor:
-        """The product of mask and original parameter."""
+        """The product of mask and original parameter of a module that this method prunes.
+
+        Args:
+            module: owns both.
+        """
         name = self._tensor_name
         original = getattr(module, name + "_orig")
         return getattr(module, name + "_mask").to(dtype=original.dtype) * original
@@ -110,7 +117,11 @@ class BasePruningMethod(ABC):
         return t * self.compute_mask(scores, default_mask=mask)
 
     def remove(self, module: Module) -> None:
-        """Make the pruned values the parameter again; the hook itself is left to `prune.remove`."""
+        """Make the pruned values the parameter again; the hook itself is left to `prune.remove`.
+
+        Args:
+            module: owns the parameter.
+        """
         name, pruned = self._tensor_name, self.apply_mask(module)
         if hasattr(module, name):
             delattr(module, name)
@@ -196,7 +207,12 @@ def _choice(method: BasePruningMethod, t: Tensor, mask: Tensor) -> Any:
 
 
 class Identity(BasePruningMethod):
-    """Prunes nothing, but makes the parameter a product with a mask of ones."""
+    """Prunes nothing, but makes the parameter a product with a mask of ones.
+
+    Example:
+        >>> nn.utils.prune.Identity().prune(gradlib.tensor([3.0, -1.0])).tolist()
+        [3.0, -1.0]
+    """
 
     PRUNING_TYPE = "unstructured"
 
@@ -229,7 +245,14 @@ class _Unstructured(_ByAmount):
     PRUNING_TYPE = "unstructured"
 
     def rank(self, t: Tensor) -> Tensor:
-        """What the entries are ranked by, in the shape of `t`."""
+        """What the entries are ranked by; the lowest are pruned.
+
+        Args:
+            t: the entries, or the scores that stand for them.
+
+        Returns:
+            Tensor in the shape of `t`.
+        """
         raise NotImplementedError
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
@@ -247,6 +270,10 @@ class RandomUnstructured(_Unstructured):
 
     Args:
         amount: how many (int), or which fraction (float).
+
+    Example:
+        >>> int((nn.utils.prune.RandomUnstructured(2).prune(gradlib.ones(5)) == 0).sum())
+        2
     """
 
     def rank(self, t: Tensor) -> Tensor:
@@ -259,6 +286,10 @@ class L1Unstructured(_Unstructured):
 
     Args:
         amount: how many (int), or which fraction (float).
+
+    Example:
+        >>> nn.utils.prune.L1Unstructured(1).prune(gradlib.tensor([3.0, -1.0, 2.0])).tolist()
+        [3.0, -0.0, 2.0]
     """
 
     def rank(self, t: Tensor) -> Tensor:
@@ -280,7 +311,14 @@ class _Structured(_ByAmount):
     dim: int
 
     def rank(self, t: Tensor) -> Tensor:
-        """What the slices are ranked by: (t.shape[dim],)."""
+        """What the slices along `dim` are ranked by; the lowest are pruned.
+
+        Args:
+            t: the entries, or the scores that stand for them.
+
+        Returns:
+            Tensor [t.shape[dim]].
+        """
         raise NotImplementedError
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
@@ -308,6 +346,11 @@ class RandomStructured(_Structured):
     Args:
         amount: how many (int), or which fraction (float).
         dim: the dimension of which slices are pruned.
+
+    Example:
+        >>> pruned = nn.utils.prune.RandomStructured(1, dim=0).prune(gradlib.ones(3, 2))
+        >>> sorted(pruned.sum(1).tolist())
+        [0.0, 2.0, 2.0]
     """
 
     def __init__(self, amount: float, dim: int = -1) -> None:
@@ -326,6 +369,11 @@ class LnStructured(_Structured):
         amount: how many (int), or which fraction (float).
         n: which norm, as of ``gradlib.norm``.
         dim: the dimension of which slices are pruned.
+
+    Example:
+        >>> x = gradlib.tensor([[1.0, 1.0], [2.0, 2.0]])
+        >>> nn.utils.prune.LnStructured(1, n=2, dim=0).prune(x).tolist()
+        [[0.0, 0.0], [2.0, 2.0]]
     """
 
     def __init__(self, amount: float, n: Any, dim: int = -1) -> None:
@@ -359,6 +407,13 @@ class CustomFromMask(BasePruningMethod):
 
     Args:
         mask: of the shape of the parameter.
+
+    Raises:
+        AssertionError: at its use, another shape.
+
+    Example:
+        >>> nn.utils.prune.CustomFromMask(gradlib.tensor([1.0, 0.0])).prune(gradlib.ones(2)).tolist()
+        [1.0, 0.0]
     """
 
     PRUNING_TYPE = "global"

@@ -48,13 +48,38 @@ __all__ = [
 
 
 def identity(module: Module, name: str) -> Module:
-    """Apply `Identity` to the parameter `name`; returns the module."""
+    """Make the parameter `name` a product with a mask of ones; returns the module.
+
+    Args:
+        module: owns the parameter.
+        name: of the parameter.
+
+    Example:
+        >>> layer = nn.utils.prune.identity(nn.Linear(2, 2), "weight")
+        >>> layer.weight_mask.tolist()
+        [[1.0, 1.0], [1.0, 1.0]]
+    """
     Identity.apply(module, name)
     return module
 
 
 def random_unstructured(module: Module, name: str, amount: float) -> Module:
-    """Apply `RandomUnstructured` to the parameter `name`; returns the module."""
+    """Prune entries of the parameter `name` at random; returns the module.
+
+    Args:
+        module: owns the parameter.
+        name: of the parameter.
+        amount: how many (int), or which fraction (float).
+
+    Raises:
+        ValueError: `amount` is negative, a fraction above 1, or more than there are.
+        TypeError: `amount` is no number.
+
+    Example:
+        >>> layer = nn.utils.prune.random_unstructured(nn.Linear(4, 3), "weight", amount=5)
+        >>> int(layer.weight_mask.sum())
+        7
+    """
     RandomUnstructured.apply(module, name, amount)
     return module
 
@@ -62,7 +87,18 @@ def random_unstructured(module: Module, name: str, amount: float) -> Module:
 def l1_unstructured(
     module: Module, name: str, amount: float, importance_scores: Tensor | None = None
 ) -> Module:
-    """Apply `L1Unstructured` to the parameter `name`; returns the module.
+    """Prune the entries of the parameter `name` with the smallest absolute values; returns the module.
+
+    Args:
+        module: owns the parameter.
+        name: of the parameter.
+        amount: how many (int), or which fraction (float).
+        importance_scores: of the shape of the parameter, to be ranked instead of it.
+
+    Raises:
+        ValueError: `amount` is negative, a fraction above 1, or more than there are.
+        TypeError: `amount` is no number.
+        AssertionError: scores of another shape.
 
     Example:
         >>> layer = nn.utils.prune.l1_unstructured(nn.Linear(4, 3), "weight", amount=0.5)
@@ -74,7 +110,23 @@ def l1_unstructured(
 
 
 def random_structured(module: Module, name: str, amount: float, dim: int) -> Module:
-    """Apply `RandomStructured` to the parameter `name`; returns the module."""
+    """Prune slices of the parameter `name` at random; returns the module.
+
+    Args:
+        module: owns the parameter.
+        name: of the parameter.
+        amount: how many slices (int), or which fraction of them (float).
+        dim: the dimension of which slices are pruned.
+
+    Raises:
+        ValueError: `amount` does not fit, or the parameter has one dimension only.
+        IndexError: it has no such dimension.
+
+    Example:
+        >>> layer = nn.utils.prune.random_structured(nn.Linear(4, 3), "weight", amount=1, dim=0)
+        >>> sorted(layer.weight_mask.sum(1).tolist())
+        [0.0, 4.0, 4.0]
+    """
     RandomStructured.apply(module, name, amount, dim)
     return module
 
@@ -87,7 +139,26 @@ def ln_structured(
     dim: int,
     importance_scores: Tensor | None = None,
 ) -> Module:
-    """Apply `LnStructured` to the parameter `name`; returns the module."""
+    """Prune the slices of the parameter `name` with the smallest norms; returns the module.
+
+    Args:
+        module: owns the parameter.
+        name: of the parameter.
+        amount: how many slices (int), or which fraction of them (float).
+        n: which norm, as of ``gradlib.norm``.
+        dim: the dimension of which slices are pruned.
+        importance_scores: of the shape of the parameter, to be ranked instead of it.
+
+    Raises:
+        ValueError: `amount` does not fit, or the parameter has one dimension only.
+        IndexError: it has no such dimension.
+
+    Example:
+        >>> layer = nn.Linear(2, 2)
+        >>> _ = layer.weight.data.copy_(gradlib.tensor([[1.0, 1.0], [2.0, 2.0]]))
+        >>> nn.utils.prune.ln_structured(layer, "weight", amount=1, n=2, dim=0).weight.tolist()
+        [[0.0, 0.0], [2.0, 2.0]]
+    """
     LnStructured.apply(module, name, amount, n, dim, importance_scores=importance_scores)
     return module
 
@@ -143,13 +214,42 @@ def global_unstructured(
 
 
 def custom_from_mask(module: Module, name: str, mask: Tensor) -> Module:
-    """Apply `CustomFromMask` to the parameter `name`; returns the module."""
+    """Prune the parameter `name` where a given mask is 0; returns the module.
+
+    Args:
+        module: owns the parameter.
+        name: of the parameter.
+        mask: of its shape, zeros and ones.
+
+    Raises:
+        AssertionError: another shape.
+
+    Example:
+        >>> mask = gradlib.tensor([[1.0, 0.0]])
+        >>> layer = nn.utils.prune.custom_from_mask(nn.Linear(2, 1), "weight", mask)
+        >>> layer.weight[0, 1].item() == 0
+        True
+    """
     CustomFromMask.apply(module, name, mask)
     return module
 
 
 def remove(module: Module, name: str) -> Module:
-    """Make the pruned values of `name` the parameter itself; returns the module. ValueError if it is not pruned."""
+    """Make the pruned values of `name` the parameter itself; returns the module.
+
+    Args:
+        module: owns the parameter.
+        name: of the parameter.
+
+    Raises:
+        ValueError: it is not pruned.
+
+    Example:
+        >>> layer = nn.utils.prune.l1_unstructured(nn.Linear(4, 3), "weight", amount=6)
+        >>> layer = nn.utils.prune.remove(layer, "weight")
+        >>> [name for name, _ in layer.named_parameters()], int((layer.weight == 0).sum())
+        (['bias', 'weight'], 6)
+    """
     for key, hook in module._forward_pre_hooks.items():
         if _prunes(hook, name):
             hook.remove(module)
@@ -161,7 +261,15 @@ def remove(module: Module, name: str) -> Module:
 
 
 def is_pruned(module: Module) -> bool:
-    """Whether the module or one inside of it is pruned."""
+    """Whether the module or one inside of it is pruned.
+
+    Example:
+        >>> net = nn.Sequential(nn.Linear(4, 3))
+        >>> before = nn.utils.prune.is_pruned(net)
+        >>> _ = nn.utils.prune.random_unstructured(net[0], "bias", amount=1)
+        >>> before, nn.utils.prune.is_pruned(net)
+        (False, True)
+    """
     return any(
         isinstance(hook, BasePruningMethod)
         for inner in module.modules()
