@@ -87,7 +87,10 @@ class Linear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw weight and bias anew from U(-k, k), k = 1 / sqrt(in_features); in place."""
+        """Draw weight and bias anew, in place.
+
+        Both come from U(-k, k), k = 1 / sqrt(in_features).
+        """
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
             fan_in, _ = init._calculate_fan_in_and_fan_out(self.weight)
@@ -172,7 +175,10 @@ class Bilinear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw weight and bias anew from U(-k, k), k = 1 / sqrt(in1_features); in place."""
+        """Draw weight and bias anew, in place.
+
+        Both come from U(-k, k), k = 1 / sqrt(in1_features).
+        """
         bound = 1 / math.sqrt(self.weight.size(1))
         init.uniform_(self.weight, -bound, bound)
         if self.bias is not None:

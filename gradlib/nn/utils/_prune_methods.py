@@ -300,7 +300,14 @@ class L1Unstructured(_Unstructured):
     def apply(  # type: ignore[override]
         cls, module: Module, name: str, amount: float, importance_scores: Tensor | None = None
     ) -> BasePruningMethod:
-        """Prune the `amount` smallest entries of the parameter `name`, or those with the smallest scores."""
+        """Prune the smallest entries of the parameter `name`; returns the method that is now its hook.
+
+        Args:
+            module: owns the parameter.
+            name: of the parameter.
+            amount: how many (int), or which fraction (float).
+            importance_scores: of the shape of the parameter, to be ranked instead of it.
+        """
         return super().apply(module, name, amount=amount, importance_scores=importance_scores)
 
 
@@ -396,7 +403,16 @@ class LnStructured(_Structured):
         dim: int,
         importance_scores: Tensor | None = None,
     ) -> BasePruningMethod:
-        """Prune the `amount` slices along `dim` of the parameter `name` that have the smallest norms."""
+        """Prune the slices with the smallest norms; returns the method that is now the parameter's hook.
+
+        Args:
+            module: owns the parameter.
+            name: of the parameter.
+            amount: how many slices (int), or which fraction of them (float).
+            n: which norm, as of ``gradlib.norm``.
+            dim: the dimension of which slices are pruned.
+            importance_scores: of the shape of the parameter, to be ranked instead of it.
+        """
         return super().apply(
             module, name, amount=amount, n=n, dim=dim, importance_scores=importance_scores
         )

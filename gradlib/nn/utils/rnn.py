@@ -112,27 +112,51 @@ class PackedSequence(_PackedFields):
         return self.to(args[0] if args else kwargs.get("device", "cuda"))
 
     def cpu(self) -> PackedSequence:
-        """Move the data to the CPU."""
+        """Move the data to the CPU.
+
+        Returns:
+            Another one, or this one if the data is there already.
+        """
         return self.to("cpu")
 
     def double(self) -> PackedSequence:
-        """Cast the data to float64."""
+        """Cast the data to float64.
+
+        Returns:
+            Another one, or this one if the data is of that dtype already.
+        """
         return self.to(dtype=gradlib.double)
 
     def float(self) -> PackedSequence:
-        """Cast the data to float32."""
+        """Cast the data to float32.
+
+        Returns:
+            Another one, or this one if the data is of that dtype already.
+        """
         return self.to(dtype=gradlib.float)
 
     def half(self) -> PackedSequence:
-        """Cast the data to float16."""
+        """Cast the data to float16.
+
+        Returns:
+            Another one, or this one if the data is of that dtype already.
+        """
         return self.to(dtype=gradlib.half)
 
     def long(self) -> PackedSequence:
-        """Cast the data to int64."""
+        """Cast the data to int64.
+
+        Returns:
+            Another one, or this one if the data is of that dtype already.
+        """
         return self.to(dtype=gradlib.long)
 
     def int(self) -> PackedSequence:
-        """Cast the data to int32."""
+        """Cast the data to int32.
+
+        Returns:
+            Another one, or this one if the data is of that dtype already.
+        """
         return self.to(dtype=gradlib.int)
 
     @property
