@@ -118,7 +118,7 @@ PUBLIC = public()
 # Examples that need a CUDA device, a profiler's recording or an optional package. It only gets shorter.
 NOT_RUN = set(
     """
-    amp.GradScaler autograd.profiler.emit_itt autograd.profiler.emit_nvtx autograd.profiler.load_nsys
+    autograd.profiler.emit_itt autograd.profiler.emit_nvtx autograd.profiler.load_nsys
     autograd.profiler.load_nvprof cuda.Stream cuda.capturing.capture cuda.capturing.dry_run cuda.graphs.CUDAGraph
     cuda.nvtx.range cuda.profiler.profile cuda.sanitizer.sanitize
 """.split()

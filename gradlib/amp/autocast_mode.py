@@ -228,7 +228,18 @@ def _type_of(device_type: Any) -> str:
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """Whether autocast exists for a device type; RuntimeError for what is no device type."""
+    """Whether autocast exists for a device type.
+
+    Args:
+        device_type: "cpu", "cuda"...
+
+    Raises:
+        RuntimeError: it is no device type.
+
+    Example:
+        >>> gradlib.amp.is_autocast_available("cpu")
+        True
+    """
 
     return device(device_type).type in _policy.DEVICES
 
@@ -421,8 +432,29 @@ def custom_fwd(
 ) -> Any:
     """Decorate ``forward`` of a custom Function: it runs under the caller's autocast, and ``backward`` will too.
 
-    cast_inputs: run it with autocast off instead, on float tensors cast to this dtype; nothing when autocast is off.
     Use it together with :func:`custom_bwd`.
+
+    Args:
+        fwd: the function.
+        device_type: "cuda" or "cpu".
+        cast_inputs: run it with autocast off instead, on float tensors cast to this dtype; nothing if autocast is off.
+
+    Example:
+        >>> class Product(gradlib.autograd.Function):
+        ...     @staticmethod
+        ...     @gradlib.amp.custom_fwd(device_type="cpu")
+        ...     def forward(ctx, a, b):
+        ...         ctx.save_for_backward(a, b)
+        ...         return a @ b
+        ...
+        ...     @staticmethod
+        ...     @gradlib.amp.custom_bwd(device_type="cpu")
+        ...     def backward(ctx, grad):
+        ...         a, b = ctx.saved_tensors
+        ...         return grad @ b.T, a.T @ grad
+        >>> with gradlib.autocast("cpu"):
+        ...     Product.apply(gradlib.ones(2, 2), gradlib.ones(2, 2)).dtype
+        torch.bfloat16
     """
     kind = _type_of(device_type)
     if fwd is None:
@@ -443,7 +475,14 @@ def custom_fwd(
 
 
 def custom_bwd(bwd: Callable | None = None, *, device_type: str) -> Any:
-    """Decorate ``backward`` of a custom Function: it runs with the autocast state of its ``forward``."""
+    """Decorate ``backward`` of a custom Function: it runs with the autocast state of its ``forward``.
+
+    `custom_fwd` has an example.
+
+    Args:
+        bwd: the function.
+        device_type: that of `custom_fwd`.
+    """
     kind = _type_of(device_type)
     if bwd is None:
         return functools.partial(custom_bwd, device_type=device_type)

@@ -15,6 +15,8 @@ from ..tape.device import stored as _stored
 from ..tape.node import AccumulateGrad, Node, edge
 from ..tape.tensor import Tensor
 
+__all__ = ["SavedBytes", "explain", "saved_report"]
+
 
 def nodes_from(root: Node) -> Iterator[tuple[Node, Node | None]]:
     """Every node reached from `root` with the node it was first reached from, nearest first."""

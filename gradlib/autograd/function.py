@@ -7,6 +7,7 @@ the user; attributes that the Node does not have are looked up on the ctx.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import sys
 import warnings
@@ -46,6 +47,16 @@ class UnfinishedNode(VariadicNode):
     __slots__ = ("_first", "_inputs", "_outputs", "ctx", "n_out")
     runs_undefined = True
     _forward_cls: Any = None
+
+
+def _of_ctx(name: str) -> Any:
+    """The method `name` of the ctx, as one of the Node."""
+
+    @functools.wraps(getattr(FunctionCtx, name))
+    def call(self, *args):
+        return getattr(self.ctx, name)(*args)
+
+    return call
 
 
 class BackwardCFunction(UnfinishedNode):
@@ -176,25 +187,17 @@ class BackwardCFunction(UnfinishedNode):
             raise RuntimeError(errors.second_backward(self))
         return tuple(RawSaved(self, i) for i in range(len(self.ctx._versions)))
 
-    def save_for_backward(self, *tensors):
-        """That of its ctx: see `FunctionCtx.save_for_backward`."""
-        self.ctx.save_for_backward(*tensors)
-
-    def save_for_forward(self, *tensors):
-        """That of its ctx: see `FunctionCtx.save_for_forward`."""
-        self.ctx.save_for_forward(*tensors)
-
-    def mark_dirty(self, *args):
-        """That of its ctx: see `FunctionCtx.mark_dirty`."""
-        self.ctx.mark_dirty(*args)
-
-    def mark_non_differentiable(self, *args):
-        """That of its ctx: see `FunctionCtx.mark_non_differentiable`."""
-        self.ctx.mark_non_differentiable(*args)
-
-    def set_materialize_grads(self, value):
-        """That of its ctx: see `FunctionCtx.set_materialize_grads`."""
-        self.ctx.set_materialize_grads(value)
+    (
+        save_for_backward,
+        save_for_forward,
+        mark_dirty,
+        mark_non_differentiable,
+        set_materialize_grads,
+    ) = (
+        _of_ctx(name)
+        for name in "save_for_backward save_for_forward mark_dirty mark_non_differentiable "
+        "set_materialize_grads".split()
+    )
 
     @property
     def _input_metadata(self) -> list[InputMetadata]:

@@ -90,7 +90,7 @@ def increment_version(tensor) -> None:
         tensor: a Tensor, or an iterable of them.
 
     Raises:
-        RuntimeError: something else is given, or a tensor made in inference mode.
+        RuntimeError: something else is given.
 
     Example:
         >>> x = gradlib.ones(2)

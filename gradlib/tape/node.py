@@ -96,7 +96,12 @@ class Node:
         return tuple(node for node, _ in self.edges())
 
     def name(self) -> str:
-        """The name as PyTorch spells it, for example ``MulBackward0``."""
+        """The name as PyTorch spells it, for example ``MulBackward0``.
+
+        Example:
+            >>> (gradlib.ones(2, requires_grad=True) * 2).grad_fn.name()
+            'MulBackward0'
+        """
         return self.node_name
 
     @property
@@ -112,7 +117,14 @@ class Node:
 
     @property
     def metadata(self) -> dict:
-        """A dict for the user."""
+        """A dict for the user, empty at first; it lives as long as the node.
+
+        Example:
+            >>> node = (gradlib.ones(2, requires_grad=True) * 2).grad_fn
+            >>> node.metadata["layer"] = "first"
+            >>> node.metadata
+            {'layer': 'first'}
+        """
         extra = self.make_extra()
         if extra.metadata is None:
             extra.metadata = {}
@@ -120,7 +132,10 @@ class Node:
 
     @property
     def requires_grad(self) -> bool:
-        """True: only what leads to a gradient is in a graph."""
+        """True: only what leads to a gradient is in a graph.
+
+        Tensors and nodes can be asked alike.
+        """
         return True
 
     @property
