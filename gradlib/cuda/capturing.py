@@ -20,7 +20,11 @@ __all__ = ["CaptureError", "Captured", "Finding", "capture", "dry_run"]
 
 
 class CaptureError(RuntimeError):
-    """A step cannot be captured. findings: what is in the way, as far as it is known."""
+    """A step cannot be captured; a RuntimeError.
+
+    Attributes:
+        findings: what is in the way, as far as it is known: a list of `Finding`.
+    """
 
     def __init__(self, text: str, findings: list[Finding] | None = None):
         super().__init__(text)
@@ -81,7 +85,10 @@ class _Entry:
 
 
 class Captured:
-    """What :func:`capture` returns: call it like the step. ``reset()`` forgets the graphs."""
+    """What :func:`capture` returns: call it like the step.
+
+    It has the step's name and docstring.
+    """
 
     def __init__(self, step: Callable, warmup: int, pool: Any, clone_outputs: bool):
         self.step, self.warmup, self.pool, self.clone_outputs = step, warmup, pool, clone_outputs
@@ -91,7 +98,10 @@ class Captured:
         functools.update_wrapper(self, step, updated=())
 
     def reset(self) -> None:
-        """Forget all graphs, and the warm-up."""
+        """Forget all graphs, and the warm-up: the next calls run as usual again.
+
+        Needed after a change of what is frozen: layers, hyperparameters, the optimizer.
+        """
         for entry in self.entries.values():
             if entry.graph is not None:
                 entry.graph.reset()

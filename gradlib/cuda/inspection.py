@@ -20,7 +20,13 @@ __all__ = ["Finding", "dry_run", "watch"]
 
 
 class Finding(NamedTuple):
-    """Something that cannot be captured: what it is, why, and the user's line."""
+    """Something that cannot be captured: an entry of what `dry_run` returns and of `CaptureError.findings`.
+
+    Attributes:
+        what: the operation, or the reading of a value.
+        why: the reason.
+        where: the line of the program.
+    """
 
     what: str
     why: str
@@ -131,7 +137,10 @@ def refused_step(optimizer: Any) -> str | None:
 
 @contextlib.contextmanager
 def watch() -> Iterator[Inspector]:
-    """Collect findings from this thread for a block."""
+    """Collect findings from this thread for a block.
+
+    Gives an `Inspector`; `dry_run` is how to use it.
+    """
 
     inspector = Inspector()
     plain = {name: Tensor.__dict__.get(name) for name in _READS}
