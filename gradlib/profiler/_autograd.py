@@ -267,7 +267,10 @@ class profile(Exports):
 
     @property
     def self_cpu_time_total(self) -> float:
-        """Microseconds spent on the CPU: the sum of the self times of all events."""
+        """Microseconds spent on the CPU: the sum of the self times of all events.
+
+        To be asked for after the block.
+        """
         return self.function_events.self_cpu_time_total
 
     def table(
@@ -281,7 +284,16 @@ class profile(Exports):
         top_level_events_only: bool = False,
         time_unit: str | None = None,
     ) -> str:
-        """All events as a table; see `EventList.table`, which `key_averages` gives for sums."""
+        """All events as a table; `key_averages` gives the same of sums.
+
+        Arguments and errors are those of `EventList.table`.
+
+        Example:
+            >>> with profile() as prof:
+            ...     y = gradlib.ones(2) * 2
+            >>> print(prof.table(row_limit=3))  # doctest: +ELLIPSIS
+            ---...mul...
+        """
         return self.function_events.table(
             sort_by,
             row_limit,
@@ -325,18 +337,39 @@ class profile(Exports):
         group_by_stack_n: int = 0,
         group_by_overload_name: bool = False,
     ) -> EventList:
-        """Sums over the events of one name; see `EventList.key_averages`."""
+        """Sums over the events of one name.
+
+        Arguments are those of `EventList.key_averages`.
+
+        Example:
+            >>> with profile() as prof:
+            ...     y = gradlib.ones(2) * 2 * 3
+            >>> [(e.key, e.count) for e in prof.key_averages()]
+            [('mul', 2)]
+        """
         return self.function_events.key_averages(
             group_by_input_shape, group_by_stack_n, group_by_overload_name
         )
 
     def total_average(self) -> FunctionEventAvg:
-        """Sums over all events."""
+        """Sums over all events, as one FunctionEventAvg with the key "Total".
+
+        Example:
+            >>> with profile() as prof:
+            ...     y = gradlib.ones(2) * 2 + 1
+            >>> prof.total_average().count
+            2
+        """
         return self.function_events.total_average()
 
 
 def kineto_available() -> bool:
-    """Whether there is a profiler for threads and devices, with traces that Kineto's tools show: always."""
+    """Whether there is a profiler for threads and devices, with traces that Kineto's tools show: always.
+
+    Example:
+        >>> kineto_available()
+        True
+    """
     return True
 
 
@@ -365,6 +398,14 @@ class KinetoStepTracker:
     """Counts training steps for several requesters; the global step is the largest count.
 
     Several parts of a program (an optimizer, a profile) may each announce the steps; counted together they count once.
+
+    Example:
+        >>> KinetoStepTracker.init_step_count("trainer")
+        >>> before = KinetoStepTracker.current_step()
+        >>> KinetoStepTracker.increment_step("trainer") - before
+        1
+        >>> KinetoStepTracker.erase_step_count("trainer")
+        True
     """
 
     _current_step = 0
@@ -372,17 +413,35 @@ class KinetoStepTracker:
 
     @classmethod
     def init_step_count(cls, requester: str) -> None:
-        """Let `requester` take part, from the current step on."""
+        """Let `requester` take part, from the current step on.
+
+        Args:
+            requester: a name.
+        """
         cls._step_dict[requester] = cls._current_step
 
     @classmethod
     def erase_step_count(cls, requester: str) -> bool:
-        """Forget `requester`; whether it was known."""
+        """Forget `requester`.
+
+        Args:
+            requester: a name.
+
+        Returns:
+            Whether it was known.
+        """
         return cls._step_dict.pop(requester, None) is not None
 
     @classmethod
     def increment_step(cls, requester: str) -> int:
-        """Count a step of `requester`; returns the global step. Warns when that grows by more than 1."""
+        """Count a step of `requester`; one that is not known takes part from now on.
+
+        Args:
+            requester: a name.
+
+        Returns:
+            The global step. A warning says so when that grows by more than 1.
+        """
         if requester not in cls._step_dict:
             cls.init_step_count(requester)
         cls._step_dict[requester] += 1
@@ -400,5 +459,8 @@ class KinetoStepTracker:
 
     @classmethod
     def current_step(cls) -> int:
-        """The global step."""
+        """The global step: the largest count of all requesters.
+
+        It does not fall when one is forgotten.
+        """
         return cls._current_step
