@@ -40,6 +40,9 @@ class Adam(ElementwiseOptimizer):
         fused: accepted.
         decoupled_weight_decay: decay p itself, as AdamW does.
 
+    Raises:
+        ValueError: a setting outside of its range.
+
     Source: D. Kingma, J. Ba, Adam, ICLR 2015; S. Reddi et al., On the convergence of Adam and
     beyond, ICLR 2018.
 
