@@ -151,7 +151,7 @@ class Adam(ElementwiseOptimizer):
 class AdamW(Adam):
     """Adam with decoupled weight decay: p also shrinks by lr * weight_decay * p.
 
-    Arguments as in `Adam`.
+    Arguments and errors as in `Adam`.
 
     Source: I. Loshchilov, F. Hutter, Decoupled weight decay regularization, ICLR 2019.
 
