@@ -52,7 +52,10 @@ def capture(
         clone_outputs: return copies of the results; otherwise the next call overwrites them.
 
     Example:
-        >>> optimizer = gradlib.optim.Adam(model.parameters(), capturable=True)
+        >>> device = "cuda" if gradlib.cuda.is_available() else "cpu"
+        >>> model = gradlib.nn.Linear(3, 2).to(device)
+        >>> x, y = gradlib.ones(4, 3, device=device), gradlib.zeros(4, 2, device=device)
+        >>> optimizer = gradlib.optim.Adam(model.parameters(), capturable=device == "cuda")
         >>> @gradlib.cuda.capture
         ... def step(x, y):
         ...     optimizer.zero_grad()
@@ -60,7 +63,7 @@ def capture(
         ...     loss.backward()
         ...     optimizer.step()
         ...     return loss
-        >>> for x, y in batches:
+        >>> for _ in range(5):
         ...     loss = step(x, y)
     """
     if step is None:

@@ -107,11 +107,18 @@ class CUDAGraph:
         keep_graph: accepted; the graph is kept anyway, for ``raw_cuda_graph``.
 
     Example:
-        >>> g = gradlib.cuda.CUDAGraph()
-        >>> with gradlib.cuda.graph(g):
-        ...     static_y = model(static_x)
-        >>> static_x.copy_(x)
-        >>> g.replay()  # static_y now belongs to x
+        >>> if gradlib.cuda.is_available():
+        ...     static_x = gradlib.ones(4, device="cuda")
+        ...     side = gradlib.cuda.Stream()
+        ...     with gradlib.cuda.stream(side):
+        ...         static_y = static_x * 2  # warm up
+        ...     gradlib.cuda.synchronize()
+        ...     g = gradlib.cuda.CUDAGraph()
+        ...     with gradlib.cuda.graph(g):
+        ...         static_y = static_x * 2
+        ...     _ = static_x.fill_(3)
+        ...     g.replay()  # static_y now belongs to the new values
+        ...     assert static_y.tolist() == [6.0] * 4
     """
 
     def __init__(self, keep_graph: bool = False):

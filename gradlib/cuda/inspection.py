@@ -172,8 +172,11 @@ def dry_run(step: Callable, *args: Any, **kwargs: Any) -> list[Finding]:
     optimizers with ``capturable=True`` may step meanwhile.
 
     Example:
-        >>> for finding in gradlib.cuda.dry_run(train_step, x, y):
-        ...     print(finding)
+        >>> def step(x):
+        ...     return x if x.sum().item() > 0 else -x
+        >>> if gradlib.cuda.is_available():
+        ...     (finding,) = gradlib.cuda.dry_run(step, gradlib.ones(3, device="cuda"))
+        ...     assert "item" in str(finding)
     """
     with watch() as inspector:
         step(*args, **kwargs)

@@ -33,9 +33,9 @@ def profile() -> Iterator[None]:
     """Let the attached profiler record a block.
 
     Example:
-        >>> with gradlib.cuda.profiler.profile():
-        ...     with gradlib.autograd.profiler.emit_nvtx():
-        ...         model(x)
+        >>> if gradlib.cuda.is_available():
+        ...     with gradlib.cuda.profiler.profile(), gradlib.autograd.profiler.emit_nvtx():
+        ...         y = model(x)
     """
     start()
     try:

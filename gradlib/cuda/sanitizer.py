@@ -488,10 +488,15 @@ def sanitize(on_error: str = "raise") -> Iterator[list[Report]]:
     With "collect", all of them are raised as CUDASanitizerErrors when the block ends.
 
     Example:
-        >>> with gradlib.cuda.sanitizer.sanitize():
-        ...     with gradlib.cuda.stream(side):
-        ...         y = x * 2
-        ...     z = y + 1  # UnsynchronizedAccessError: nothing waits for `side`
+        >>> if gradlib.cuda.is_available():
+        ...     x, side = gradlib.ones(1000, device="cuda"), gradlib.cuda.Stream()
+        ...     gradlib.cuda.synchronize()
+        ...     with gradlib.cuda.sanitizer.sanitize("collect") as races:
+        ...         with gradlib.cuda.stream(side):
+        ...             y = x * 2
+        ...         z = y + 1  # nothing waits for `side`
+        ...         assert len(races) == 1
+        ...         races.clear()  # else they are raised here
     """
     enable_cuda_sanitizer(on_error)
     assert _installed is not None

@@ -22,11 +22,14 @@ class Stream:
         ValueError: `device` is no CUDA device.
 
     Example:
-        >>> s = gradlib.cuda.Stream()
-        >>> s.wait_stream(gradlib.cuda.current_stream())  # what it reads is ready
-        >>> with gradlib.cuda.stream(s):
-        ...     y = model(x)
-        >>> gradlib.cuda.current_stream().wait_stream(s)  # before y is used here
+        >>> if gradlib.cuda.is_available():
+        ...     x = gradlib.ones(1000, device="cuda")
+        ...     s = gradlib.cuda.Stream()
+        ...     s.wait_stream(gradlib.cuda.current_stream())  # x is ready
+        ...     with gradlib.cuda.stream(s):
+        ...         y = x * 2
+        ...     gradlib.cuda.current_stream().wait_stream(s)  # before y is used here
+        ...     assert y.sum().item() == 2000
     """
 
     def __init__(self, device: Any = None, priority: int = 0, **kwargs: Any):
