@@ -9,8 +9,10 @@ import argparse
 from pathlib import Path
 
 import gradlib  # noqa: F401 - declares the ops
-from gradlib.devices import overlays
 from gradlib.op.declare import REGISTRY, Op
+from gradlib.op.overlays import on
+
+overlays = on("cuda")
 
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "ops.md"
 

@@ -1,6 +1,6 @@
 """Write the type stubs of what declarations make at run time, so that editors complete it and type checkers know it.
 
-    python ci/stubs.py            # write gradlib/__init__.pyi and gradlib/op/declared.pyi
+    python ci/stubs.py            # write gradlib/__init__.pyi, gradlib/tape/declared.pyi and the others of FILES
     python ci/stubs.py --check    # exit 1 if they are not up to date
 
 Functions and methods are read from the running library: their parameters from the functions themselves, types from the
@@ -223,7 +223,7 @@ def _made_by_declarations() -> dict[str, Any]:
 
 
 def methods() -> str:
-    """The text of gradlib/op/declared.pyi."""
+    """The text of gradlib/tape/declared.pyi."""
     members = _made_by_declarations()
     lines = [HEAD.format(doc="Methods of Tensor that declarations make.", up="..")]
     lines += [*_named(), "class Declared:"]
@@ -246,20 +246,29 @@ def methods() -> str:
 def package() -> str:
     """The text of gradlib/__init__.pyi."""
     lines = [HEAD.format(doc="What ``import gradlib`` gives.", up=".")]
-    lines.append(
-        f"from .op.declared import {', '.join('_' + n for n in sorted({*NAMED, *EITHER}))}"
-    )
+    lines.append("from .operators.public import *")
     lines += _submodules(gradlib)
-    functions, names = [], [n for n in dir(gradlib) if not n.startswith("_")]
-    for name in (*names, "__version__"):
+    for name in (*[n for n in dir(gradlib) if not n.startswith("_")], "__version__"):
         value = getattr(gradlib, name)
-        if isinstance(value, ModuleType):
-            continue
-        if name in PUBLIC and not isinstance(value, type):
-            functions += _function(name, value, PUBLIC, False)
-        elif name not in ("Generator", "Size", "Tensor"):
-            lines.extend(_name(name, value))
-    return "\n".join([*lines, "", *functions, "def __getattr__(name: _b.str) -> Any: ..."]) + "\n"
+        if not isinstance(value, ModuleType) and name not in ("Generator", "Size", "Tensor"):
+            lines.extend(() if _is_function(name, value) else _name(name, value))
+    return "\n".join([*lines, "", "def __getattr__(name: _b.str) -> Any: ..."]) + "\n"
+
+
+def _is_function(name: str, value: Any) -> bool:
+    return name in PUBLIC and not isinstance(value, type)
+
+
+def functions() -> str:
+    """The text of gradlib/operators/public.pyi."""
+    lines = [HEAD.format(doc="The public functions of all operations.", up="..")]
+    lines.append(
+        f"from ..tape.declared import {', '.join('_' + n for n in sorted({*NAMED, *EITHER}))}"
+    )
+    for name, value in sorted(PUBLIC.items()):
+        if not name.startswith("_") and _is_function(name, value):
+            lines += _function(name, value, PUBLIC, False)
+    return "\n".join(lines) + "\n"
 
 
 def _name(name: str, value: Any) -> Iterator[str]:
@@ -339,7 +348,8 @@ def _home(name: str, value: Any) -> tuple[str, str] | None:
 
 FILES: dict[Path, Callable[[], str]] = {
     PACKAGE / "__init__.pyi": package,
-    PACKAGE / "op" / "declared.pyi": methods,
+    PACKAGE / "tape" / "declared.pyi": methods,
+    PACKAGE / "operators" / "public.pyi": functions,
     PACKAGE / "nn" / "__init__.pyi": partial(module, "nn"),
     PACKAGE / "nn" / "functional.pyi": partial(module, "nn.functional"),
     PACKAGE / "special.pyi": partial(module, "special"),

@@ -15,8 +15,8 @@ import script_tools as tools
 
 import gradlib as torch
 from gradlib import nn
+from gradlib.autograd.profiler import emit_nvtx, load_nsys, record_function
 from gradlib.nn import functional as F
-from gradlib.profiler._autograd import emit_nvtx, load_nsys, record_function
 
 
 class Net(nn.Module):

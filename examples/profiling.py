@@ -15,8 +15,8 @@ import script_tools as tools
 from train_digits import DigitNet, load_images
 
 import gradlib as torch
+from gradlib.autograd.profiler import profile, record_function
 from gradlib.nn import functional as F
-from gradlib.profiler._autograd import profile, record_function
 
 
 def parse_options():

@@ -20,7 +20,7 @@ _warnings.filterwarnings(
 )  # seterr is for this thread alone
 
 from . import autograd
-from . import operators as ops
+from . import operators as _operators  # declares all ops
 from .autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled
 from .autograd.grad_mode import (
     enable_grad,
@@ -58,6 +58,7 @@ from .tape.dtypes import (
 from .tape.dtypes import can_cast as can_cast
 from .tape.dtypes import promote as promote_types
 from .tape.generator import Generator, default_generator
+from .tape.handed import later as _later
 from .tape.layout import (
     channels_last,
     channels_last_3d,
@@ -86,6 +87,7 @@ from .tape.settings import (
     use_deterministic_algorithms,
 )
 from .tape.tensor import Size, Tensor
+from .version import __version__
 
 if TYPE_CHECKING:
     from . import (
@@ -99,6 +101,7 @@ if TYPE_CHECKING:
         func,
         linalg,
         nn,
+        ops,
         optim,
         profiler,
         quasirandom,
@@ -135,12 +138,11 @@ globals().update(_ALIASES)  # half, float, double, int, long...
 globals()["bool"] = bool_
 
 e, pi, inf, nan, newaxis = _math.e, _math.pi, _math.inf, _math.nan, None
-__version__ = "0.1.0"
 
 _SUBPACKAGES = frozenset(
     (
-        "_C accelerator amp backends compiler cuda fft func linalg nn optim profiler quasirandom random return_types "
-        "safetensors serialization signal storage special testing utils version"
+        "_C accelerator amp backends compiler cuda fft func linalg nn ops optim profiler quasirandom random "
+        "return_types safetensors serialization signal storage special testing utils version"
     ).split()
 )
 _AUTOCAST = (
@@ -153,6 +155,13 @@ _STORAGES = (
     "BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage ComplexFloatStorage DoubleStorage "
     "FloatStorage HalfStorage IntStorage LongStorage ShortStorage TypedStorage UntypedStorage"
 )
+# what lower floors use of modules that are imported on first use
+_later("gradlib.serialization", "copy_memory", "deepcopy_tensor", "reduce_tensor")
+_later("gradlib.storage", "_warn_typed_storage_removal", *_STORAGES.split())
+_later("gradlib.cuda.streams", "record_stream")
+_later("gradlib.cuda.random", device_generator="default_generator")
+_later("gradlib.func", gradient_function="grad")
+_later("gradlib.utils.dlpack", "DLDeviceType")
 _LAZY = {  # names that are imported when they are first asked for: name -> module
     "OutOfMemoryError": "devices.cuda.memory",
     "compile": "compiler",

@@ -17,10 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
-import gradlib
-
 from .devices.cuda import namespace as cupy_backend
-from .utils._packages import find
+from .devices.packages import find
+from .version import __version__
 
 __all__ = ["environment", "main", "report"]
 
@@ -120,7 +119,7 @@ def _extras() -> str:
 
 
 _FACTS: dict[str, Callable[[], str]] = {
-    "gradlib": lambda: f"{gradlib.__version__} at {Path(gradlib.__file__).parent}",
+    "gradlib": lambda: f"{__version__} at {Path(__file__).parent}",
     "Python": _python,
     "Platform": platform.platform,
     "CPU": _cpu,

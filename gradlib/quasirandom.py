@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-import gradlib
+from gradlib.operators import public as ops
+from gradlib.tape.generator import Generator
 
 from .tape import dtypes
 from .tape.tensor import Tensor
@@ -191,13 +192,13 @@ class SobolEngine:
         """Multiply the bits by a random lower triangular matrix of each dimension, and draw the shift."""
         generator: Any = None
         if self.seed is not None:
-            generator = gradlib.Generator()
+            generator = Generator()
             generator.manual_seed(self.seed)
         bits = self.MAXBIT
         weights = 1 << np.arange(bits)
-        shift = gradlib.randint(2, (self.dimension, bits), generator=generator).numpy()
+        shift = ops.randint(2, (self.dimension, bits), generator=generator).numpy()
         self.shift = Tensor._make(shift @ weights)
-        matrix = gradlib.randint(2, (self.dimension, bits, bits), generator=generator).numpy()
+        matrix = ops.randint(2, (self.dimension, bits, bits), generator=generator).numpy()
         matrix = np.tril(matrix, -1) | np.eye(bits, dtype=np.int64)
         high_first = self.sobolstate.numpy()[:, None, :] >> np.arange(bits - 1, -1, -1)[:, None] & 1
         mixed = matrix @ high_first & 1  # [dimension, bit from the highest, number]

@@ -7,12 +7,21 @@ registers with `register_device`.
 from __future__ import annotations
 
 import contextlib
-import threading
 import warnings
 from collections.abc import Iterable, Iterator
-from typing import Any, Protocol
+from typing import Any
 
-from gradlib.tape.generator import Generator, check_seed, default_generator, thread_safe_generator
+from gradlib.tape.generator import (
+    DEVICES,
+    DeviceRandom,
+    Generator,
+    check_seed,
+    default_generator,
+    register_device,
+    seed_devices,
+    seeding,
+    thread_safe_generator,
+)
 
 __all__ = [
     "default_generator",
@@ -25,45 +34,6 @@ __all__ = [
     "set_rng_state",
     "thread_safe_generator",
 ]
-
-
-class DeviceRandom(Protocol):
-    """What a device type offers so that this module can seed it and fork its state."""
-
-    def manual_seed_all(self, seed: int) -> None:
-        """Seed the default generator of every device of this type."""
-        ...
-
-    def device_count(self) -> int:
-        """How many devices of this type there are."""
-        ...
-
-    def get_rng_state(self, device: Any) -> Any:
-        """The state of one device's default generator, as a uint8 Tensor."""
-        ...
-
-    def set_rng_state(self, new_state: Any, device: Any) -> None:
-        """Put a state from `get_rng_state` back."""
-        ...
-
-
-_lock = threading.RLock()
-_devices: dict[str, DeviceRandom] = {}
-_latest: int | None = None  # the seed of the last manual_seed, for devices that come later
-
-
-def register_device(device_type: str, rng: DeviceRandom) -> None:
-    """Let `manual_seed` and `fork_rng` reach a device type, for example "cuda".
-
-    Args:
-        device_type: as in `gradlib.device(...).type`.
-        rng: the functions that seed it and save its state. If `manual_seed` was called before,
-            it is seeded at once.
-    """
-    with _lock:
-        _devices[device_type] = rng
-        if _latest is not None:
-            rng.manual_seed_all(_latest)
 
 
 def manual_seed(seed: int) -> Generator:
@@ -85,12 +55,9 @@ def manual_seed(seed: int) -> Generator:
         >>> bool((gradlib.rand(2) == a).all())
         True
     """
-    global _latest
     number = check_seed(seed, exact=False)
-    with _lock:
-        _latest = number
-        for rng in _devices.values():
-            rng.manual_seed_all(number)
+    with seeding:
+        seed_devices(number)
         return default_generator.manual_seed(number)
 
 
@@ -105,12 +72,9 @@ def seed() -> int:
         >>> gradlib.initial_seed() == number
         True
     """
-    global _latest
-    with _lock:
+    with seeding:
         number = default_generator.seed()
-        _latest = number
-        for rng in _devices.values():
-            rng.manual_seed_all(number)
+        seed_devices(number)
         return number
 
 
@@ -179,7 +143,7 @@ def fork_rng(
         yield
         return
     kind = device_type or "cuda"
-    rng = _devices.get(kind)
+    rng = DEVICES.get(kind)
     chosen = _forked_devices(rng, kind, devices, _caller, _devices_kw)
     cpu_state = get_rng_state()
     states = [rng.get_rng_state(device) for device in chosen] if rng is not None else []

@@ -10,6 +10,7 @@ from .operators.nn.softmax import log_softmax as _log_softmax
 from .operators.nn.softmax import softmax as _softmax
 from .operators.special import bessel as _bessel
 from .operators.special.gamma import polygamma as polygamma
+from .ops.aten import PLACES as _PLACES
 
 _SAME = {
     "digamma": "digamma",
@@ -226,3 +227,4 @@ __all__ = sorted(  # pyright: ignore[reportUnsupportedDunderAll]
         "softmax",
     }
 )
+_PLACES.append(globals().get)

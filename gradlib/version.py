@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
-from importlib import metadata
+from typing import TYPE_CHECKING, Any
 
-from . import __version__
+if TYPE_CHECKING:
+    cuda: str | None
 
 __all__ = ["__version__", "cuda", "debug", "git_version", "hip", "xpu"]
 
 
+__version__ = "0.1.0"
+hip = xpu = None  # there are no backends of these kinds
+debug = False
+git_version = "Unknown"
+
+
+def __getattr__(name: str) -> Any:
+    """Which CUDA it is, is looked up when somebody asks."""
+    if name != "cuda":
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    value = globals()["cuda"] = _of_cuda()
+    return value
+
+
 def _of_cuda() -> str | None:
+    from importlib import metadata  # takes longer to import than most of gradlib
+
     for major in (13, 12):
         try:
             metadata.version(f"cupy-cuda{major}x")
@@ -17,9 +34,3 @@ def _of_cuda() -> str | None:
             continue
         return f"{major}.0"
     return None
-
-
-cuda = _of_cuda()
-hip = xpu = None  # there are no backends of these kinds
-debug = False
-git_version = "Unknown"

@@ -29,7 +29,7 @@ KNOWN: dict[str, list[str]] = {
         "gradlib/devices/cuda/fused/__init__.py: MODULES",
     ],
     "overlays register under the name of their op": [
-        "gradlib/devices/overlays.py: _find",
+        "gradlib/op/overlays.py: Overlays._lookup",
         "ci/op_table.py: fused",
     ],
     "the name of the function that is written": [

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import gradlib
+from gradlib import version as version_of_gradlib
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -56,9 +57,11 @@ def test_every_extra_is_known_here():
 
 def test_the_version_is_written_once():
     assert PROJECT["project"]["dynamic"] == ["version"]
-    assert PROJECT["tool"]["hatch"]["version"]["path"] == "gradlib/__init__.py"
+    assert PROJECT["tool"]["hatch"]["version"]["path"] == "gradlib/version.py"
     assert re.search(
-        rf'^__version__ = "{gradlib.__version__}"$', Path(gradlib.__file__).read_text(), re.M
+        rf'^__version__ = "{gradlib.__version__}"$',
+        Path(version_of_gradlib.__file__).read_text(),
+        re.M,
     )
 
 

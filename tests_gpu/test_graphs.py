@@ -7,7 +7,7 @@ import pytest
 
 import gradlib as torch
 from gradlib import nn
-from gradlib.cuda.graphs import capture_stream
+from gradlib.cuda._graph import capture_stream
 from gradlib.nn import functional as F
 
 

@@ -117,13 +117,13 @@ def test_a_captured_step_goes_on_counting(device):
     exact, grad = values((5, 7)), values((5, 7), 1)
     p, g, m, v = device.put(exact), device.put(grad), device.zeros((5, 7)), device.zeros((5, 7))
     step, lr = device.zeros((), np.float32), device.backend.xp.full((), 0.1, np.float32)
-    how = {"lr": lr, "beta1": 0.9, "beta2": 0.99, "eps": 1e-8}
+    how = {"lr": lr, "betas": (0.9, 0.99), "eps": 1e-8}
     stream = cuda.Stream(non_blocking=True)
     cuda.get_current_stream().synchronize()
     with stream:
-        optim.adam(device, [p], [g], [m], [v], None, [step], **how)  # compiles
+        optim.step(device, "adam", [p], [g], [[m], [v]], [step], how)  # compiles
         stream.begin_capture()
-        optim.adam(device, [p], [g], [m], [v], None, [step], **how)
+        optim.step(device, "adam", [p], [g], [[m], [v]], [step], how)
         graph = stream.end_capture()
         for _ in range(3):
             graph.launch(stream)

@@ -7,9 +7,9 @@ import time
 import pytest
 
 import gradlib
+from gradlib.autograd import profiler
 from gradlib.devices.cuda import kernels
 from gradlib.nn import functional as F
-from gradlib.profiler import _autograd as profiler
 from gradlib.tape.arrays import backend_for
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import gradlib as gl
-from gradlib.profiler._autograd import load_nsys
+from gradlib.autograd.profiler import load_nsys
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "nsys_profile.py"
 

@@ -20,10 +20,11 @@ from typing import Any
 import numpy as np
 
 from .. import cuda, linalg
-from ..nn import functional
 from ..op.expose import PUBLIC
 from ..operators.elementwise.cast import cast_op
-from ..tape import dtypes
+from ..operators.nn import grid, interpolate, loss, margin_loss, pool_adaptive
+from ..operators.reduce import norm
+from ..tape import dtypes, handed
 from ..tape.device import device
 from ..tape.modes import AUTOCAST, NO_GRAD, Interposer, set_flag, state
 from ..tape.storage import version_of
@@ -146,6 +147,10 @@ def _cast(tensor: Tensor, target: dtypes.dtype, device: str) -> Tensor:
 _OURS = ("gradlib.operators", "gradlib.op", "gradlib.tape", "gradlib.amp", "gradlib.generated")
 
 
+# where these are found, beside gradlib itself
+_PLACES = (grid, interpolate, loss, margin_loss, norm, pool_adaptive, linalg)
+
+
 @functools.cache
 def _listed(device: str) -> dict[CodeType, int]:
     """The code of the functions made of several ops that are in a list -> their policy."""
@@ -153,11 +158,7 @@ def _listed(device: str) -> dict[CodeType, int]:
     found = {}
     for names, policy in _policy.FUNCTIONS[device]:
         for name in names.split():
-            for function in (
-                getattr(functional, name, None),
-                PUBLIC.get(name),
-                getattr(linalg, name, None),
-            ):
+            for function in (PUBLIC.get(name), *[getattr(place, name, None) for place in _PLACES]):
                 if function is not None and hasattr(inspect.unwrap(function), "__code__"):
                     found[inspect.unwrap(function).__code__] = policy
     return found
@@ -197,6 +198,9 @@ def widened(tensor: Any) -> Any:
     if not isinstance(tensor, Tensor) or _kind(tensor) != "cpu" or "cpu" not in _current():
         return tensor
     return _cast(tensor, dtypes.float32, "cpu")
+
+
+handed.over(in_float32=widened)
 
 
 # -- state -----------------------------------------------------------------------------------------------------------

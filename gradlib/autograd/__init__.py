@@ -1,7 +1,13 @@
 """Automatic differentiation: ``backward``, ``grad`` and everything documented under torch.autograd."""
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from ..tape import handed
 from ..tape.saved import SavedTensor
-from . import anomaly_mode, forward_ad, function, functional, grad_mode, graph, variable
+from . import anomaly_mode, forward_ad, function, functional, grad_mode, graph
 from .anomaly_mode import detect_anomaly, set_detect_anomaly
 from .differentiate import backward, grad
 from .explain import explain, saved_report
@@ -18,7 +24,10 @@ from .grad_mode import (
     set_multithreading_enabled,
 )
 from .gradcheck import gradcheck, gradgradcheck  # the function takes the place of its module
-from .variable import Variable
+
+if TYPE_CHECKING:
+    from . import variable
+    from .variable import Variable
 
 __all__ = [
     "Function",
@@ -40,13 +49,19 @@ __all__ = [
     "set_multithreading_enabled",
 ]
 
+handed.later(
+    "gradlib.autograd._function_vmap",  # which brings gradlib.func: inside vmap, or by batched gradients
+    "watched_entries",
+    function_on_batch="call",
+)
 
-def __getattr__(name: str):
-    """The profiler is imported when it is first used."""
-    import importlib
 
-    if name in ("profiler", "profiler_util"):
+def __getattr__(name: str) -> Any:
+    """The profiler, and the old name of Tensor, are imported when they are first used."""
+    if name in ("profiler", "profiler_util", "variable"):
         return importlib.import_module(f"{__name__}.{name}")
     if name == "kineto_available":
         return importlib.import_module(f"{__name__}.profiler").kineto_available
+    if name == "Variable":
+        return importlib.import_module(f"{__name__}.variable").Variable
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

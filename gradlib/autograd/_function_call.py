@@ -14,6 +14,7 @@ from ..op.tangents import forward_base, own_tangent, set_tangent, split_off, tan
 from ..op.vmap import Logical, physical_kind
 from ..operators.shape.reshape import alias_op as alias
 from ..tape import errors, modes, saved, views
+from ..tape.anomaly import stamp
 from ..tape.arrays import _BY_TYPE
 from ..tape.device import beside, device
 from ..tape.dtypes import DIFFERENTIABLE, from_np
@@ -100,8 +101,6 @@ def finish(cls, ctx: FunctionCtx, node, args: tuple, output, bits: int):
         if ctx.to_save is not None:
             save(ctx, node, ctx.to_save)
         if bits & ANOMALY:
-            from ..tape.anomaly import stamp
-
             stamp(node)
     if bits & FORWARD_AD:
         _push_tangents(cls, ctx, args, (output,) if single else output, outs)
@@ -195,11 +194,10 @@ def _as_itself(tensor: Tensor) -> Tensor:
     """What a Function gives back for an input that it returns: another tensor of the same class on the same memory."""
     with modes.Flag(NO_GRAD, True):
         out = alias.call(tensor)
-    if tensor.__class__ is not Tensor:
-        from ..nn.parameter import Parameter
-
-        if not isinstance(tensor, Parameter):  # another one would be registered as well
-            out.__class__ = tensor.__class__
+    if tensor.__class__ is not Tensor and not getattr(tensor, "_is_param", False):
+        out.__class__ = (
+            tensor.__class__
+        )  # not of a parameter: another one would be registered as well
     return out
 
 
@@ -260,7 +258,7 @@ class OwnOutput:
     def tensor(self, node, i: int) -> Tensor:
         storage = self.storage
         if storage.version != self.version:
-            raise errors.modified(
+            raise saved.modified(
                 node, f"saved_tensors[{i}]", self.array, self.version, storage, self.nr
             )
         out = Tensor._make(self.array)

@@ -166,7 +166,7 @@ class FunctionCtx:
             if version >= 0:
                 counter = value._ver
                 if (counter if type(counter) is int else counter.version) != version:
-                    raise errors.modified(self._node(), f"saved_tensors[{i}]", value, version)
+                    raise saved.modified(self._node(), f"saved_tensors[{i}]", value, version)
             elif version != saved.DIRECT:
                 value = value.tensor(self._node and self._node(), i)
             out.append(value)

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..tape import saved, source
 from ..tape.device import stored as _stored
+from ..tape.memory import kept
 from ..tape.node import AccumulateGrad, Node, edge
 from ..tape.tensor import Tensor
 
@@ -159,17 +160,3 @@ def saved_report(output: Tensor) -> list[SavedBytes]:
                 row[2].append(node.name())
     found = [SavedBytes(line, n, count, tuple(names)) for line, (n, count, names) in rows.items()]
     return sorted(found, key=lambda row: -row.bytes)
-
-
-def kept(node: Node) -> Iterator:
-    """The raw arrays that `node` keeps: saved arguments that are no leaves, saved results, hidden values."""
-    for slot in (s for cls in type(node).__mro__ for s in vars(cls).get("__slots__", ())):
-        if slot[:2] not in ("s_", "h_"):
-            continue
-        value = getattr(node, slot, None)
-        if isinstance(value, Tensor):
-            if value.is_leaf and value.requires_grad:
-                continue
-            value = value._array
-        if hasattr(value, "nbytes") and getattr(value, "ndim", 0):
-            yield value

@@ -14,8 +14,7 @@ import warnings
 import weakref
 from typing import Any
 
-from ..op import vmap as batched
-from ..tape import errors, recording
+from ..tape import errors, handed, recording
 from ..tape.device import stored
 from ..tape.lazy import Lazy
 from ..tape.modes import FORWARD_AD, INFERENCE, NO_GRAD, PROFILE, set_bits, shared, state
@@ -216,15 +215,6 @@ class BackwardCFunction(UnfinishedNode):
             setattr(self.ctx, name, value)
 
 
-def _watched_entries(level: Any, run: Any, leaves: list, spec: Any) -> Any:
-    from ._function_vmap import watched_entries
-
-    return watched_entries(level, run, leaves, spec)
-
-
-batched.watched_entries = _watched_entries
-
-
 SLOTS = frozenset(
     name for cls in BackwardCFunction.__mro__ for name in getattr(cls, "__slots__", ())
 )
@@ -421,9 +411,7 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
         if setup or kwargs:
             args = _bound(cls.forward, args, kwargs, setup)
         if shared.batches and state.batch is not None and not cls.inside_vmap:
-            from ._function_vmap import call
-
-            return call(state.batch, cls, args)
+            return handed.function_on_batch(state.batch, cls, args)
         if bits & PROFILE:
             span = recording.function_span(cls.__name__, args)
         needs, edges, inputs = [], [], []

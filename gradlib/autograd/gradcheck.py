@@ -7,9 +7,10 @@ two real ones, its real and its imaginary part.
 
 from __future__ import annotations
 
+import importlib
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,11 +18,6 @@ from ..operators.create.filled import zeros_like
 from ..operators.shape.join import stack
 from ..tape.device import beside
 from ..tape.tensor import Tensor, to_host
-from ._deprecated_jacobians import (
-    get_analytical_jacobian,
-    get_numerical_jacobian,
-    get_numerical_jacobian_wrt_specific_input,
-)
 from ._diagnosis import diagnosis, mismatch, slowly
 from ._jacobians import (
     NOT_REENTRANT,
@@ -44,6 +40,13 @@ from ._jacobians import (
 from .differentiate import Rows, grad
 from .function import Function
 
+if TYPE_CHECKING:
+    from ._deprecated_jacobians import (
+        get_analytical_jacobian,
+        get_numerical_jacobian,
+        get_numerical_jacobian_wrt_specific_input,
+    )
+
 __all__ = [
     "GradcheckError",
     "get_analytical_jacobian",
@@ -52,6 +55,18 @@ __all__ = [
     "gradcheck",
     "gradgradcheck",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """What is deprecated is imported when it is asked for."""
+    if name in (
+        "get_analytical_jacobian",
+        "get_numerical_jacobian",
+        "get_numerical_jacobian_wrt_specific_input",
+    ):
+        return getattr(importlib.import_module(f"{__package__}._deprecated_jacobians"), name)
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+
 
 _POSITIONAL = "eps atol rtol raise_exception check_sparse_nnz nondet_tol check_undefined_grad check_grad_dtypes".split()
 _POSITIONAL2 = (

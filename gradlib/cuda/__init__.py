@@ -5,22 +5,24 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from ..devices.cuda.library import (
+    current_device,
+    device_count,
+    is_available,
+    is_initialized,
+    synchronize,
+)
 from .devices import (
     DeviceProperties,
     can_device_access_peer,
-    current_device,
     device,
-    device_count,
     device_of,
     get_device_capability,
     get_device_name,
     get_device_properties,
     init,
-    is_available,
     is_bf16_supported,
-    is_initialized,
     set_device,
-    synchronize,
 )
 from .streams import (
     Event,

@@ -7,12 +7,12 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+from ..devices.cuda.library import is_available
 from ..tape import pytree
 from ..tape.modes import NO_GRAD, Flag, shared
 from ..tape.source import is_library
 from ..tape.tensor import Tensor
-from .devices import is_available
-from .graphs import CUDAGraph, capture_stream, graph, graph_pool_handle
+from ._graph import CUDAGraph, capture_stream, graph, graph_pool_handle
 from .inspection import Finding, dry_run, watch
 from .streams import Stream, current_stream, stream
 

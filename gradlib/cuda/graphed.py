@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import autograd
+from ..devices.cuda.library import synchronize
 from ..nn import Module
 from ..operators.create.filled import ones_like
 from ..tape import pytree
 from ..tape.tensor import Tensor
-from .devices import synchronize
+from ._graph import CUDAGraph, capture_stream, graph, graph_pool_handle
 from .streams import current_stream, stream
 
 __all__ = ["make_graphed_callables"]
@@ -42,8 +43,6 @@ def make_graphed_callables(
             f"{len(functions)}"
         )
     parts = [_Part(f, tuple(s), allow_unused_input) for f, s in zip(functions, samples)]
-    from .graphs import capture_stream, graph_pool_handle
-
     synchronize()
     side = capture_stream()
     side.wait_stream(current_stream())
@@ -65,8 +64,6 @@ class _Part:
     """One callable on its way to becoming two graphs."""
 
     def __init__(self, function: Callable, sample: tuple, allow_unused: bool):
-        from .graphs import CUDAGraph
-
         self.function, self.allow_unused = function, allow_unused
         self.sample, self.spec = pytree.flatten(sample)
         for arg in self.sample:
@@ -115,14 +112,10 @@ class _Part:
         self.gradients(outputs, _ones(outputs))
 
     def capture_forward(self, pool: Any) -> None:
-        from .graphs import graph
-
         with graph(self.forward_graph, pool=pool):
             self.outputs, self.out_spec = self.run()
 
     def capture_backward(self, pool: Any) -> None:
-        from .graphs import graph
-
         self.grad_outputs = _ones(self.outputs)
         found: tuple = ()
         if any(g is not None for g in self.grad_outputs):
@@ -176,7 +169,6 @@ def _describe(value: Any) -> str:
 
 
 def _ones(outputs: list) -> list:
-
     return [ones_like(o) if o.requires_grad else None for o in outputs]
 
 

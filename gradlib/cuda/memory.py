@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..devices.cuda.library import index_of, library
 from ..devices.cuda.memory import OutOfMemoryError, held_by_line, readable
 from ..devices.cuda.namespace import get_backend
 from ..tape.modes import shared
-from .devices import index_of, library
 
 __all__ = [
     "OutOfMemoryError", "caching_allocator_alloc", "caching_allocator_delete", "empty_cache", "max_memory_allocated",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from .devices import library
+from ..devices.cuda.library import library
 
 __all__ = ["profile", "start", "stop"]
 

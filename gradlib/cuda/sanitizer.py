@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..devices.cuda import library as _library
 from ..devices.cuda import streams as _lanes
 from ..optim.optimizer import register_optimizer_step_pre_hook
 from ..tape import recording
@@ -35,7 +36,7 @@ from ..tape.modes import shared
 from ..tape.node import AccumulateGrad
 from ..tape.source import describe, user_frame
 from ..tape.tensor import Tensor
-from . import devices, memory, streams
+from . import memory, streams
 
 __all__ = [
     "CUDASanitizerErrors",
@@ -390,14 +391,10 @@ def _hooks(s: Sanitizer) -> Iterator[Hook]:
         if done is not False:
             order.synchronized(_lane(stream))
 
-    def device_done(_: Any, device: Any = None) -> None:
-        order.synchronized_device(devices.index_of(device))
-
     yield from _event_hooks(s)
     yield _after(s, streams.Stream, "synchronize", stream_done)
     yield _after(s, streams.Stream, "query", stream_done)
-    for owner in (devices, sys.modules["gradlib.cuda"]):
-        yield _after(s, owner, "synchronize", device_done)
+    yield _after(s, _library, "wait_for", lambda _, index: order.synchronized_device(index))
     yield _after(s, memory, "empty_cache", lambda _: s.blocks.clear())  # the device was waited for
     for name in ("item", "tolist", "__index__"):
         label = f"Tensor.{name}"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..devices.cuda.library import index_of, library
 from ..tape.device import device as _Device
 from ..tape.device import stored as _stored
 from ..tape.modes import shared
-from .devices import device, index_of, library
+from .devices import device
 
 
 class Stream:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from ..nn.modules.module import Module
-from ..nn.utils import stateless
 from ..operators.shape.join import stack
 from ..tape.tensor import Tensor
+
+if TYPE_CHECKING:
+    from ..nn.modules.module import Module
 
 
 def functional_call(
@@ -53,9 +55,68 @@ def functional_call(
             "Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got "
             f"{type(given)}"
         )
-    return stateless.functional_call(
-        module, parts, args, kwargs, tie_weights=tie_weights, strict=strict
-    )
+    tensors: dict[str, Tensor] = {}
+    for part in parts:
+        repeated = tensors.keys() & part.keys()
+        if repeated:
+            raise ValueError(
+                f"{sorted(repeated)} appeared in multiple dictionaries; behavior of functional call is ambiguous"
+            )
+        tensors.update(part)
+    with replaced_tensors(module, tensors, tie_weights=tie_weights, strict=strict):
+        return module(*_arguments(args), **(kwargs or {}))
+
+
+def _arguments(args: Any) -> tuple:
+    if args is None:
+        return ()
+    return args if isinstance(args, tuple) else (args,)
+
+
+@contextlib.contextmanager
+def replaced_tensors(
+    module: Module,
+    tensors: Mapping[str, Tensor],
+    *,
+    tie_weights: bool = False,
+    strict: bool = False,
+) -> Iterator[None]:
+    """Put `tensors` in place for a block."""
+    names: dict[str, int] = {}
+    for name, t in module.named_parameters(remove_duplicate=False):
+        names[name] = id(t)
+    for name, t in module.named_buffers(remove_duplicate=False):
+        names[name] = id(t)
+    replaced = dict(tensors)
+    if strict:
+        missing, unexpected = names.keys() - tensors.keys(), tensors.keys() - names.keys()
+        if missing or unexpected:
+            raise RuntimeError(
+                "Missing key(s): "
+                + ", ".join(sorted(missing))
+                + ". Unexpected key(s): "
+                + ", ".join(sorted(unexpected))
+                + "."
+            )
+    if tie_weights:
+        given = {names[name]: t for name, t in tensors.items() if name in names}
+        for name, identity in names.items():
+            if identity in given:
+                replaced.setdefault(name, given[identity])
+    undo: list[tuple[dict, str, Any]] = []
+    try:
+        for name, tensor in replaced.items():
+            path, _, leaf = name.rpartition(".")
+            owner = module.get_submodule(path)
+            registry = next((r for r in (owner._parameters, owner._buffers) if leaf in r), None)
+            if registry is None:
+                raise AttributeError(f"{owner._get_name()} has no attribute `{leaf}`")
+            undo.append((registry, leaf, registry[leaf]))
+            registry[leaf] = tensor
+        yield
+    finally:
+        for registry, leaf, original in reversed(undo):
+            registry[leaf] = original
 
 
 def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:

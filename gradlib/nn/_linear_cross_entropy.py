@@ -8,12 +8,13 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
-import gradlib
+from gradlib.operators import public as ops
 from gradlib.operators.linalg.matmul import linear_op
 from gradlib.operators.nn.cross_entropy import cross_entropy
 from gradlib.operators.nn.loss import reduction_number
 from gradlib.tape import dtypes
 from gradlib.tape.tensor import Tensor
+from gradlib.utils.checkpoint import checkpoint
 
 _ACC_DTYPES = (None, dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64)
 
@@ -186,8 +187,6 @@ def _scores(input: Tensor, linear_weight: Tensor, linear_bias: Tensor | None) ->
 
 
 def _in_pieces(input, linear_weight, linear_bias, target, number: int, how: dict, options):
-    from gradlib.utils.checkpoint import checkpoint
-
     batch, classes = input.shape[0], linear_weight.shape[0]
     rows = options.rows(batch, input.shape[1], classes)
     kind = "none" if number == 0 else "sum"
@@ -201,7 +200,7 @@ def _in_pieces(input, linear_weight, linear_bias, target, number: int, how: dict
         for i in range(0, max(batch, 1), rows)
     ]
     if number == 0:
-        return gradlib.cat(parts).to(input.dtype)
+        return ops.cat(parts).to(input.dtype)
     total = parts[0]
     for part in parts[1:]:
         total = total + part

@@ -146,6 +146,7 @@ from gradlib.operators.nn.vision import (
 )
 from gradlib.operators.reduce.norm import cosine_similarity, pairwise_distance, pdist
 from gradlib.operators.shape.pad import pad
+from gradlib.ops.aten import PLACES as _PLACES
 
 
 def linear(input, weight, bias=None, *, out=None):
@@ -178,3 +179,6 @@ def linear(input, weight, bias=None, *, out=None):
 
 sigmoid, tanh = PUBLIC["sigmoid"], PUBLIC["tanh"]
 relu_ = PUBLIC["relu_"] if "relu_" in PUBLIC else lambda input: input.relu_()
+_PLACES.append(
+    globals().get
+)  # so that they are equal to the ops of their names in gradlib.ops.aten

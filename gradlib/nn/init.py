@@ -7,8 +7,10 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-import gradlib
+from gradlib import linalg
+from gradlib.autograd.grad_mode import no_grad
 from gradlib.op.vmap import all_entries
+from gradlib.operators import public as ops
 from gradlib.tape.tensor import Tensor
 
 __all__ = [
@@ -98,7 +100,7 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = No
         >>> bool((w.abs() <= 1).all())
         True
     """
-    with gradlib.no_grad():
+    with no_grad():
         return tensor.uniform_(a, b, generator=generator)
 
 
@@ -116,7 +118,7 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any 
         >>> tuple(w.shape)
         (3, 5)
     """
-    with gradlib.no_grad():
+    with no_grad():
         return tensor.normal_(mean, std, generator=generator)
 
 
@@ -153,7 +155,7 @@ def trunc_normal_(
             stacklevel=2,
         )
     inside = _normal_cdf((b - mean) / std) - _normal_cdf((a - mean) / std)
-    with gradlib.no_grad():
+    with no_grad():
         if inside > 0.3:
             _reject_normal(tensor, mean, std, a, b, generator)
         else:
@@ -169,14 +171,14 @@ def _reject_normal(
     tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Any
 ) -> None:
     """Redraw what falls outside until nothing does; bounds are rounded to the tensor's dtype."""
-    low, high = (gradlib.tensor(v, dtype=tensor.dtype).item() for v in (a, b))
+    low, high = (ops.tensor(v, dtype=tensor.dtype).item() for v in (a, b))
     values = tensor.normal_(mean, std, generator=generator)
     while True:
         outside = (values < low) | (values > high)
         if not all_entries(outside).any():
             break
-        fresh = gradlib.empty_like(values).normal_(mean, std, generator=generator)
-        values = gradlib.where(outside, fresh, values)
+        fresh = ops.empty_like(values).normal_(mean, std, generator=generator)
+        values = ops.where(outside, fresh, values)
     if values is not tensor:
         tensor.copy_(values)
 
@@ -188,14 +190,14 @@ def _reject_uniform(
     peak = -0.5 * ((max(a, min(mean, b)) - mean) / std) ** 2
 
     def rejected(x: Tensor) -> Tensor:
-        u = gradlib.empty_like(x).uniform_(generator=generator)
+        u = ops.empty_like(x).uniform_(generator=generator)
         return u.log_() > ((x - mean) / std).pow(2) * -0.5 - peak
 
     values = tensor.uniform_(a, b, generator=generator)
     pending = rejected(values)
     while all_entries(pending).any():
-        fresh = gradlib.empty_like(values).uniform_(a, b, generator=generator)
-        values = gradlib.where(pending, fresh, values)
+        fresh = ops.empty_like(values).uniform_(a, b, generator=generator)
+        values = ops.where(pending, fresh, values)
         pending = pending & rejected(fresh)
     if values is not tensor:
         tensor.copy_(values)
@@ -212,7 +214,7 @@ def constant_(tensor: Tensor, val: float) -> Tensor:
         >>> nn.init.constant_(gradlib.empty(2), 0.5).tolist()
         [0.5, 0.5]
     """
-    with gradlib.no_grad():
+    with no_grad():
         return tensor.fill_(val)
 
 
@@ -226,7 +228,7 @@ def ones_(tensor: Tensor) -> Tensor:
         >>> nn.init.ones_(gradlib.empty(2)).tolist()
         [1.0, 1.0]
     """
-    with gradlib.no_grad():
+    with no_grad():
         return tensor.fill_(1.0)
 
 
@@ -241,7 +243,7 @@ def zeros_(tensor: Tensor) -> Tensor:
         >>> nn.init.zeros_(layer.bias).tolist()
         [0.0, 0.0]
     """
-    with gradlib.no_grad():
+    with no_grad():
         return tensor.zero_()
 
 
@@ -260,7 +262,7 @@ def eye_(tensor: Tensor) -> Tensor:
     """
     if tensor.ndimension() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
-    with gradlib.no_grad():
+    with no_grad():
         tensor.zero_()
         tensor.diagonal().fill_(1.0)
     return tensor
@@ -290,7 +292,7 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
         raise ValueError("dim 0 must be divisible by groups")
     per_group = sizes[0] // groups
     centre = tuple(n // 2 for n in sizes[2:])
-    with gradlib.no_grad():
+    with no_grad():
         tensor.zero_()
         for g in range(groups):
             for d in range(min(per_group, sizes[1])):
@@ -444,10 +446,10 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
         return tensor
     rows = tensor.size(0)
     cols = tensor.numel() // rows
-    with gradlib.no_grad():
+    with no_grad():
         normal = tensor.new_empty((rows, cols)).normal_(0, 1, generator=generator)
-        q, r = gradlib.linalg.qr(normal.t() if rows < cols else normal)
-        q = q * gradlib.diagonal(r).sign()
+        q, r = linalg.qr(normal.t() if rows < cols else normal)
+        q = q * ops.diagonal(r).sign()
         if rows < cols:
             q = q.t()
         tensor.copy_(q.reshape(tensor.shape))
@@ -477,10 +479,10 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
         raise ValueError("Only tensors with 2 dimensions are supported")
     rows, cols = tensor.shape
     zeros = math.ceil(sparsity * rows)
-    with gradlib.no_grad():
+    with no_grad():
         tensor.normal_(0, std, generator=generator)
         for col in range(cols):
-            tensor[gradlib.randperm(rows)[:zeros], col] = 0
+            tensor[ops.randperm(rows)[:zeros], col] = 0
     return tensor
 
 

@@ -6,7 +6,7 @@ import sys
 from collections import OrderedDict
 from typing import Any
 
-import gradlib
+from gradlib.operators import public as ops
 from gradlib.serialization import attributes_of
 from gradlib.tape.tensor import Tensor
 
@@ -44,9 +44,11 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         ['scale']
     """
 
+    _is_param = True  # what the floors below know a parameter by; on others it is set by hand
+
     def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:
         if data is None:
-            data = gradlib.empty(0)
+            data = ops.empty(0)
         if type(data) is Tensor or type(data) is Parameter:
             return Tensor._make_subclass(cls, data, requires_grad)
         # A subclass of Tensor keeps its own class: it is only marked.
@@ -105,7 +107,7 @@ class Buffer(Tensor, metaclass=_BufferMeta):
 
     def __new__(cls, data: Any = None, *, persistent: bool = True) -> Any:
         if data is None:
-            data = gradlib.empty(0)
+            data = ops.empty(0)
         marked = data.detach().requires_grad_(data.requires_grad)
         marked._is_buffer = True
         marked.persistent = persistent
@@ -150,7 +152,7 @@ class _Uninitialized:
             >>> type(p).__name__, tuple(p.shape)
             ('Parameter', (2, 3))
         """
-        self.data = gradlib.empty(
+        self.data = ops.empty(
             shape,
             device=self.device if device is None else device,
             dtype=self.dtype if dtype is None else dtype,
@@ -275,7 +277,7 @@ class UninitializedParameter(_Uninitialized, Parameter):
     cls_to_become = Parameter
 
     def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> Any:
-        data = gradlib.empty(0, device=device, dtype=dtype)
+        data = ops.empty(0, device=device, dtype=dtype)
         return Tensor._make_subclass(cls, data, requires_grad)
 
     def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> None:
@@ -311,7 +313,7 @@ class UninitializedBuffer(_Uninitialized, Tensor):
         dtype: Any = None,
         persistent: bool = True,
     ) -> Any:
-        data = gradlib.empty(0, device=device, dtype=dtype)
+        data = ops.empty(0, device=device, dtype=dtype)
         made = Tensor._make_subclass(cls, data, requires_grad)
         made.persistent = persistent
         made._is_buffer = True

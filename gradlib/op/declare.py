@@ -15,6 +15,8 @@
   names above; or nothing: then it is derived by differentiating the formulas with respect to `g`, always right.
 - **hidden**: values that forward returns after its result(s) for the formulas alone: name -> function that computes
   it from the other names on Tensors, or None for constants (indices).
+  They are kept with the graph whether a formula names them or not: an overlay may.
+- **saves**: further names (arguments, results) that an overlay of the gradient needs and the formulas do not.
 - **samples**: ``samples(t)`` gives argument tuples for ``op.call`` (tensors made by ``t(*shape, low=, high=)``, then
   attributes); they drive the generated tests (forward, gradcheck, gradgradcheck, forward mode, in-place, empty,
   strided, complex). Elementwise ops have samples of their own, drawn from `domain`; `complex` says whether complex
@@ -61,31 +63,16 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 from ..tape.layout import keeping
 from .formulas import register
+from .registry import REGISTRY as REGISTRY
+from .signature import is_plain, parameters
 from .write import build, prepare
 from .write_node import device_node_class
-
-REGISTRY: dict[str, Op] = {}
-
-
-def _plain(fn: Callable) -> bool:
-    """Whether the code object tells the parameters: a function without decorator, *args and **kwargs."""
-    code = getattr(fn, "__code__", None)
-    return code is not None and not code.co_flags & 0x0C and not hasattr(fn, "__wrapped__")
-
-
-def parameters(fn: Callable) -> tuple[str, ...]:
-    """The parameter names of a formula; of plain functions without inspect, which would slow importing down."""
-    if not _plain(fn):
-        import inspect
-
-        return tuple(inspect.signature(fn).parameters)
-    code = fn.__code__
-    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
 class Formula:
@@ -149,6 +136,7 @@ class Op:
         autocast: str | Callable = "",
         flops: Callable | None = None,
         backward_flops: Callable | None = None,
+        saves: str = "",
         **formulas: Callable,
     ):
         self.name, self.view, self.n_out = name, view, n_out
@@ -204,9 +192,10 @@ class Op:
         if isinstance(self.jvp, str) and self.jvp not in ("linear", "multilinear", "elementwise"):
             raise TypeError(f"op {name}: unknown jvp {self.jvp!r}")
         self.jvp_wants = parameters(self.jvp) if callable(self.jvp) else ()
-        self._plan()
+        self._plan(saves)
         self.built: type | None = None  # the node class, once the op's code is written
         self.built_for_device: type | None = None
+        self.formula_run: Callable | None = None  # how its nodes run by the formulas alone
         self.number_first: Callable | None = None
         # `call` for arrays of a current device, and its form for a number as first argument; see `write_device`
         self.on_device: Callable | None = None
@@ -226,14 +215,12 @@ class Op:
         return keeping(kernel, self.channels_last, self.n_out, self.channels_last_3d)
 
     def _read_signature(self, forward: Callable) -> None:
-        if _plain(forward):
+        if is_plain(forward):
             code = forward.__code__
             names, n = code.co_varnames, code.co_argcount
             self.tensors, self.attrs = names[1:n], names[n : n + code.co_kwonlyargcount]
             self.optional = names[n - len(forward.__defaults__ or ()) : n]
         else:
-            import inspect
-
             given = list(inspect.signature(forward).parameters.values())[1:]
             plain = [p for p in given if p.kind is p.POSITIONAL_OR_KEYWORD]
             self.tensors = tuple(p.name for p in plain)
@@ -241,7 +228,7 @@ class Op:
             self.attrs = tuple(p.name for p in given if p.kind is p.KEYWORD_ONLY)
         self.variadic = self.tensors == ("tensors",)
 
-    def _plan(self) -> None:
+    def _plan(self, saves: str) -> None:
         """What each formula needs decides what is saved, and for the sake of which arguments."""
         self.results = (
             ("result",) if self.n_out == 1 else tuple(f"result{i}" for i in range(self.n_out or 0))
@@ -251,6 +238,8 @@ class Op:
         for argument, formula in formulas.items():
             for want in formula.wants:
                 users.setdefault(want, set()).add(argument)
+        for want in (*self.hidden, *saves.split()):
+            users.setdefault(want, set()).update(formulas)
         known = {
             "F",
             "g",

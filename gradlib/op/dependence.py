@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..tape import handed
 from ..tape.arrays import backend_of
 from ..tape.modes import FORWARD_AD, INFERENCE, NO_GRAD, state
 from ..tape.node import VariadicNode, edge, next_seq
@@ -54,11 +55,8 @@ def depend(node: Any, i: int, gradient: Tensor) -> Tensor:
     link.of, link.zero = node.name(), linked.index(i) if i in linked else None
     out = batched.apart(gradient)
     out._rg, out._fn, out._nr = True, link, 0
-    if state.bits & FORWARD_AD:
-        from .tangents import own_tangent, tangent_of
-
-        if (tangent := tangent_of(gradient)) is not None:
-            own_tangent(out, tangent)
+    if state.bits & FORWARD_AD and (tangent := handed.tangent_of(gradient)) is not None:
+        handed.own_tangent(out, tangent)
     return out
 
 
@@ -100,3 +98,6 @@ def linked(value: Tensor, arguments: list[Tensor]) -> Tensor:
 def depend_all(node: Any, gradients: tuple) -> tuple:
     """`depend` for each gradient that there is."""
     return tuple(g if g is None or g._rg else depend(node, i, g) for i, g in enumerate(gradients))
+
+
+handed.over(depend_all)

@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from ..devices.numpy import namespace as numpy
-from ..devices.numpy.sums import add_up
-from ..tape import recording, saved
-from ..tape.arrays import kernels_of
+from ..tape import handed, recording, saved
+from ..tape.arrays import backend_for, kernels_of
 from ..tape.dtypes import HALVES
 from ..tape.modes import FORWARD_AD, NO_GRAD, PROFILE, VMAP, state
+from ..tape.tensor import Tensor
+from . import overlays
+from .signature import parameters
 
 _raw: dict[type, Namespace] = {}  # type of a raw array -> its namespace
 _ops: dict[str, Any] = {}
@@ -44,8 +45,7 @@ traced_ops = Namespace()
 
 
 def numpy_backend():
-
-    return numpy.backend
+    return backend_for("cpu")
 
 
 def raw_ops(array) -> Namespace:
@@ -68,41 +68,38 @@ def forget_kernels() -> None:
     _raw.clear()
 
 
+overlays.forget_by(forget_kernels)
+
+
 def kernel_of(op, backend):
-    """The kernel of `op`: of arrays, if it is a ufunc, else of the backend, arrays and attributes by name.
-
-    On a device a fused kernel is tried first, where the op has one.
-    """
-    plain = getattr(backend.xp if backend.fuses else backend, op.ufunc) if op.ufunc else op.forward
-    fused = backend.forward_overlay(op) if backend.fuses else None
-    if fused is None:
-        return plain
-    if op.ufunc:
-
-        def kernel(*arrays):
-            raw = fused(backend, *arrays)
-            return plain(*arrays) if raw is NotImplemented else raw
-
-        return kernel
-
-    def kernel_with_namespace(xp, *arrays, **attrs):
-        raw = fused(xp, *arrays, **attrs)
-        return plain(xp, *arrays, **attrs) if raw is NotImplemented else raw
-
-    return kernel_with_namespace
+    """The declared kernel of `op`: of arrays, if it is a ufunc, else of the backend, arrays and attributes by name."""
+    return getattr(backend.xp if backend.fuses else backend, op.ufunc) if op.ufunc else op.forward
 
 
 def _kernel(op, backend):
-    """The kernel of `op` with the backend filled in: tensors and attributes by position, hidden values dropped."""
-    kernel = kernel_of(op, backend)
-    if op.ufunc:
+    """The kernel of `op` with the backend filled in: tensors and attributes by position, hidden values dropped.
+
+    An overlay, where the op has one, is tried first.
+    """
+    kernel, overlay = kernel_of(op, backend), overlays.forward_of(backend, op)
+    if op.ufunc and overlay is None:
         return kernel
     tensors = [f"{t}=None" if t in op.optional else t for t in op.tensors]
     parameters = ", ".join((*(op.tensors if op.attrs else tensors), *op.attrs))
-    given = ", ".join((*op.tensors, *(f"{a}={a}" for a in op.attrs)))
-    first = "[0]" if op.n_out == 1 and op.hidden else ""
-    names = {"forward_": kernel, "backend_": backend}  # attributes may have any other name
-    exec(f"def kernel({parameters}):\n    return forward_(backend_, {given}){first}", names)
+    arrays, attrs = ", ".join(op.tensors), "".join(f", {a}={a}" for a in op.attrs)
+    text = f"def kernel({parameters}):\n"
+    text += f"    raw_ = forward_({arrays if op.ufunc else f'backend_, {arrays}{attrs}'})\n"
+    if overlay is not None:
+        declared = text.splitlines()[1]
+        text = f"def kernel({parameters}):\n    raw_ = overlay_(backend_, {arrays}{attrs})\n"
+        text += f"    if raw_ is NotImplemented: {declared.lstrip()}\n"
+    text += "    return raw_" + ("[0]" if op.n_out == 1 and op.hidden else "")
+    names = {
+        "forward_": kernel,
+        "overlay_": overlay,
+        "backend_": backend,
+    }  # attributes may have any other name
+    exec(text, names)
     return names["kernel"]
 
 
@@ -140,15 +137,15 @@ def sum_to(grad, shape: tuple):
     extra = grad.ndim - len(shape)
     if extra and grad.shape[extra:] == shape and grad.dtype.itemsize > 2:
         axes = tuple(range(extra))
-        return add_up(grad, axes) if grad.__class__ is np.ndarray else grad.sum(axes)
+        return handed.add_up(grad, axes) if grad.__class__ is np.ndarray else grad.sum(axes)
     axes = tuple([d for d, n in enumerate(grad.shape) if d < extra or (n != 1 == shape[d - extra])])
     if not axes:
         return grad
     if grad.__class__ is not np.ndarray:
         return grad.sum(axes).reshape(shape)
     if grad.dtype.itemsize == 2 and grad.dtype.kind in "fV":  # half types: rounded once
-        return add_up(grad.astype(np.float32), axes).astype(grad.dtype).reshape(shape)
-    return add_up(grad, axes).reshape(shape)
+        return handed.add_up(grad.astype(np.float32), axes).astype(grad.dtype).reshape(shape)
+    return handed.add_up(grad, axes).reshape(shape)
 
 
 _traced_before: set = set()  # ops
@@ -191,13 +188,9 @@ class Values:
             value = saved.unpack_array(self.node, "h_" + name)
             if not self.traced or not hasattr(value, "dtype"):
                 return value
-            from ..tape.tensor import Tensor
-
             return Tensor._make(value)
         if getattr(self.node, "h_" + name, None) is saved.RELEASED:
             saved.freed(self.node)
-        from .declare import parameters
-
         return recompute(*(self.get(w) for w in parameters(recompute)))
 
 
@@ -205,10 +198,8 @@ def gradients(node, grads: tuple, traced: bool) -> tuple:
     """Node.gradients of a declared op: one gradient for each edge, or None."""
     op = node.op
     if traced and op not in _traced_before:
-        from .write_traced import specialize
-
         _traced_before.add(op)
-        specialize(op)  # from the next time on
+        handed.specialize(op)  # from the next time on
     edges = node.edges()
     if all(g is None for g in grads):
         return (None,) * len(edges)
@@ -263,9 +254,6 @@ def whole_gradients(node, grads: tuple, needs: tuple) -> Any:
     That is a fused kernel or, where there is none or it declines, a formula with a way of its own for arrays.
     NotImplemented without either: then the formula's ops are what runs without a watcher, too.
     """
-    from ..tape.tensor import Tensor
-    from .declare import parameters
-
     op = node.op
     values = Values(node, tuple([None if g is None else g._array for g in grads]), needs, False)
     fused = fused_vjp(op, values)
@@ -294,21 +282,17 @@ def whole_gradients(node, grads: tuple, needs: tuple) -> Any:
 
 
 def depend_all(node, gradients) -> tuple:
-    from .dependence import depend_all
 
-    return depend_all(node, gradients)
+    return handed.depend_all(node, gradients)
 
 
 def fused_vjp(op, values: Values) -> Any:
     """The kernel that computes the gradients of `op` where `values` are; None if there is none."""
-    backend = values.known["F"].backend
-    return backend.vjp_overlay(op) if backend.fuses else None
+    return overlays.vjp_of(values.known["F"].backend, op)
 
 
 def fused_gradients(node, fused, values: Values, needs: tuple) -> Any:
     """The gradients from a fused kernel; NotImplemented if it declines these arrays."""
-    from .declare import parameters
-
     outs = fused(*(values.get(w) for w in parameters(fused)))
     if outs is NotImplemented:
         return outs

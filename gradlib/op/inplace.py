@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..tape import dtypes, errors, lazy, modes, recording, saved, source, streams, views
+from ..tape import dtypes, errors, handed, lazy, modes, recording, saved, source, streams, views
 from ..tape.arrays import kernels_of
 from ..tape.modes import (
     FORWARD_AD,
@@ -401,3 +401,6 @@ def set_history(tensor: Tensor, node: Node, nr: int = 0) -> Node | None:
     if kept is not None:  # the .grad kept is that of the newest value
         copy.make_extra().retained[0] = kept
     return copy
+
+
+handed.over(inplace, refuse_inference)

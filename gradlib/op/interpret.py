@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ..tape import dtypes, errors, lazy, saved, streams, views
+from ..tape import dtypes, errors, handed, lazy, saved, streams, views
+from ..tape.anomaly import stamp
 from ..tape.arrays import kernels_of
 from ..tape.device import stored
 from ..tape.layout import in_order
@@ -31,8 +32,8 @@ from ..tape.node import edge, next_seq, peek_seq
 from ..tape.recording import OP
 from ..tape.source import user_frame
 from ..tape.tensor import Tensor
+from . import overlays
 from . import vmap as batched
-from .tangents import any_tangent, run_with_tangents
 
 ndarray = np.ndarray
 
@@ -67,8 +68,8 @@ def general(op, args: tuple, attrs: tuple) -> Any:
     other = batched.replacement(op) if shared.batches else None
     if other is not None and batched.level_of(args) is not None:
         return other(*args, *attrs)  # before tangents are taken: what it calls computes its own
-    if bits & FORWARD_AD and any_tangent(args):
-        return run_with_tangents(op, args, attrs)
+    if bits & FORWARD_AD and handed.any_tangent(args):
+        return handed.run_with_tangents(op, args, attrs)
     return execute(op, prepare(op, args), attrs)
 
 
@@ -93,9 +94,7 @@ def elsewhere(op, args: tuple, attrs: tuple) -> Any:
 
 def build_on_device(op):
     """Write the code of `op` for a device."""
-    from . import write_device
-
-    return write_device.build_on_device(op)
+    return handed.build_on_device(op)
 
 
 def operate(op, args: tuple, attrs: tuple, name: str) -> Any:
@@ -175,9 +174,8 @@ def prepare(op, args: tuple) -> tuple:
             raise TypeError(
                 f"{op.public}(): argument '{_public(op, 0)}' (position 1) must be Tensor, not {type(args[0]).__name__}"
             )
-        from ..operators.create.filled import scalar_tensor_like
 
-        return prepare(op, tuple(scalar_tensor_like(a) for a in args))
+        return prepare(op, tuple(handed.scalar_tensor_like(a) for a in args))
     if len({a._array.__class__ for a in tensors}) > 1 or tensors[0].is_cuda:
         args, tensors = _one_device(op, args, tensors)
     if op.check is not None and (refusal := op.check(args)) is not None:
@@ -330,7 +328,7 @@ def compute_raw(op, args: tuple, attrs: tuple) -> tuple[Any, tuple]:
     kwargs = dict(zip(op.attrs, attrs, strict=True))
     try:
         raw = NotImplemented
-        if xp.fuses and (fused := xp.forward_overlay(op)) is not None:
+        if (fused := overlays.forward_of(xp, op)) is not None:
             raw = fused(xp, arrays, **kwargs) if op.variadic else fused(xp, *arrays, **kwargs)
         if raw is NotImplemented:
             run = op.forward
@@ -476,8 +474,6 @@ def make_node(op, args: tuple, attrs: tuple, kwargs: dict, inside: bool = False)
     frame = user_frame(sys._getframe(1))
     node.code, node.lasti = frame.f_code, frame.f_lasti
     if state.bits & ANOMALY:
-        from ..tape.anomaly import stamp
-
         stamp(node)
     return node
 
@@ -572,3 +568,6 @@ def kernel_error(exc: Exception, op, args: tuple, attrs: tuple) -> Exception:
         )
         return RuntimeError(f"result type {have} can't be cast to the desired output type {want}")
     return exc
+
+
+handed.over(compute_raw)

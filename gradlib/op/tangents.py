@@ -5,16 +5,17 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from ..tape import modes, saved, views
+from ..tape import handed, modes, saved, views
 from ..tape.dtypes import DIFFERENTIABLE
 from ..tape.memory import extent
 from ..tape.modes import FORWARD_AD, shared, state
 from ..tape.strided import Layout
 from ..tape.tensor import Tensor
+from . import interpret
 from . import vmap as batched
-from .declare import parameters
 from .dependence import linked
 from .formulas import traced_ops
+from .signature import parameters
 
 next_serial = itertools.count(1).__next__  # tangents of a level that ended do not count any more
 
@@ -240,8 +241,6 @@ def set_tangent(tensor: Tensor, tangent: Tensor | None) -> None:
 
 def run_with_tangents(op, args: tuple, attrs: tuple) -> Any:
     """Run `op` on dual tensors: its result, and the tangent of its result."""
-    from . import interpret
-
     tangents = [tangent_of(a) for a in args]
     with modes.Flag(FORWARD_AD, False):
         given, args = args, interpret.prepare(op, args)
@@ -302,8 +301,6 @@ def _hand_over(level: Any, args: tuple, tangents: list) -> bool:
 
 def _run_outside(level: Any, op, args: tuple, attrs: tuple) -> Any:
     """The result of an op inside vmap, whose tangent is computed with the values of all entries."""
-    from . import interpret
-
     with modes.Flag(FORWARD_AD, True):
         out = interpret.execute(op, args, attrs)
         for k, o in enumerate(out if isinstance(out, tuple) else (out,)):
@@ -472,7 +469,6 @@ def _conj(tensor: Tensor) -> Tensor:
 
 def _derived(op, args, attrs, tangents, outs) -> list:
     """jvp from vjp: vjp is linear in g, so its derivative with respect to g, applied to the tangents, is the jvp."""
-    from ..autograd import grad
 
     recording = modes.is_grad_enabled() and any(isinstance(a, Tensor) and a._rg for a in args)
     live = [i for i, t in enumerate(tangents) if t is not None]
@@ -484,14 +480,14 @@ def _derived(op, args, attrs, tangents, outs) -> list:
         diff = [o for o in again if o._rg]
         seeds = [batched.apart(zeros_like(o)).requires_grad_() for o in diff]
         inputs = [fresh[i] for i in live]
-        pulled = grad(diff, inputs, seeds, create_graph=True, allow_unused=True)
+        pulled = handed.grad(diff, inputs, seeds, create_graph=True, allow_unused=True)
         pairs = [
             (p, tangents[i]) for p, i in zip(pulled, live, strict=True) if p is not None and p._rg
         ]
         pushed: Any = [None] * len(diff)
         if pairs:
             outputs, given = zip(*pairs, strict=True)
-            pushed = grad(outputs, seeds, given, create_graph=True, allow_unused=True)
+            pushed = handed.grad(outputs, seeds, given, create_graph=True, allow_unused=True)
     found = {id(o): zeros_like(o) if p is None else p for o, p in zip(diff, pushed, strict=True)}
     result = [found.get(id(o)) for o in again]
     if recording:
@@ -515,6 +511,7 @@ def _fresh_argument(value: Any, live: bool, recording: bool) -> Any:
 
 
 def zeros_like(tensor: Tensor) -> Tensor:
-    from ..operators.create import filled as create
+    return handed.constant_zeros(tensor)
 
-    return create.constant_zeros(tensor)
+
+handed.over(any_tangent, forget, mirror, own_tangent, run_with_tangents, split_off, tangent_of)

@@ -23,14 +23,13 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from ..tape import errors, lazy, modes
+from ..tape import errors, handed, lazy, modes
 from ..tape.device import stored
 from ..tape.modes import FORWARD_AD, VMAP, shared, state
 from ..tape.pytree import flatten, unflatten
 from ..tape.tensor import Tensor
 from ..tape.valueless import Valueless
-from . import tangents
-from .declare import REGISTRY
+from .registry import REGISTRY
 from .vmap_texts import CAPTURED, RANDOM, RESIZE, SHAPES, UNSEEN_DRAW, VALUES, WRITE, Replay
 
 _ids = itertools.count(1)
@@ -83,7 +82,7 @@ def active() -> Any:
     return state.batch
 
 
-def resize(tensor: Any, shape: tuple, memory_format: Any) -> Any:
+def resize_entries(tensor: Any, shape: tuple, memory_format: Any) -> Any:
     """``tensor.resize_(shape)``, as long as each entry keeps its memory; RuntimeError else."""
     array = tensor._array
     physical, batched, level = array.physical, array.batched, array.level
@@ -127,10 +126,6 @@ def connected(values: Iterable[Any]) -> bool:
 def outer_grad(tensor: Tensor) -> bool:
     """Whether a tensor, or what holds the values of all entries of it, requires grad."""
     return tensor._rg or (is_logical(tensor) and outer_grad(tensor._array.physical))
-
-
-# what `each_entry` is on tensors that are watched inside vmap: handed over by `autograd`
-watched_entries: Any = None
 
 
 class BatchLevel:
@@ -221,7 +216,7 @@ class BatchLevel:
         moved = self.outside(lambda: value.movedim(dim, 0)) if dim else value
         logical = Tensor._make(wrap(self, moved))
         if state.bits & FORWARD_AD:
-            tangents.mirror(logical)
+            handed.mirror(logical)
         return logical
 
     def result(self, value: Any, dim: int) -> Tensor:
@@ -234,10 +229,10 @@ class BatchLevel:
         if not state.bits & FORWARD_AD:
             return out
         with self.running():  # that of a view is made from its base's by ops
-            tangent = tangents.tangent_of(value)
+            tangent = handed.tangent_of(value)
         if tangent is not None:
-            out = tangents.split_off(out.view_as(out))
-            tangents.own_tangent(out, self.result(tangent, dim))
+            out = handed.split_off(out.view_as(out))
+            handed.own_tangent(out, self.result(tangent, dim))
         return out
 
     @contextmanager
@@ -273,8 +268,8 @@ def each_entry(run: Callable) -> Callable:
             leaves, spec = flatten((args, kwargs))
             level = level_of(leaves)
             if level is not None:
-                if any([is_logical(v) and (v._rg or tangents.any_tangent((v,))) for v in leaves]):
-                    return watched_entries(level, entries, leaves, spec)
+                if any([is_logical(v) and (v._rg or handed.any_tangent((v,))) for v in leaves]):
+                    return handed.watched_entries(level, entries, leaves, spec)
                 return entries_of(level, run, leaves, spec)
         return run(*args, **kwargs)
 
@@ -362,10 +357,7 @@ def replacement(op) -> Callable | None:
 
 def _rule_named(name: str) -> Callable:
     """The function of that name among the batching rules."""
-    from ..operators.batching import layers as batching_layers
-    from ..operators.batching import rules as batching_rules
-
-    return getattr(batching_rules, name, None) or getattr(batching_layers, name)
+    return handed.batching_rule(name)
 
 
 def run(level: BatchLevel, op, args: tuple, attrs: tuple) -> Any:
@@ -448,7 +440,6 @@ def one_by_one(level: BatchLevel, op, args: tuple, attrs: tuple) -> Any:
 
 def write(op, tensor: Tensor, args: tuple, attrs: tuple) -> None:
     """The in-place form of an op on the physical tensor of `tensor`; RuntimeError if that has no place for a batch."""
-    from .inplace import inplace
 
     level = level_of((*args, *_arrays(op, attrs)))
     physical, batched = level.part(tensor)
@@ -473,18 +464,17 @@ def write(op, tensor: Tensor, args: tuple, attrs: tuple) -> None:
                 other = other.unsqueeze(1)
         aligned.append(other)
     with Physically(level):
-        inplace(op, physical, tuple(aligned), attrs)
+        handed.inplace(op, physical, tuple(aligned), attrs)
 
 
 def write_shared(level: BatchLevel, op, tensor: Tensor, others: tuple, attrs: tuple) -> None:
     """The in-place form of an op on what all entries share; RuntimeError if that has no place for a batch."""
-    from .inplace import inplace
 
     if any([level.part(a)[1] for a in (*others, *_arrays(op, attrs))]):
         raise RuntimeError(WRITE)
     attrs = _shared_arrays(level, op, attrs) if op.arrays else attrs
     with Physically(level):
-        inplace(op, tensor, tuple([level.part(a)[0] for a in others]), attrs)
+        handed.inplace(op, tensor, tuple([level.part(a)[0] for a in others]), attrs)
 
 
 def as_far_out(tensor: Tensor, like: Any) -> Tensor:
@@ -519,11 +509,10 @@ def write_captured(op, tensor: Tensor, others: tuple, attrs: tuple) -> None:
 
 def zeros_within(base: Tensor, like: Tensor) -> Tensor:
     """Zeros of the shape of `base` that have a batch wherever `base` or `like` has one."""
-    from ..operators.create.filled import constant_zeros
 
     level = level_of((base, like))
     if level is None:
-        return constant_zeros(base)
+        return handed.constant_zeros(base)
     (value, own), (other, batched) = level.part(base), level.part(like)
     with Physically(level):
         if batched and not own:
@@ -558,3 +547,6 @@ def holds(tensor: Tensor, like: Tensor) -> bool:
         return True
     (value, own), (other, batched) = level.part(tensor), level.part(like)
     return (own or not batched) and holds(value, other)
+
+
+handed.over(is_logical, readable, resize_entries, entry=wrap)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Callable
 from textwrap import indent
 from types import FunctionType
 
@@ -21,7 +22,9 @@ from ..tape.node import edge, next_seq, unrecorded_edge
 from ..tape.saved import save_result
 from ..tape.source import LIBRARY, learn, user_frame
 from ..tape.storage import share, version_of
-from . import formulas
+from ..tape.tensor import Tensor
+from . import formulas, interpret, overlays
+from .expose import apart, out_writer
 from .write_node import compile_code, node_class
 
 
@@ -46,6 +49,8 @@ def build(op) -> None:
         if op.built is not None:
             return
         names = names_for(op, node_class(op))
+        overlay = _overlay_on_numpy(op)
+        overlays.hold(names, overlay, op, "forward")
         taken = set(names) & {*op.tensors, *op.attrs}
         if taken:
             raise TypeError(
@@ -55,6 +60,7 @@ def build(op) -> None:
         made = write(op, names)
         call = op.call
         call.__globals__.update(names)
+        overlays.hold(call.__globals__, overlay, op, "forward")
         call.__defaults__, call.__kwdefaults__ = made.__defaults__, made.__kwdefaults__
         op.number_first = names.get("number_first")
         op.built = names["node_class"]
@@ -83,18 +89,19 @@ def _first_operator(*args):
 
 
 def _become_operator(made: FunctionType, call) -> None:
-    from .interpret import operate, operate_reflected
 
     names = made.__globals__
     if names["reflected"]:
-        general = operate_reflected
+        general = interpret.operate_reflected
     else:
         name = names["operator_name"]
 
         def general(op, args, attrs):
-            return operate(op, args, attrs, name)
+            return interpret.operate(op, args, attrs, name)
 
     names.update({**call.__globals__, "general": general})
+    op = names["op"]
+    overlays.hold(names, _overlay_on_numpy(op), op, names["operator_name"], names["reflected"])
     if "number_second" in names:
         names["number_second"] = FunctionType(names["number_second"].__code__, names)
     made.__defaults__, made.__kwdefaults__ = call.__defaults__, call.__kwdefaults__
@@ -141,10 +148,6 @@ _NEW = "out_ = new(Tensor); out_._array = r_; out_._nr = 0; out_._grad = None; o
 
 def names_for(op, made_class: type) -> dict:
     """The globals of generated code."""
-    from ..tape.tensor import Tensor
-    from . import interpret
-    from .expose import apart, out_writer
-
     xp = formulas.numpy_backend()
     return {
         "__name__": "gradlib.generated", "op": op, "general": interpret.elsewhere,
@@ -165,6 +168,11 @@ def names_for(op, made_class: type) -> dict:
     }  # fmt: skip
 
 
+def _overlay_on_numpy(op) -> Callable | None:
+    table = overlays.on("numpy")
+    return table.bare_forward_of(op) if _lays_out(op) else table.forward_of(op)
+
+
 def _lays_out(op) -> bool:
     """Whether the generated code, not the kernel, keeps channels last."""
     return bool(op.channels_last) and op.n_out == 1
@@ -174,10 +182,11 @@ class _Writer:
     """Writes the call of one op for one choice of which arguments are tensors and which are Python numbers.
 
     device: for arrays of a device; they must lie on the current one, and nodes remember its current stream.
+    overlaid: the kernel `overlay` is tried before the declared one.
     """
 
-    def __init__(self, op, numbers: tuple = (), device: bool = False):
-        self.op, self.numbers, self.device = op, numbers, device
+    def __init__(self, op, numbers: tuple = (), device: bool = False, overlaid: bool = False):
+        self.op, self.numbers, self.device, self.overlaid = op, numbers, device, overlaid
         self.place = [*_PLACE, "node_.stream = lane(here_)"] if device else _PLACE
         self.tensors = [t for t in op.tensors if t not in numbers]
         self.required = [t for t in self.tensors if t not in op.optional]
@@ -268,8 +277,11 @@ class _Writer:
         if op.n_out != 1 and op.hidden:
             target = "*rs_" + "".join(f", h_{h}" for h in op.hidden)
         call = f"kernel({arrays})" if op.ufunc else f"kernel(xp, {arrays}{attrs})"
-        lines = [
-            f"try: {target} = {call}",
+        if self.overlaid:
+            lines = ["try:", *_deeper(_overlaid(target, f"(xp, {arrays}{attrs})", call))]
+        else:
+            lines = [f"try: {target} = {call}"]
+        lines += [
             f"except Exception as exc_: return failed(exc_, op, ({self.args}), ({self.attrs}))",
         ]
         if not self.device and _lays_out(op):
@@ -424,6 +436,20 @@ class _Writer:
         return lines
 
 
+def _overlaid(target: str, arguments: str, declared: str) -> list[str]:
+    """The declared kernel where the overlay declines."""
+    if "," not in target:
+        return [
+            f"{target} = overlay{arguments}",
+            f"if {target} is NotImplemented: {target} = {declared}",
+        ]
+    return [
+        f"raw_ = overlay{arguments}",
+        f"if raw_ is NotImplemented: raw_ = {declared}",
+        f"{target} = raw_",
+    ]
+
+
 def _deeper(lines: list[str]) -> list[str]:
     return [indent(line, "    ") for line in lines]
 
@@ -445,12 +471,14 @@ def write_call(op, names: dict, device: bool = False):
     parameters = ", ".join((*op.tensors, *op.attrs))
     if op.optional and not op.attrs:
         parameters = ", ".join(f"{t}=None" if t in op.optional else t for t in op.tensors)
-    text = ""
+    text, overlaid = "", overlays.HELD in names
     if op.elementwise and len(op.tensors) == 2 and op.numbers != "none":
         for name, number in zip(
             ("number_second", "number_first"), reversed(op.tensors), strict=True
         ):
-            text += f"def {name}({parameters}):\n{_Writer(op, (number,), device).body()}\n\n"
+            text += (
+                f"def {name}({parameters}):\n{_Writer(op, (number,), device, overlaid).body()}\n\n"
+            )
     start = ""
     if op.elementwise and not op.attrs and op.tensors[0] == "self":
         # public as it is: PyTorch calls the first argument `input`, and takes out=
@@ -460,7 +488,7 @@ def write_call(op, names: dict, device: bool = False):
             "    self = input\n"
             f"    if out is not None: return write_out(apart(out, input, {rest}), op.call(input, {rest}))\n"
         )
-    text += f"def {op.name}({parameters}):\n{start}{_Writer(op, (), device).body()}\n"
+    text += f"def {op.name}({parameters}):\n{start}{_Writer(op, (), device, overlaid).body()}\n"
     return compile_code(op, "device forward" if device else "forward", text, names)[op.name]
 
 
@@ -482,6 +510,10 @@ def _call_variadic(op, names: dict):
     same = (
         "for a_ in arrays_:\n    if a_.__class__ is not ndarray or a_.dtype is not d_: " + general
     )
+    given = f"xp, arrays_{''.join(f', {a}={a}' for a in op.attrs)}"
+    kernel = [f"try: r_ = kernel({given})"]
+    if overlays.HELD in names:
+        kernel = ["try:", *_deeper(_overlaid("r_", f"({given})", f"kernel({given})"))]
     lines = [
         "try: arrays_ = [t_._array for t_ in tensors]",
         "except (AttributeError, TypeError): " + general,
@@ -489,7 +521,7 @@ def _call_variadic(op, names: dict):
         "d_ = arrays_[0].dtype",
         same,
         *_mode(general),
-        f"try: r_ = kernel(xp, arrays_{''.join(f', {a}={a}' for a in op.attrs)})",
+        *kernel,
         f"except Exception as exc_: return failed(exc_, op, (tensors,), ({attrs}))",
         "if r_.__class__ is not ndarray: r_ = asarray(r_)",
         _NEW,

@@ -11,8 +11,8 @@ from typing import Any
 
 from ..tape.arrays import backend_for
 from ..tape.modes import shared
-from . import formulas, interpret
-from .declare import REGISTRY
+from . import formulas, interpret, overlays
+from .registry import REGISTRY
 from .write import BUILDING, names_for, write_call
 
 
@@ -38,8 +38,11 @@ def forget_device_code() -> None:
 def _names(op) -> dict:
 
     xp: Any = backend_for("cuda")
-    return names_for(op, op.device_node_class) | {
+    names = names_for(op, op.device_node_class) | {
         "general": interpret.general, "ndarray": xp.xp.ndarray, "asarray": xp.asarray, "xp": xp,
         "as_number": xp.number, "kernel": formulas.kernel_of(op, xp), "lane": shared.cuda.current,
         "current_device": xp.xp.cuda.runtime.getDevice,
     }  # fmt: skip
+    if xp.overlays is not None:
+        overlays.hold(names, xp.overlays.forward_of(op), op, "forward", "device")
+    return names

@@ -10,6 +10,7 @@ import linecache
 import os
 import sys
 from textwrap import indent
+from typing import Any
 
 from ..tape import saved
 from ..tape.arrays import backend_for
@@ -17,7 +18,8 @@ from ..tape.dtypes import HALVES
 from ..tape.node import Node, VariadicNode, deliver
 from ..tape.source import GENERATED
 from ..tape.storage import Storage
-from . import formulas
+from . import formulas, overlays
+from .signature import parameters
 
 SHOW = os.environ.get("GRADLIB_SHOW_CODE", "").split(",")
 
@@ -55,20 +57,18 @@ def node_class(op) -> type[Node]:
             slots += [f"b{i}" for i in range(n)]
         body |= _edges(op, n)
     if op.differentiable:
-        body["run"] = _run_variadic(op) if op.variadic else _run(op)
+        fused = overlays.on("numpy").vjp_of(op)
+        body["run"] = formula_run(op) if fused is None else _run_overlaid(op, fused)
     return type(op.node_name, (base,), {"__slots__": tuple(slots), **body})
 
 
 def device_node_class(op) -> type[Node]:
     """The node class for arrays of a device: `run` tries the fused kernel of the gradient, where the op has one."""
-    from .declare import parameters
-
-    base, backend = op.node_class, backend_for("cuda")
-    fused = backend.vjp_overlay(op) if op.differentiable and backend.fuses else None
+    base, table = op.node_class, backend_for("cuda").overlays
+    fused = table.vjp_of(op) if op.differentiable and table is not None else None
     body: dict = {"__slots__": ()}
     if fused is not None:
-        plain = op.n_out == 1 and not op.variadic
-        body["run"] = _run_fused(op, fused, parameters(fused), base.run) if plain else Node.run
+        body["run"] = _run_overlaid(op, fused, "device")
         body["gradients"] = _gradients_on_device
     return type(base.__name__, (base,), body)
 
@@ -80,11 +80,21 @@ def _gradients_on_device(node, grads, traced):
     return node.op.node_class.gradients(node, grads, traced)
 
 
-def _run_fused(op, fused, wants, otherwise):
-    """A fused kernel gives the gradients of all arguments; where it declines, the formulas do."""
+def formula_run(op) -> Any:
+    """`run` by the formulas, without an overlay."""
+    if op.formula_run is None:
+        op.formula_run = _run_variadic(op) if op.variadic else _run(op)
+    return op.formula_run
+
+
+def _run_overlaid(op, overlay, *where) -> Any:
+    """An overlay gives the gradients of all arguments; where it declines, the formulas do."""
+    if op.n_out is None or op.variadic:
+        return Node.run
+    wants = parameters(overlay)
     lines = [_fetch(op, want) for want in wants]
     lines += [
-        f"rs_ = fused({', '.join(wants)})",
+        f"rs_ = overlay({', '.join(wants)})",
         "if rs_ is NotImplemented: return otherwise(node, g, inbox)",
     ]
     summed = op.elementwise and len(op.tensors) > 1
@@ -99,8 +109,9 @@ def _run_fused(op, fused, wants, otherwise):
             lines.append(f"        if node.b{i} is not None: r_ = sum_to(r_, node.b{i})")
         lines += [indent(line, "    ") for line in _put(i, "r_")]
     text = "def run(node, g, inbox):\n" + indent("\n".join(line for line in lines if line), "    ")
-    names = {**_NAMES, "fused": fused, "otherwise": otherwise}
-    return compile_code(op, "device backward", text, names)["run"]
+    names = {**_NAMES, "otherwise": formula_run(op)}
+    overlays.hold(names, overlay, op, "backward", *where)
+    return compile_code(op, "overlaid backward", text, names)["run"]
 
 
 def _edges(op, n: int) -> dict:

@@ -1,5 +1,6 @@
 """Every operation, declared once, by family. Importing this package declares them all."""
 
+from ..tape import handed
 from . import (
     facts,
     methods,
@@ -35,6 +36,7 @@ from .linalg import (
     lstsq,
     lu,
     matmul,
+    norms,
     products,
     solve,
 )
@@ -65,3 +67,4 @@ from .shape import arrange, copies, dims, expand, join, pad, reshape, slicing, s
 from .special import bessel, erf, gamma
 
 written.publish()
+handed.later("gradlib.operators.batching", "batching_rule")

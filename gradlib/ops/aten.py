@@ -9,12 +9,22 @@ or ``addmm``, as in PyTorch. Ops of which PyTorch has one for each implementatio
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
-import gradlib
-from gradlib.nn import functional
-
 from ..op.declare import REGISTRY, Op
+from ..op.expose import PUBLIC
+from ..operators.fft.transforms import FFT
+from ..operators.linalg.base import LINALG
+from ..tape.tensor import Tensor
+
+# where public functions are found by name; gradlib.nn.functional and gradlib.special add theirs when they are imported
+PLACES: list[Callable[[str], Any]] = [
+    PUBLIC.get,
+    lambda name: getattr(Tensor, name, None),
+    LINALG.get,
+    FFT.get,
+]
 
 
 class Operator:
@@ -75,12 +85,9 @@ def _implementations() -> dict[str, str]:
     return {name: op.public for op in REGISTRY.values() for name in op.implementations}
 
 
-@functools.cache
-def _functions(name: str) -> tuple:
+def _functions(name: str) -> list[Any]:
     """The public functions and methods of a name."""
-
-    places = (gradlib, functional, gradlib.Tensor, gradlib.linalg, gradlib.special, gradlib.fft)
-    return tuple(getattr(place, name) for place in places if hasattr(place, name))
+    return [found for find in PLACES if (found := find(name)) is not None]
 
 
 def of_call(op: Op, args: tuple, inplace: bool = False) -> Operator:

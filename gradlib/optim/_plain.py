@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import gradlib
-from gradlib.optim.optimizer import Optimizer
+from gradlib.autograd.grad_mode import no_grad
+from gradlib.optim.optimizer import Optimizer, evaluated
 from gradlib.tape.tensor import Tensor
 
 
@@ -22,11 +22,8 @@ class PlainOptimizer(Optimizer):
         Returns:
             What the closure returned, or None.
         """
-        loss = None
-        if closure is not None:
-            with gradlib.enable_grad():
-                loss = closure()
-        with gradlib.no_grad():
+        loss = evaluated(closure)
+        with no_grad():
             for group in self.param_groups:
                 for p in group["params"]:
                     if p._grad is None:

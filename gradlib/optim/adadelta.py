@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 from gradlib.optim._checks import check_flags, check_lr, check_nonnegative
 from gradlib.optim._elementwise import ElementwiseOptimizer
-from gradlib.tape.tensor import Tensor
 
 __all__ = ["Adadelta"]
 
@@ -58,8 +56,7 @@ class Adadelta(ElementwiseOptimizer):
         check_lr(lr)
         if not 0.0 <= rho <= 1.0:
             raise ValueError(f"Invalid rho value: {rho}")
-        if not eps >= 0.0:
-            raise ValueError(f"Invalid epsilon value: {eps}")
+        check_nonnegative("epsilon", eps)
         check_nonnegative("weight_decay", weight_decay)
         defaults = {
             "lr": lr,
@@ -78,42 +75,15 @@ class Adadelta(ElementwiseOptimizer):
         """The two averages."""
         return ("square_avg", "acc_delta")
 
-    def advance(
-        self, group: dict[str, Any], scalars: dict[str, Any]
-    ) -> tuple[dict[str, float], SimpleNamespace]:
-        """Count the step."""
-        rho = float(group["rho"])
-        return {"step": float(scalars["step"]) + 1}, SimpleNamespace(
-            lr=float(group["lr"]), rho=rho, fresh=1 - rho, eps=float(group["eps"])
-        )
+    @staticmethod
+    def constants(o: dict[str, Any], counters: dict[str, Any]) -> dict[str, Any]:
+        """Settings alone."""
+        return {name: o[name] for name in ("lr", "rho", "eps")}
 
     @staticmethod
-    def update(xp: Any, h: Any, p: Any, g: Any, slots: list[Any], out: Any, tmp: Any) -> None:
+    def rule(F: Any, h: Any, p: Any, g: Any, s: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         """See the class."""
-        squares, deltas = slots
-        xp.multiply(g, g, out)
-        xp.multiply(out, h.fresh, out)
-        xp.multiply(squares, h.rho, squares)
-        xp.add(squares, out, squares)
-        xp.add(squares, h.eps, tmp)
-        xp.sqrt(tmp, tmp)
-        xp.add(deltas, h.eps, out)
-        xp.sqrt(out, out)
-        xp.divide(out, tmp, out)
-        xp.multiply(out, g, out)
-        xp.multiply(out, out, tmp)
-        xp.multiply(tmp, h.fresh, tmp)
-        xp.multiply(deltas, h.rho, deltas)
-        xp.add(deltas, tmp, deltas)
-        xp.multiply(out, h.lr, out)
-
-    def formula(
-        self, group: dict[str, Any], p: Tensor, g: Tensor, s: dict[str, Any]
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        """See the class."""
-        rho, eps = group["rho"], group["eps"]
-        squares = s["square_avg"] * rho + g * g * (1 - rho)
-        delta = (s["acc_delta"] + eps).sqrt() / (squares + eps).sqrt() * g
-        deltas = s["acc_delta"] * rho + delta * delta * (1 - rho)
-        state = {"step": s["step"] + 1, "square_avg": squares, "acc_delta": deltas}
-        return p - delta * group["lr"], state
+        squares = g * g * (1 - h.rho) + s["square_avg"] * h.rho
+        d = F.sqrt(s["acc_delta"] + h.eps) / F.sqrt(squares + h.eps) * g
+        deltas = d * d * (1 - h.rho) + s["acc_delta"] * h.rho
+        return d * h.lr, {"square_avg": squares, "acc_delta": deltas}

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import gradlib
+from gradlib.operators import public as ops
 from gradlib.optim._plain import PlainOptimizer
+from gradlib.tape import dtypes
 from gradlib.tape.tensor import Tensor
 
 __all__ = ["Adafactor"]
@@ -88,7 +89,7 @@ class Adafactor(PlainOptimizer):
         super().__setstate__(state)
         for values in self.state.values():  # the counter was a plain number once
             if "step" in values and not isinstance(values["step"], Tensor):
-                values["step"] = gradlib.tensor(float(values["step"]), dtype=gradlib.float32)
+                values["step"] = ops.tensor(float(values["step"]), dtype=dtypes.float32)
 
     def update_param(
         self, group: dict[str, Any], p: Tensor, grad: Tensor, state: dict[str, Any]
@@ -99,7 +100,7 @@ class Adafactor(PlainOptimizer):
         state["step"] += 1
         step, lr = state["step"].item(), float(group["lr"])
         eps1, eps2 = group["eps"]
-        eps1 = gradlib.finfo(p.dtype).eps if eps1 is None else eps1
+        eps1 = dtypes.finfo(p.dtype).eps if eps1 is None else eps1
         root = math.sqrt(p.numel())
         alpha = max(eps2, p.norm(2).item() / root) * min(lr, 1 / math.sqrt(step))
         if group["weight_decay"] != 0:
@@ -111,13 +112,13 @@ class Adafactor(PlainOptimizer):
 
     @staticmethod
     def _start(grad: Tensor, state: dict[str, Any]) -> None:
-        state["step"] = gradlib.tensor(0.0, dtype=gradlib.float32)
+        state["step"] = ops.tensor(0.0, dtype=dtypes.float32)
         if grad.dim() > 1:
             shape = list(grad.shape)
             state["row_var"] = grad.new_zeros([*shape[:-1], 1])
             state["col_var"] = grad.new_zeros([*shape[:-2], 1, shape[-1]])
         else:
-            state["variance"] = gradlib.zeros_like(grad)
+            state["variance"] = ops.zeros_like(grad)
 
     @staticmethod
     def _estimate(grad: Tensor, state: dict[str, Any], share: float, eps1: float) -> Tensor:

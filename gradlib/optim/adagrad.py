@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
-import gradlib
+from gradlib.operators import public as ops
 from gradlib.optim._checks import check_flags, check_lr, check_nonnegative
 from gradlib.optim._elementwise import ElementwiseOptimizer
 from gradlib.tape.tensor import Tensor
@@ -60,8 +59,7 @@ class Adagrad(ElementwiseOptimizer):
         check_nonnegative("lr_decay", lr_decay)
         check_nonnegative("weight_decay", weight_decay)
         check_nonnegative("initial_accumulator_value", initial_accumulator_value)
-        if not eps >= 0.0:
-            raise ValueError(f"Invalid epsilon value: {eps}")
+        check_nonnegative("epsilon", eps)
         defaults = {
             "lr": lr,
             "lr_decay": lr_decay,
@@ -86,35 +84,18 @@ class Adagrad(ElementwiseOptimizer):
     def initial(self, name: str, p: Tensor, group: dict[str, Any]) -> Tensor:
         """Filled with initial_accumulator_value; both parts of a complex number."""
         value = group["initial_accumulator_value"]
-        return gradlib.full_like(p, complex(value, value) if p.is_complex() else value).detach()
+        return ops.full_like(p, complex(value, value) if p.is_complex() else value).detach()
 
     def share_memory(self) -> None:
         """Accepted for compatibility; state is not moved to shared memory."""
 
-    def advance(
-        self, group: dict[str, Any], scalars: dict[str, Any]
-    ) -> tuple[dict[str, float], SimpleNamespace]:
-        """Count the step."""
-        step = float(scalars["step"]) + 1
-        lr = float(group["lr"]) / (1 + (step - 1) * float(group["lr_decay"]))
-        return {"step": step}, SimpleNamespace(lr=lr, eps=float(group["eps"]))
+    @staticmethod
+    def constants(o: dict[str, Any], counters: dict[str, Any]) -> dict[str, Any]:
+        """The learning rate of this step."""
+        return {"lr": o["lr"] / (1 + (counters["step"] - 1) * o["lr_decay"]), "eps": o["eps"]}
 
     @staticmethod
-    def update(xp: Any, h: Any, p: Any, g: Any, slots: list[Any], out: Any, tmp: Any) -> None:
+    def rule(F: Any, h: Any, p: Any, g: Any, s: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         """See the class."""
-        (total,) = slots
-        xp.multiply(g, g, out)
-        xp.add(total, out, total)
-        xp.sqrt(total, out)
-        xp.add(out, h.eps, out)
-        xp.divide(g, out, out)
-        xp.multiply(out, h.lr, out)
-
-    def formula(
-        self, group: dict[str, Any], p: Tensor, g: Tensor, s: dict[str, Any]
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        """See the class."""
-        step = s["step"] + 1
-        lr = group["lr"] / (1 + (step - 1) * group["lr_decay"])
         total = s["sum"] + g * g
-        return p - g / (total.sqrt() + group["eps"]) * lr, {"step": step, "sum": total}
+        return g / (F.sqrt(total) + h.eps) * h.lr, {"sum": total}

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
-import gradlib
 from gradlib.optim._checks import (
     check_beta_kinds,
     check_betas,
@@ -14,7 +12,6 @@ from gradlib.optim._checks import (
     check_nonnegative,
 )
 from gradlib.optim._elementwise import ElementwiseOptimizer
-from gradlib.tape.tensor import Tensor
 
 __all__ = ["Adam", "AdamW"]
 
@@ -55,7 +52,7 @@ class Adam(ElementwiseOptimizer):
         0.9
     """
 
-    fused_rule = "adam"
+    kernel = "adam"
 
     def __init__(
         self,
@@ -74,8 +71,7 @@ class Adam(ElementwiseOptimizer):
         decoupled_weight_decay: bool = False,
     ) -> None:
         check_lr(lr, foreach, capturable)
-        if not eps >= 0.0:
-            raise ValueError(f"Invalid epsilon value: {eps}")
+        check_nonnegative("epsilon", eps)
         check_betas(betas)
         check_nonnegative("weight_decay", weight_decay)
         check_beta_kinds(betas, foreach, capturable)
@@ -100,52 +96,32 @@ class Adam(ElementwiseOptimizer):
         names = ("exp_avg", "exp_avg_sq")
         return (*names, "max_exp_avg_sq") if group["amsgrad"] else names
 
-    def advance(
-        self, group: dict[str, Any], scalars: dict[str, Any]
-    ) -> tuple[dict[str, float], SimpleNamespace]:
-        """Count the step; fold the bias corrections into eps and the step size."""
-        step = float(scalars["step"]) + 1
-        beta1, beta2 = (float(b) for b in group["betas"])
+    @staticmethod
+    def constants(o: dict[str, Any], counters: dict[str, Any]) -> dict[str, Any]:
+        """The bias corrections are folded into eps and the step size."""
+        beta1, beta2 = o["betas"]
+        step = counters["step"]
         root = (1 - beta2**step) ** 0.5
-        return {"step": step}, SimpleNamespace(
-            fresh1=1 - beta1,
-            beta2=beta2,
-            fresh2=1 - beta2,
-            eps=float(group["eps"]) * root,
-            size=float(group["lr"]) / (1 - beta1**step) * root,
-        )
+        size = o["lr"] / (1 - beta1**step) * root
+        return {"beta1": beta1, "beta2": beta2, "eps": o["eps"] * root, "size": size}
 
     @staticmethod
-    def update(xp: Any, h: Any, p: Any, g: Any, slots: list[Any], out: Any, tmp: Any) -> None:
+    def rule(F: Any, h: Any, p: Any, g: Any, s: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         """See the class; m is moved by (g - m) * (1 - beta1)."""
-        m, v = slots[0], slots[1]
-        xp.subtract(g, m, out)
-        xp.multiply(out, h.fresh1, out)
-        xp.add(m, out, m)
-        xp.multiply(g, g, out)
-        xp.multiply(out, h.fresh2, out)
-        xp.multiply(v, h.beta2, v)
-        xp.add(v, out, v)
-        if len(slots) == 3:
-            v = xp.maximum(slots[2], v, out=slots[2])
-        xp.sqrt(v, out)
-        xp.add(out, h.eps, out)
-        xp.divide(m, out, out)
-        xp.multiply(out, h.size, out)
+        new = averages(h, g, s)
+        v = new["exp_avg_sq"]
+        if "max_exp_avg_sq" in s:
+            v = new["max_exp_avg_sq"] = F.maximum(s["max_exp_avg_sq"], v)
+        return new["exp_avg"] / (F.sqrt(v) + h.eps) * h.size, new
 
-    def formula(
-        self, group: dict[str, Any], p: Tensor, g: Tensor, s: dict[str, Any]
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        """See the class."""
-        beta1, beta2 = group["betas"]
-        step = s["step"] + 1
-        m = s["exp_avg"] + (g - s["exp_avg"]) * (1 - beta1)
-        v = s["exp_avg_sq"] * beta2 + g * g * (1 - beta2)
-        new = {"step": step, "exp_avg": m, "exp_avg_sq": v}
-        if group["amsgrad"]:
-            v = new["max_exp_avg_sq"] = gradlib.maximum(s["max_exp_avg_sq"], v)
-        denominator = (v / (1 - beta2**step)).sqrt() + group["eps"]
-        return p - m / denominator * (group["lr"] / (1 - beta1**step)), new
+
+def averages(h: Any, g: Any, s: dict[str, Any]) -> dict[str, Any]:
+    """The moving averages of g and g**2, as every variant of Adam has them."""
+    m, v = s["exp_avg"], s["exp_avg_sq"]
+    return {
+        "exp_avg": m + (g - m) * (1 - h.beta1),
+        "exp_avg_sq": g * g * (1 - h.beta2) + v * h.beta2,
+    }
 
 
 class AdamW(Adam):

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
-import gradlib
 from gradlib.optim._checks import check_betas, check_flags, check_lr, check_nonnegative
 from gradlib.optim._elementwise import ElementwiseOptimizer
-from gradlib.tape.tensor import Tensor
 
 __all__ = ["Adamax"]
 
@@ -55,8 +52,7 @@ class Adamax(ElementwiseOptimizer):
         capturable: bool = False,
     ) -> None:
         check_lr(lr)
-        if not eps >= 0.0:
-            raise ValueError(f"Invalid epsilon value: {eps}")
+        check_nonnegative("epsilon", eps)
         check_betas(betas)
         check_nonnegative("weight_decay", weight_decay)
         defaults = {
@@ -76,40 +72,16 @@ class Adamax(ElementwiseOptimizer):
         """m and u."""
         return ("exp_avg", "exp_inf")
 
-    def advance(
-        self, group: dict[str, Any], scalars: dict[str, Any]
-    ) -> tuple[dict[str, float], SimpleNamespace]:
-        """Count the step."""
-        step = float(scalars["step"]) + 1
-        beta1, beta2 = (float(b) for b in group["betas"])
-        return {"step": step}, SimpleNamespace(
-            fresh=1 - beta1,
-            beta2=beta2,
-            eps=float(group["eps"]),
-            size=float(group["lr"]) / (1 - beta1**step),
-        )
+    @staticmethod
+    def constants(o: dict[str, Any], counters: dict[str, Any]) -> dict[str, Any]:
+        """The bias correction is part of the step size."""
+        beta1, beta2 = o["betas"]
+        size = o["lr"] / (1 - beta1 ** counters["step"])
+        return {"beta1": beta1, "beta2": beta2, "eps": o["eps"], "size": size}
 
     @staticmethod
-    def update(xp: Any, h: Any, p: Any, g: Any, slots: list[Any], out: Any, tmp: Any) -> None:
+    def rule(F: Any, h: Any, p: Any, g: Any, s: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         """See the class."""
-        m, u = slots
-        xp.subtract(g, m, out)
-        xp.multiply(out, h.fresh, out)
-        xp.add(m, out, m)
-        xp.absolute(g, out)
-        xp.add(out, h.eps, out)
-        xp.multiply(u, h.beta2, u)
-        xp.maximum(u, out, out=u)
-        xp.divide(m, u, out)
-        xp.multiply(out, h.size, out)
-
-    def formula(
-        self, group: dict[str, Any], p: Tensor, g: Tensor, s: dict[str, Any]
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        """See the class."""
-        beta1, beta2 = group["betas"]
-        step = s["step"] + 1
-        m = s["exp_avg"] + (g - s["exp_avg"]) * (1 - beta1)
-        u = gradlib.maximum(s["exp_inf"] * beta2, g.abs() + group["eps"])
-        new = p - m / u * (group["lr"] / (1 - beta1**step))
-        return new, {"step": step, "exp_avg": m, "exp_inf": u}
+        m = s["exp_avg"] + (g - s["exp_avg"]) * (1 - h.beta1)
+        u = F.maximum(s["exp_inf"] * h.beta2, F.abs(g) + h.eps)
+        return m / u * h.size, {"exp_avg": m, "exp_inf": u}

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
-import gradlib
 from gradlib.optim._checks import check_flags, check_lr, check_nonnegative
-from gradlib.optim._elementwise import ElementwiseOptimizer, round_to_state
+from gradlib.optim._elementwise import ElementwiseOptimizer, number, round_to_state
+from gradlib.optim._rules import choose
 from gradlib.tape.tensor import Tensor
 
 __all__ = ["ASGD"]
@@ -45,8 +44,6 @@ class ASGD(ElementwiseOptimizer):
         >>> round(w.item(), 4)
         0.8
     """
-
-    needs_param = True
 
     on_device = "params, mus, etas, and state_steps"
 
@@ -87,46 +84,20 @@ class ASGD(ElementwiseOptimizer):
         """The step, eta and mu."""
         return {"step": 0.0, "eta": float(group["lr"]), "mu": 1.0}
 
-    def advance(
-        self, group: dict[str, Any], scalars: dict[str, Any]
-    ) -> tuple[dict[str, float], SimpleNamespace]:
-        """Count the step; this step uses eta and mu of the step before."""
-        step = float(scalars["step"]) + 1
-        lr, lambd = float(group["lr"]), float(group["lambd"])
-        new = {
-            "step": step,
-            "eta": round_to_state(lr / (1 + lambd * lr * step) ** group["alpha"]),
-            "mu": round_to_state(1 / max(1, step - group["t0"])),
-        }
-        eta = float(scalars["eta"])
-        return new, SimpleNamespace(eta=eta, shrink=lambd * eta, mu=float(scalars["mu"]))
+    @staticmethod
+    def constants(o: dict[str, Any], counters: dict[str, Any]) -> dict[str, Any]:
+        """This step uses eta and mu of the step before."""
+        eta, mu = number(counters["eta"]), number(counters["mu"])
+        lr, lambd, step = o["lr"], o["lambd"], counters["step"]
+        late = step - o["t0"]
+        counters["eta"] = round_to_state(lr / (1 + lambd * lr * step) ** o["alpha"])
+        counters["mu"] = round_to_state(1 / choose(late > 1, late, 1.0))
+        first = not isinstance(mu, Tensor) and mu == 1.0
+        return {"eta": eta, "shrink": lambd * eta, "mu": mu, "first": first}
 
     @staticmethod
-    def update(xp: Any, h: Any, p: Any, g: Any, slots: list[Any], out: Any, tmp: Any) -> None:
+    def rule(F: Any, h: Any, p: Any, g: Any, s: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         """See the class."""
-        (ax,) = slots
-        xp.multiply(p, h.shrink, tmp)
-        xp.multiply(g, h.eta, out)
-        xp.add(out, tmp, out)
-        xp.subtract(p, out, tmp)  # the new parameter
-        if h.mu == 1.0:
-            ax[...] = tmp
-        else:
-            xp.subtract(tmp, ax, tmp)
-            xp.multiply(tmp, h.mu, tmp)
-            xp.add(ax, tmp, ax)
-
-    def formula(
-        self, group: dict[str, Any], p: Tensor, g: Tensor, s: dict[str, Any]
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        """See the class."""
-        lr, lambd = group["lr"], group["lambd"]
-        step = s["step"] + 1
-        new = p * (1 - lambd * s["eta"]) - g * s["eta"]
-        state = {
-            "step": step,
-            "eta": lr / (1 + lambd * lr * step) ** group["alpha"],
-            "mu": 1 / gradlib.clamp(step - group["t0"], min=1),
-            "ax": s["ax"] + (new - s["ax"]) * s["mu"],
-        }
-        return new, state
+        change = g * h.eta + p * h.shrink
+        new, ax = p - change, s["ax"]
+        return change, {"ax": new if h.first else ax + (new - ax) * h.mu}

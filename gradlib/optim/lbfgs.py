@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import gradlib
+from gradlib.autograd.grad_mode import enable_grad, no_grad
+from gradlib.operators import public as ops
 from gradlib.optim._checks import check_lr
 from gradlib.optim.optimizer import Optimizer
 from gradlib.tape.tensor import Tensor
@@ -76,17 +77,17 @@ class LBFGS(Optimizer):
     def _flat_grad(self) -> Tensor:
         parts = []
         for p in self._params:
-            grad = gradlib.zeros_like(p) if p.grad is None else p.grad
+            grad = ops.zeros_like(p) if p.grad is None else p.grad
             if grad.is_complex():
-                grad = gradlib.view_as_real(grad)
+                grad = ops.view_as_real(grad)
             parts.append(grad.reshape(-1))
-        return gradlib.cat(parts).detach()
+        return ops.cat(parts).detach()
 
     def _move(self, t: float, direction: Tensor) -> None:
         """params += t * direction."""
         start = 0
         for p in self._params:
-            target = gradlib.view_as_real(p) if p.is_complex() else p
+            target = ops.view_as_real(p) if p.is_complex() else p
             n = target.numel()
             target.add_(direction[start : start + n].view_as(target), alpha=float(t))
             start += n
@@ -104,11 +105,11 @@ class LBFGS(Optimizer):
         Returns:
             What the first call of the closure returned.
         """
-        with gradlib.no_grad():
+        with no_grad():
             return self._step(closure)
 
     def _evaluate(self, closure: Callable[[], Any]) -> tuple[Any, float, Tensor]:
-        with gradlib.enable_grad():
+        with enable_grad():
             value = closure()
         return value, float(value), self._flat_grad()
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import gradlib
+from gradlib.operators import public as ops
 from gradlib.optim._plain import PlainOptimizer
+from gradlib.tape import dtypes
 from gradlib.tape.tensor import Tensor
 
 __all__ = ["Muon"]
@@ -24,7 +25,7 @@ def _orthogonal(update: Tensor, coefficients: tuple, steps: int, eps: float) -> 
     if len(coefficients) != 3:
         raise ValueError("Coefficients must be a tuple of exactly 3 values")
     a, b, c = coefficients
-    x = update.to(gradlib.bfloat16)
+    x = update.to(dtypes.bfloat16)
     tall = update.shape[0] > update.shape[1]
     if tall:
         x = x.T
@@ -32,12 +33,12 @@ def _orthogonal(update: Tensor, coefficients: tuple, steps: int, eps: float) -> 
     for _ in range(steps):
         s = _rounded(x @ x.T)
         x = _rounded(a * x + _rounded(b * s + c * (s @ s)) @ x)
-    return (x.T if tall else x).to(gradlib.bfloat16)
+    return (x.T if tall else x).to(dtypes.bfloat16)
 
 
 def _rounded(x: Tensor) -> Tensor:
     """float32 numbers that bfloat16 has: sums and products are rounded once, at the end."""
-    return x.to(gradlib.bfloat16).float()
+    return x.to(dtypes.bfloat16).float()
 
 
 class Muon(PlainOptimizer):
@@ -125,7 +126,7 @@ class Muon(PlainOptimizer):
         if grad.dim() != 2:
             raise ValueError("Param gradient must be a 2D matrix")
         if not state:
-            state["momentum_buffer"] = gradlib.zeros_like(grad)
+            state["momentum_buffer"] = ops.zeros_like(grad)
         buffer, momentum = state["momentum_buffer"], group["momentum"]
         buffer.lerp_(grad, 1 - momentum)
         update = grad.lerp(buffer, momentum) if group["nesterov"] else buffer

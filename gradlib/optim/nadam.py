@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 from gradlib.optim._checks import check_betas, check_flags, check_lr, check_nonnegative
-from gradlib.optim._elementwise import ElementwiseOptimizer
-from gradlib.tape.tensor import Tensor
+from gradlib.optim._elementwise import ElementwiseOptimizer, times
+from gradlib.optim.adam import averages
 
 __all__ = ["NAdam"]
 
@@ -64,8 +63,7 @@ class NAdam(ElementwiseOptimizer):
         differentiable: bool = False,
     ) -> None:
         check_lr(lr)
-        if not eps >= 0.0:
-            raise ValueError(f"Invalid epsilon value: {eps}")
+        check_nonnegative("epsilon", eps)
         check_betas(betas)
         check_nonnegative("weight_decay", weight_decay)
         check_nonnegative("momentum_decay", momentum_decay)
@@ -92,63 +90,27 @@ class NAdam(ElementwiseOptimizer):
         """The step and the product of the mu."""
         return {"step": 0.0, "mu_product": 1.0}
 
-    def advance(
-        self, group: dict[str, Any], scalars: dict[str, Any]
-    ) -> tuple[dict[str, float], SimpleNamespace]:
-        """Count the step; the product is rounded as its state tensor rounds it."""
-        step = float(scalars["step"]) + 1
-        beta1, beta2 = (float(b) for b in group["betas"])
-        lr = float(group["lr"])
-        mu, mu_next = _mu(beta1, step, group), _mu(beta1, step + 1, group)
-        product = scalars["mu_product"]
-        product = float(product * product.dtype.type(mu))
-        return {"step": step, "mu_product": product}, SimpleNamespace(
-            fresh1=1 - beta1,
-            beta2=beta2,
-            fresh2=1 - beta2,
-            correction=1 - beta2**step,
-            eps=float(group["eps"]),
-            of_g=lr * (1 - mu) / (1 - product),
-            of_m=lr * mu_next / (1 - product * mu_next),
+    @staticmethod
+    def constants(o: dict[str, Any], counters: dict[str, Any]) -> dict[str, Any]:
+        """The product of the mu is rounded as its state tensor rounds it."""
+        beta1, beta2 = o["betas"]
+        step, lr = counters["step"], o["lr"]
+        mu, mu_next = (
+            beta1 * (1.0 - 0.5 * 0.96 ** (t * o["momentum_decay"])) for t in (step, step + 1)
         )
+        product = counters["mu_product"] = times(counters["mu_product"], mu)
+        return {
+            "beta1": beta1,
+            "beta2": beta2,
+            "correction": 1 - beta2**step,
+            "eps": o["eps"],
+            "of_g": lr * (1 - mu) / (1 - product),
+            "of_m": lr * mu_next / (1 - product * mu_next),
+        }
 
     @staticmethod
-    def update(xp: Any, h: Any, p: Any, g: Any, slots: list[Any], out: Any, tmp: Any) -> None:
+    def rule(F: Any, h: Any, p: Any, g: Any, s: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         """See the class."""
-        m, v = slots
-        xp.subtract(g, m, out)
-        xp.multiply(out, h.fresh1, out)
-        xp.add(m, out, m)
-        xp.multiply(g, g, out)
-        xp.multiply(out, h.fresh2, out)
-        xp.multiply(v, h.beta2, v)
-        xp.add(v, out, v)
-        xp.multiply(g, h.of_g, out)
-        xp.multiply(m, h.of_m, tmp)
-        xp.add(out, tmp, out)
-        xp.divide(v, h.correction, tmp)
-        xp.sqrt(tmp, tmp)
-        xp.add(tmp, h.eps, tmp)
-        xp.divide(out, tmp, out)
-
-    def formula(
-        self, group: dict[str, Any], p: Tensor, g: Tensor, s: dict[str, Any]
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        """See the class."""
-        beta1, beta2 = group["betas"]
-        step = s["step"] + 1
-        mu, mu_next = _mu(beta1, step, group), _mu(beta1, step + 1, group)
-        product = s["mu_product"] * mu
-        m = s["exp_avg"] + (g - s["exp_avg"]) * (1 - beta1)
-        v = s["exp_avg_sq"] * beta2 + g * g * (1 - beta2)
-        denominator = (v / (1 - beta2**step)).sqrt() + group["eps"]
-        lr = group["lr"]
-        direction = g * (lr * (1 - mu) / (1 - product)) + m * (
-            lr * mu_next / (1 - product * mu_next)
-        )
-        state = {"step": step, "mu_product": product, "exp_avg": m, "exp_avg_sq": v}
-        return p - direction / denominator, state
-
-
-def _mu(beta1: Any, step: Any, group: dict[str, Any]) -> Any:
-    return beta1 * (1.0 - 0.5 * 0.96 ** (step * group["momentum_decay"]))
+        new = averages(h, g, s)
+        direction = g * h.of_g + new["exp_avg"] * h.of_m
+        return direction / (F.sqrt(new["exp_avg_sq"] / h.correction) + h.eps), new

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import warnings
 from collections import OrderedDict, defaultdict
@@ -11,8 +10,8 @@ from copy import deepcopy
 from itertools import chain
 from typing import Any
 
-import gradlib
-from gradlib.tape import modes
+from gradlib.autograd.grad_mode import enable_grad
+from gradlib.tape import dtypes, modes, recording
 from gradlib.tape.hooks import RemovableHandle
 from gradlib.tape.tensor import Tensor
 
@@ -86,28 +85,43 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
-def _profiled(name: str) -> Any:
-    """A range of the profiler while it runs, else nothing."""
-    if modes.state.bits & modes.PROFILE:
-        return gradlib.autograd.profiler.record_function(name)  # type: ignore[attr-defined]
-    return contextlib.nullcontext()
+def evaluated(closure: Callable[[], Any] | None) -> Any:
+    """The loss of a step's closure; None without one."""
+    if closure is None:
+        return None
+    with enable_grad():
+        return closure()
+
+
+def _labelled(optimizer: Optimizer, method: str, call: Callable, *args: Any) -> Any:
+    """``call(*args)``, with a range of the profiler that names the method while one runs."""
+    if not modes.state.bits & modes.PROFILE:
+        return call(*args)
+    name = f"Optimizer.{method}#{type(optimizer).__name__}.{method}"
+    span = recording.Span(name, recording.LABEL)
+    try:
+        return call(*args)
+    finally:
+        span.end()
 
 
 def _hooked_step(self: Optimizer, step: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
-    with _profiled(f"Optimizer.step#{type(self).__name__}.step"):
-        for hook in chain(_global_pre_hooks.values(), self._optimizer_step_pre_hooks.values()):
-            replaced = hook(self, args, kwargs)
-            if replaced is None:
-                continue
-            if not (isinstance(replaced, tuple) and len(replaced) == 2):
-                raise RuntimeError(
-                    f"{step} must return None or a tuple of (new_args, new_kwargs), but got "
-                    f"{replaced}."
-                )
-            args, kwargs = replaced
-        out = step(self, *args, **kwargs)
-        for hook in chain(self._optimizer_step_post_hooks.values(), _global_post_hooks.values()):
-            hook(self, args, kwargs)
+    return _labelled(self, "step", _step_with_hooks, self, step, args, kwargs)
+
+
+def _step_with_hooks(self: Optimizer, step: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
+    for hook in chain(_global_pre_hooks.values(), self._optimizer_step_pre_hooks.values()):
+        replaced = hook(self, args, kwargs)
+        if replaced is None:
+            continue
+        if not (isinstance(replaced, tuple) and len(replaced) == 2):
+            raise RuntimeError(
+                f"{step} must return None or a tuple of (new_args, new_kwargs), but got {replaced}."
+            )
+        args, kwargs = replaced
+    out = step(self, *args, **kwargs)
+    for hook in chain(self._optimizer_step_post_hooks.values(), _global_post_hooks.values()):
+        hook(self, args, kwargs)
     return out
 
 
@@ -374,11 +388,7 @@ class Optimizer:
             set_to_none: True sets `.grad` to None; False fills it with zeros in place, so its
                 layout stays.
         """
-        if modes.state.bits & modes.PROFILE:
-            with _profiled(f"Optimizer.zero_grad#{type(self).__name__}.zero_grad"):
-                self._reset_grads(set_to_none)
-        else:
-            self._reset_grads(set_to_none)
+        _labelled(self, "zero_grad", self._reset_grads, set_to_none)
 
     def _reset_grads(self, set_to_none: bool) -> None:
         for group in self.param_groups:
@@ -480,7 +490,7 @@ def _fit(value: Any, param: Tensor, group: dict[str, Any], key: Any = None) -> A
     if isinstance(value, Tensor):
         if key == "step":
             if group.get("capturable") or group.get("fused"):
-                return value.to(dtype=gradlib.float32, device=param.device)
+                return value.to(dtype=dtypes.float32, device=param.device)
             return value
         if param.is_floating_point():
             return value.to(dtype=param.dtype, device=param.device)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
-import gradlib
 from gradlib.optim._checks import check_betas, check_flags, check_lr, check_nonnegative
 from gradlib.optim._elementwise import ElementwiseOptimizer
-from gradlib.tape.tensor import Tensor
+from gradlib.optim._rules import choose
+from gradlib.optim.adam import averages
 
 __all__ = ["RAdam"]
 
@@ -62,8 +61,7 @@ class RAdam(ElementwiseOptimizer):
         differentiable: bool = False,
     ) -> None:
         check_lr(lr)
-        if not eps >= 0.0:
-            raise ValueError(f"Invalid epsilon value: {eps}")
+        check_nonnegative("epsilon", eps)
         check_betas(betas)
         check_nonnegative("weight_decay", weight_decay)
         defaults = {
@@ -84,67 +82,24 @@ class RAdam(ElementwiseOptimizer):
         """m and v."""
         return ("exp_avg", "exp_avg_sq")
 
-    def advance(
-        self, group: dict[str, Any], scalars: dict[str, Any]
-    ) -> tuple[dict[str, float], SimpleNamespace]:
-        """Count the step; decide whether it is adaptive."""
-        step = float(scalars["step"]) + 1
-        beta1, beta2 = (float(b) for b in group["betas"])
-        size = float(group["lr"]) / (1 - beta1**step)
-        rho_inf, rho = _rho(beta2, step)
+    @staticmethod
+    def constants(o: dict[str, Any], counters: dict[str, Any]) -> dict[str, Any]:
+        """Whether the step is adaptive is decided where the counter is."""
+        beta1, beta2 = o["betas"]
+        step = counters["step"]
+        limit = 2 / (1 - beta2) - 1
+        rho = limit - 2 * step * (beta2**step) / (1 - beta2**step)
         adaptive = rho > 5.0
-        if adaptive:
-            size *= (_rectified(rho_inf, rho) * (1 - beta2**step)) ** 0.5
-        return {"step": step}, SimpleNamespace(
-            fresh1=1 - beta1,
-            beta2=beta2,
-            fresh2=1 - beta2,
-            eps=float(group["eps"]),
-            size=size,
-            adaptive=adaptive,
-        )
+        # where the root is not used it must exist all the same
+        limit, rho = choose(adaptive, limit, 6.0), choose(adaptive, rho, 6.0)
+        rectified = (rho - 4) * (rho - 2) * limit / ((limit - 4) * (limit - 2) * rho)
+        size = o["lr"] / (1 - beta1**step)
+        size = size * choose(adaptive, (rectified * (1 - beta2**step)) ** 0.5, 1.0)
+        return {"beta1": beta1, "beta2": beta2, "eps": o["eps"], "size": size, "adaptive": adaptive}
 
     @staticmethod
-    def update(xp: Any, h: Any, p: Any, g: Any, slots: list[Any], out: Any, tmp: Any) -> None:
+    def rule(F: Any, h: Any, p: Any, g: Any, s: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         """See the class."""
-        m, v = slots
-        xp.subtract(g, m, out)
-        xp.multiply(out, h.fresh1, out)
-        xp.add(m, out, m)
-        xp.multiply(g, g, out)
-        xp.multiply(out, h.fresh2, out)
-        xp.multiply(v, h.beta2, v)
-        xp.add(v, out, v)
-        if h.adaptive:
-            xp.sqrt(v, out)
-            xp.add(out, h.eps, out)
-            xp.divide(m, out, out)
-            xp.multiply(out, h.size, out)
-        else:
-            xp.multiply(m, h.size, out)
-
-    def formula(
-        self, group: dict[str, Any], p: Tensor, g: Tensor, s: dict[str, Any]
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        """See the class; both branches are computed and one is chosen on the device."""
-        beta1, beta2 = group["betas"]
-        step = s["step"] + 1
-        m = s["exp_avg"] + (g - s["exp_avg"]) * (1 - beta1)
-        v = s["exp_avg_sq"] * beta2 + g * g * (1 - beta2)
-        rho_inf, rho = _rho(beta2, step)
-        adaptive = rho > 5.0
-        safe = gradlib.where(adaptive, rho, gradlib.full_like(rho, 6.0))
-        size = (_rectified(rho_inf, safe) * (1 - beta2**step)).sqrt()
-        factor = gradlib.where(adaptive, size / (v.sqrt() + group["eps"]), gradlib.ones_like(v))
-        new = p - m * factor * (group["lr"] / (1 - beta1**step))
-        return new, {"step": step, "exp_avg": m, "exp_avg_sq": v}
-
-
-def _rho(beta2: Any, step: Any) -> tuple[Any, Any]:
-    rho_inf = 2 / (1 - beta2) - 1
-    return rho_inf, rho_inf - 2 * step * (beta2**step) / (1 - beta2**step)
-
-
-def _rectified(rho_inf: Any, rho: Any) -> Any:
-    """The square of r."""
-    return (rho - 4) * (rho - 2) * rho_inf / ((rho_inf - 4) * (rho_inf - 2) * rho)
+        new = averages(h, g, s)
+        m, v = new["exp_avg"], new["exp_avg_sq"]
+        return F.where(h.adaptive, m / (F.sqrt(v) + h.eps), m) * h.size, new

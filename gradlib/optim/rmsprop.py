@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 from gradlib.optim._checks import check_flags, check_lr, check_nonnegative
 from gradlib.optim._elementwise import ElementwiseOptimizer
-from gradlib.tape.tensor import Tensor
 
 __all__ = ["RMSprop"]
 
@@ -61,8 +59,7 @@ class RMSprop(ElementwiseOptimizer):
         differentiable: bool = False,
     ) -> None:
         check_lr(lr)
-        if not eps >= 0.0:
-            raise ValueError(f"Invalid epsilon value: {eps}")
+        check_nonnegative("epsilon", eps)
         check_nonnegative("momentum", momentum)
         check_nonnegative("weight_decay", weight_decay)
         check_nonnegative("alpha", alpha)
@@ -88,59 +85,20 @@ class RMSprop(ElementwiseOptimizer):
             names += ("momentum_buffer",)
         return names + ("grad_avg",) if group["centered"] else names
 
-    def advance(
-        self, group: dict[str, Any], scalars: dict[str, Any]
-    ) -> tuple[dict[str, float], SimpleNamespace]:
-        """Count the step."""
-        alpha = float(group["alpha"])
-        return {"step": float(scalars["step"]) + 1}, SimpleNamespace(
-            lr=float(group["lr"]),
-            alpha=alpha,
-            fresh=1 - alpha,
-            eps=float(group["eps"]),
-            momentum=float(group["momentum"]),
-            centered=group["centered"],
-        )
+    @staticmethod
+    def constants(o: dict[str, Any], counters: dict[str, Any]) -> dict[str, Any]:
+        """Settings alone."""
+        return {name: o[name] for name in ("lr", "alpha", "eps", "momentum")}
 
     @staticmethod
-    def update(xp: Any, h: Any, p: Any, g: Any, slots: list[Any], out: Any, tmp: Any) -> None:
+    def rule(F: Any, h: Any, p: Any, g: Any, s: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         """See the class."""
-        v = slots[0]
-        xp.multiply(g, g, out)
-        xp.multiply(out, h.fresh, out)
-        xp.multiply(v, h.alpha, v)
-        xp.add(v, out, v)
-        if h.centered:
-            mean = slots[-1]
-            xp.subtract(g, mean, out)
-            xp.multiply(out, h.fresh, out)
-            xp.add(mean, out, mean)
-            xp.multiply(mean, mean, out)
-            xp.subtract(v, out, out)
-            xp.sqrt(out, out)
-        else:
-            xp.sqrt(v, out)
-        xp.add(out, h.eps, out)
-        xp.divide(g, out, out)
-        if h.momentum > 0:
-            buf = slots[1]
-            xp.multiply(buf, h.momentum, buf)
-            xp.add(buf, out, buf)
-            xp.multiply(buf, h.lr, out)
-        else:
-            xp.multiply(out, h.lr, out)
-
-    def formula(
-        self, group: dict[str, Any], p: Tensor, g: Tensor, s: dict[str, Any]
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        """See the class."""
-        alpha = group["alpha"]
-        v = s["square_avg"] * alpha + g * g * (1 - alpha)
-        new = {"step": s["step"] + 1, "square_avg": v}
-        if group["centered"]:
-            mean = new["grad_avg"] = s["grad_avg"] + (g - s["grad_avg"]) * (1 - alpha)
+        v = g * g * (1 - h.alpha) + s["square_avg"] * h.alpha
+        new = {"square_avg": v}
+        if "grad_avg" in s:
+            mean = new["grad_avg"] = s["grad_avg"] + (g - s["grad_avg"]) * (1 - h.alpha)
             v = v - mean * mean
-        d = g / (v.sqrt() + group["eps"])
-        if group["momentum"] > 0:
-            d = new["momentum_buffer"] = s["momentum_buffer"] * group["momentum"] + d
-        return p - d * group["lr"], new
+        d = g / (F.sqrt(v) + h.eps)
+        if "momentum_buffer" in s:
+            d = new["momentum_buffer"] = s["momentum_buffer"] * h.momentum + d
+        return d * h.lr, new

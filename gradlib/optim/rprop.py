@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
-import gradlib
+from gradlib.operators import public as ops
 from gradlib.optim._checks import check_flags, check_lr
 from gradlib.optim._elementwise import ElementwiseOptimizer
 from gradlib.tape.tensor import Tensor
@@ -78,51 +77,23 @@ class Rprop(ElementwiseOptimizer):
     def initial(self, name: str, p: Tensor, group: dict[str, Any]) -> Tensor:
         """Zeros, and the learning rate for both parts of a complex number."""
         if name == "prev":
-            return gradlib.zeros_like(p)
+            return ops.zeros_like(p)
         lr = float(group["lr"])
-        return gradlib.full_like(p, complex(lr, lr) if p.is_complex() else lr).detach()
-
-    def decay(self, group: dict[str, Any]) -> tuple[float, float]:
-        """None."""
-        return 0.0, 0.0
-
-    def tensor_decay(self, group: dict[str, Any]) -> tuple[Any, Any]:
-        """None."""
-        return 0.0, 0.0
-
-    def advance(
-        self, group: dict[str, Any], scalars: dict[str, Any]
-    ) -> tuple[dict[str, float], SimpleNamespace]:
-        """Count the step."""
-        minus, plus = (float(e) for e in group["etas"])
-        smallest, largest = (float(s) for s in group["step_sizes"])
-        return {"step": float(scalars["step"]) + 1}, SimpleNamespace(
-            minus=minus, plus=plus, smallest=smallest, largest=largest
-        )
+        return ops.full_like(p, complex(lr, lr) if p.is_complex() else lr).detach()
 
     @staticmethod
-    def update(xp: Any, h: Any, p: Any, g: Any, slots: list[Any], out: Any, tmp: Any) -> None:
-        """See the class."""
-        prev, size = slots
-        xp.multiply(g, prev, out)
-        turned = out < 0
-        xp.multiply(size, xp.where(turned, h.minus, xp.where(out > 0, h.plus, 1.0)), size)
-        xp.clip(size, h.smallest, h.largest, size)
-        prev[...] = g
-        prev[turned] = 0
-        xp.sign(prev, out)
-        xp.multiply(out, size, out)
+    def constants(o: dict[str, Any], counters: dict[str, Any]) -> dict[str, Any]:
+        """Settings alone."""
+        (minus, plus), (smallest, largest) = o["etas"], o["step_sizes"]
+        return {"minus": minus, "plus": plus, "smallest": smallest, "largest": largest}
 
-    def formula(
-        self, group: dict[str, Any], p: Tensor, g: Tensor, s: dict[str, Any]
-    ) -> tuple[Tensor, dict[str, Tensor]]:
+    @staticmethod
+    def rule(F: Any, h: Any, p: Any, g: Any, s: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         """See the class."""
-        minus, plus = group["etas"]
-        smallest, largest = group["step_sizes"]
-        product = g * s["prev"]
-        turned, kept = (product < 0).to(g.dtype), (product > 0).to(g.dtype)
-        factor = 1.0 + turned * (minus - 1.0) + kept * (plus - 1.0)
-        size = (s["step_size"] * factor).clamp(smallest, largest)
-        g = gradlib.where(product < 0, gradlib.zeros_like(g), g)
-        new = {"step": s["step"] + 1, "prev": g, "step_size": size}
-        return p - g.sign() * size, new
+        size, product = s["step_size"], g * s["prev"]
+        turned = product < 0
+        grown = F.where(product > 0, size * h.plus, size)
+        size = F.clamp(F.where(turned, size * h.minus, grown), h.smallest, h.largest)
+        g = F.where(turned, 0.0, g)
+        change = F.where(g > 0, size, F.where(g < 0, -size, 0.0))
+        return change, {"prev": g, "step_size": size}

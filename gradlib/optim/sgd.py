@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
-import gradlib
 from gradlib.optim._checks import check_flags, check_lr, check_nonnegative
 from gradlib.optim._elementwise import ElementwiseOptimizer
-from gradlib.tape.tensor import Tensor
 
 __all__ = ["SGD"]
 
@@ -46,8 +43,9 @@ class SGD(ElementwiseOptimizer):
         0.8
     """
 
-    fused_rule = "sgd"
+    kernel = "sgd"
     foreach_records = True
+    beginning = {"dampening": 0}  # so the buffer, which begins as zeros, becomes the gradient
 
     def __init__(
         self,
@@ -90,54 +88,17 @@ class SGD(ElementwiseOptimizer):
         """None."""
         return {}
 
-    def initial(self, name: str, p: Tensor, group: dict[str, Any]) -> Tensor:
-        """The buffer before the first step, such that that step makes it the gradient."""
-        if group["dampening"] == 0:
-            return gradlib.zeros_like(p)
-        g = p.grad
-        assert g is not None
-        g = -g if group["maximize"] else g
-        if group["weight_decay"] != 0:
-            g = g + p * group["weight_decay"]
-        return (g * (group["dampening"] / group["momentum"])).detach()
-
-    def advance(
-        self, group: dict[str, Any], scalars: dict[str, Any]
-    ) -> tuple[dict[str, float], SimpleNamespace]:
-        """Constants of the step."""
-        return {}, SimpleNamespace(
-            lr=float(group["lr"]),
-            momentum=float(group["momentum"]),
-            kept=1.0 - float(group["dampening"]),
-            nesterov=group["nesterov"],
-        )
+    @staticmethod
+    def constants(o: dict[str, Any], counters: dict[str, Any]) -> dict[str, Any]:
+        """Settings alone."""
+        h = {name: o[name] for name in ("lr", "momentum", "dampening")}
+        return {**h, "nesterov": bool(o["nesterov"]), "dampened": bool(o["dampening"] != 0)}
 
     @staticmethod
-    def update(xp: Any, h: Any, p: Any, g: Any, slots: list[Any], out: Any, tmp: Any) -> None:
+    def rule(F: Any, h: Any, p: Any, g: Any, s: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         """See the class."""
-        if not slots:
-            xp.multiply(g, h.lr, out)
-            return
-        buf = slots[0]
-        xp.multiply(buf, h.momentum, buf)
-        if h.kept == 1.0:
-            xp.add(buf, g, buf)
-        else:
-            xp.multiply(g, h.kept, out)
-            xp.add(buf, out, buf)
-        if h.nesterov:
-            xp.multiply(buf, h.momentum, out)
-            xp.add(out, g, out)
-            xp.multiply(out, h.lr, out)
-        else:
-            xp.multiply(buf, h.lr, out)
-
-    def formula(
-        self, group: dict[str, Any], p: Tensor, g: Tensor, s: dict[str, Any]
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        """See the class."""
-        if group["momentum"] == 0:
-            return p - g * group["lr"], {}
-        buf = s["momentum_buffer"] * group["momentum"] + g * (1 - group["dampening"])
-        d = g + buf * group["momentum"] if group["nesterov"] else buf
-        return p - d * group["lr"], {"momentum_buffer": buf}
+        if not s:
+            return g * h.lr, {}
+        buf = s["momentum_buffer"] * h.momentum + (g * (1 - h.dampening) if h.dampened else g)
+        d = buf * h.momentum + g if h.nesterov else buf
+        return d * h.lr, {"momentum_buffer": buf}

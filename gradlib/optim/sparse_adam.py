@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import gradlib
+from gradlib.operators import public as ops
 from gradlib.optim._checks import check_betas
 from gradlib.optim._plain import PlainOptimizer
 from gradlib.tape.tensor import Tensor
@@ -71,8 +71,8 @@ class SparseAdam(PlainOptimizer):
         """See the class."""
         if not state:
             state["step"] = 0
-            state["exp_avg"] = gradlib.zeros_like(p)
-            state["exp_avg_sq"] = gradlib.zeros_like(p)
+            state["exp_avg"] = ops.zeros_like(p)
+            state["exp_avg_sq"] = ops.zeros_like(p)
         state["step"] += 1
         where: Any = ...
         if grad.dim():

@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterable
 from copy import deepcopy
 from typing import Any
 
-import gradlib
+from gradlib.autograd.grad_mode import no_grad
 from gradlib.nn import Module
 from gradlib.nn.modules.batchnorm import _BatchNorm
+from gradlib.operators import public as ops
 from gradlib.optim._lr_base import LRScheduler, per_group
 from gradlib.optim.optimizer import Optimizer
+from gradlib.tape import dtypes
 from gradlib.tape.tensor import Tensor
 
 __all__ = [
@@ -52,7 +54,7 @@ def get_ema_avg_fn(decay: float = 0.999) -> Callable[..., Tensor]:
     _check_decay(decay)
 
     def update(ema_param: Tensor, current_param: Tensor, num_averaged: Any) -> Tensor:
-        with gradlib.no_grad():
+        with no_grad():
             return decay * ema_param + (1 - decay) * current_param
 
     return update
@@ -70,7 +72,7 @@ def get_swa_avg_fn() -> Callable[..., Tensor]:
     """
 
     def update(averaged_param: Tensor, current_param: Tensor, num_averaged: Any) -> Tensor:
-        with gradlib.no_grad():
+        with no_grad():
             return averaged_param + (current_param - averaged_param) / (num_averaged + 1)
 
     return update
@@ -78,7 +80,7 @@ def get_swa_avg_fn() -> Callable[..., Tensor]:
 
 def _multi(one: Callable[..., Tensor]) -> Callable[..., None]:
     def update(averaged: list[Tensor], current: list[Tensor], num_averaged: Any) -> None:
-        with gradlib.no_grad():
+        with no_grad():
             for old, new in zip(averaged, current):
                 old.copy_(one(old, new, num_averaged))
 
@@ -161,7 +163,7 @@ class AveragedModel(Module):
         self.module = deepcopy(model)
         if device is not None:
             self.module = self.module.to(device)
-        self.register_buffer("n_averaged", gradlib.tensor(0, dtype=gradlib.long, device=device))
+        self.register_buffer("n_averaged", ops.tensor(0, dtype=dtypes.int64, device=device))
         self.avg_fn = avg_fn
         self.multi_avg_fn = multi_avg_fn
         self.use_buffers = use_buffers
@@ -236,7 +238,7 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
     model.train()
     for module in momenta:
         module.momentum = None
-    with gradlib.no_grad():
+    with no_grad():
         for batch in loader:
             x = batch[0] if isinstance(batch, (list, tuple)) else batch
             model(x if device is None else x.to(device))

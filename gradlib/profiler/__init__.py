@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ._autograd import KinetoStepTracker, record_function
-from ._events import DeviceType
 from ._execution_trace import ExecutionTraceObserver
+from ._function_event import DeviceType
 from ._kineto import _ExperimentalConfig as _ExperimentalConfig
 from ._kineto import _KinetoProfile as _KinetoProfile
 from ._profile import profile
+from ._record_function import record_function
 from ._schedule import (
     ProfilerAction,
     ProfilerActivity,
@@ -15,6 +15,7 @@ from ._schedule import (
     supported_activities,
     tensorboard_trace_handler,
 )
+from ._steps import KinetoStepTracker
 
 __all__ = [
     "DeviceType",

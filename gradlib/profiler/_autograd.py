@@ -1,86 +1,22 @@
-"""The autograd profiler: what each operation and each backward node costs.
-
-    with gradlib.autograd.profiler.profile() as prof:
-        y = x ** 2
-        y.backward()
-    print(prof.key_averages().table(sort_by="self_cpu_time_total"))
-
-`profile` records, `record_function` labels blocks, `emit_nvtx` and `emit_itt` show the operations to NVIDIA's and
-Intel's tools, `load_nvprof` reads what nvprof wrote.
-"""
+"""One recording of a thread: the `profile` of `gradlib.autograd.profiler`, which `_profile` repeats by a schedule."""
 
 from __future__ import annotations
 
-import importlib
 import os
 import warnings
-from collections import defaultdict
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .. import cuda
-from ..nn.modules._call import Calling
+from ..devices.cuda.library import is_available, synchronize
 from ..tape import recording
 from ._collector import Collector, DetailedCollector, make_events
-from ._events import (
-    EventList,
-    FormattedTimesMixin,
-    FunctionEvent,
-    FunctionEventAvg,
-    Interval,
-    Kernel,
-    MemRecordsAcc,
-    StringTable,
-)
+from ._events import EventList
 from ._exports import Exports
-from ._record_function import record_function
+from ._function_event import FunctionEventAvg
 from ._threads import NewThreads
-
-if TYPE_CHECKING:
-    from ._nsys import load_nsys
-    from ._nvprof import EnforceUnique, load_nvprof, parse_nvprof_trace
-    from ._nvtx import emit_itt, emit_nvtx
-
-__all__ = [
-    "EnforceUnique",
-    "EventList",
-    "FormattedTimesMixin",
-    "FunctionEvent",
-    "FunctionEventAvg",
-    "Interval",
-    "Kernel",
-    "KinetoStepTracker",
-    "MemRecordsAcc",
-    "StringTable",
-    "emit_itt",
-    "emit_nvtx",
-    "kineto_available",
-    "load_nsys",
-    "load_nvprof",
-    "parse_nvprof_trace",
-    "profile",
-    "record_function",
-]
 
 MAX_EVENTS = 4_000_000
 _DEVICES = ("cuda", "xpu", "mtia", "hpu", "privateuseone")
-_ELSEWHERE = {
-    "emit_nvtx": "_nvtx",
-    "emit_itt": "_nvtx",
-    "EnforceUnique": "_nvprof",
-    "load_nvprof": "_nvprof",
-    "parse_nvprof_trace": "_nvprof",
-    "load_nsys": "_nsys",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """The exporters and loaders are imported when they are first used."""
-    if name in _ELSEWHERE:
-        module = importlib.import_module(f"{__package__}.{_ELSEWHERE[name]}")
-        value = globals()[name] = getattr(module, name)
-        return value
-    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
 
 class profile(Exports):
@@ -185,11 +121,11 @@ class profile(Exports):
             or self.use_device is not None
         )
         if self.use_device == "cuda":
-            cuda.synchronize()
+            synchronize()
         kind = DetailedCollector if detailed else Collector
         self._collector = kind(self.max_events, self)
         if self.with_modules:
-            self._modules = _watch_modules()
+            self._modules = recording.watch_modules()
         if getattr(self.experimental_config, "profile_all_threads", False):
             self._collector.new_threads = NewThreads(self._collector)
             self._collector.new_threads.begin()
@@ -226,7 +162,7 @@ class profile(Exports):
         if self.with_modules:
             recording.unwatch_modules(self._modules)
         if self.use_device == "cuda":
-            cuda.synchronize()
+            synchronize()
         collector, self._collector = self._collector, None
         collector.finish()
         self._recorded = collector
@@ -363,104 +299,15 @@ class profile(Exports):
         return self.function_events.total_average()
 
 
-def kineto_available() -> bool:
-    """Whether there is a profiler for threads and devices, with traces that Kineto's tools show: always.
-
-    Example:
-        >>> kineto_available()
-        True
-    """
-    return True
-
-
 def _usable(device: str | None) -> str | None:
     """`device` if its times can be taken, else None and a warning."""
     if device is None:
         return None
     if device not in _DEVICES:
         warnings.warn(f"The {device} is not a valid device option.", stacklevel=3)
-    elif device != "cuda" or not cuda.is_available():
+    elif device != "cuda" or not is_available():
         name = device.upper()
         warnings.warn(f"{name} is not available, disabling {name} profiling", stacklevel=3)
     else:
         return device
     return None
-
-
-def _watch_modules() -> Any:
-
-    previous = recording.watch_modules()
-    Calling._hooked = True  # taken back by the first call that finds nothing to do
-    return previous
-
-
-class KinetoStepTracker:
-    """Counts training steps for several requesters; the global step is the largest count.
-
-    Several parts of a program (an optimizer, a profile) may each announce the steps; counted together they count once.
-
-    Example:
-        >>> KinetoStepTracker.init_step_count("trainer")
-        >>> before = KinetoStepTracker.current_step()
-        >>> KinetoStepTracker.increment_step("trainer") - before
-        1
-        >>> KinetoStepTracker.erase_step_count("trainer")
-        True
-    """
-
-    _current_step = 0
-    _step_dict: dict[str, int] = defaultdict(int)
-
-    @classmethod
-    def init_step_count(cls, requester: str) -> None:
-        """Let `requester` take part, from the current step on.
-
-        Args:
-            requester: a name.
-        """
-        cls._step_dict[requester] = cls._current_step
-
-    @classmethod
-    def erase_step_count(cls, requester: str) -> bool:
-        """Forget `requester`.
-
-        Args:
-            requester: a name.
-
-        Returns:
-            Whether it was known.
-        """
-        return cls._step_dict.pop(requester, None) is not None
-
-    @classmethod
-    def increment_step(cls, requester: str) -> int:
-        """Count a step of `requester`; one that is not known takes part from now on.
-
-        Args:
-            requester: a name.
-
-        Returns:
-            The global step. A warning says so when that grows by more than 1.
-        """
-        if requester not in cls._step_dict:
-            cls.init_step_count(requester)
-        cls._step_dict[requester] += 1
-        new_step = max(cls._step_dict.values())
-        if new_step > cls._current_step:
-            delta = new_step - cls._current_step
-            if delta > 1:
-                warnings.warn(
-                    "Profiler step count has increased more than 1 - "
-                    f"current_step = {cls._current_step} step dict =  {cls._step_dict}",
-                    stacklevel=2,
-                )
-            cls._current_step = new_step
-        return cls._current_step
-
-    @classmethod
-    def current_step(cls) -> int:
-        """The global step: the largest count of all requesters.
-
-        It does not fall when one is forgotten.
-        """
-        return cls._current_step

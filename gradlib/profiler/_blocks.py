@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd.explain import kept
+from ..tape.memory import kept, owner
 from ..tape.memory import key as memory_key
-from ..tape.memory import owner
 from ..tape.source import LIBRARY, is_library, learn
 from ..tape.tensor import Tensor
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from ._exports import line_of, short_lines, source_text
+from ._places import line_of, short_lines, source_text
 
 LABEL = 7  # the scope of blocks that the user named: their own time is that of no line
 SOURCE_WIDTH = 60

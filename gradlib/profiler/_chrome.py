@@ -13,11 +13,13 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _memory
-from ._events import EventList
 from ._function_event import MEMORY_EVENT_NAME, DeviceSlice, DeviceType, FunctionEvent
+
+if TYPE_CHECKING:
+    from ._events import EventList
 
 CATEGORIES = {0: "cpu_op", 1: "cpu_op", 7: "user_annotation"}
 DEVICE_PROCESS = 1 << 30  # added to a device's number: larger than any process number

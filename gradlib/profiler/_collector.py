@@ -16,9 +16,9 @@ from ..tape.tensor import Tensor
 from ._blocks import Memory, user_stack
 from ._device_times import Timers
 from ._events import EventList
-from ._exports import stack_entry
 from ._function_event import MEMORY_EVENT_NAME, DeviceSlice, FunctionEvent
 from ._memory import blocks_of
+from ._places import stack_entry
 from ._throttling import Sampler
 
 # A token is (name, seq, scope, details or None, start_ns). Records are kept in one flat list, field after field: a

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from time import perf_counter_ns
 from typing import Any
 
-from ..cuda.devices import library
+from ..devices.cuda.library import library
 from ..tape.device import stored
 from ..tape.tensor import Tensor
 

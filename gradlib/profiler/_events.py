@@ -10,32 +10,8 @@ from typing import Any
 from ._demangle import demangle
 from ._event_tree import forward_of, inherit, mark_overlapping, nest
 from ._exports import Exports
-from ._function_event import (
-    MEMORY_EVENT_NAME,
-    OUT_OF_MEMORY_EVENT_NAME,
-    DeviceSlice,
-    DeviceType,
-    FormattedTimesMixin,
-    FunctionEvent,
-    FunctionEventAvg,
-    Interval,
-    Kernel,
-)
+from ._function_event import DeviceSlice, DeviceType, FunctionEvent, FunctionEventAvg, Interval
 from ._table import render
-
-__all__ = [
-    "DeviceType",
-    "EventList",
-    "FormattedTimesMixin",
-    "FunctionEvent",
-    "FunctionEventAvg",
-    "Interval",
-    "Kernel",
-    "MEMORY_EVENT_NAME",
-    "MemRecordsAcc",
-    "OUT_OF_MEMORY_EVENT_NAME",
-    "StringTable",
-]
 
 
 class StringTable(defaultdict):

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-import linecache
 import os
-import re
-from collections import defaultdict
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..tape import source
-
-if TYPE_CHECKING:
-    from ._by_line import Report
-    from ._memory import MemoryTimeline
+from . import _by_line, _chrome, _html, _memory
 
 
 class Exports:
@@ -33,8 +25,6 @@ class Exports:
             path: the file.
             use_python_export: accepted; there is one exporter.
         """
-        from . import _chrome
-
         _chrome.write(self._recorded_events(), path)
 
     def export_html(self, path: str | os.PathLike, title: str | None = None) -> None:
@@ -47,11 +37,9 @@ class Exports:
             path: the file.
             title: heading of the page; by default the name of the program.
         """
-        from . import _html
-
         _html.write(self._recorded_events(), path, title)
 
-    def by_line(self) -> Report:
+    def by_line(self) -> _by_line.Report:
         """What each line of the program costs in forward and in backward.
 
         A row for each line: "file:line", the number of operations called there, and the time spent in them and in the
@@ -63,11 +51,9 @@ class Exports:
         Example:
             >>> print(prof.by_line().head(10))  # doctest: +SKIP
         """
-        from . import _by_line
-
         return _by_line.by_line(self._recorded_events(), "profile(with_stack=True)")
 
-    def memory_timeline(self, device: Any = None) -> MemoryTimeline:
+    def memory_timeline(self, device: Any = None) -> _memory.MemoryTimeline:
         """The memory allocated since the profile began, over time, and what it was used for at its peak.
 
         Args:
@@ -81,8 +67,6 @@ class Exports:
             ...     loss_of(model, batch).backward()
             >>> print(prof.memory_timeline())  # doctest: +SKIP
         """
-        from . import _memory
-
         return _memory.timeline(self._recorded_events(), device)
 
     def export_memory_timeline(self, path: str | os.PathLike, device: Any = None) -> None:
@@ -97,50 +81,4 @@ class Exports:
             ValueError: another ending.
             RuntimeError: the profile was made without ``profile_memory=True``.
         """
-        from . import _memory
-
         _memory.export(self._recorded_events(), path, device)
-
-
-# -- places in the program -------------------------------------------------------------------------------------------
-
-
-def stack_entry(site: tuple) -> str:
-    """(code, instruction) as an entry of ``event.stack``."""
-    code = site[0]
-    return f"{code.co_filename}({source.line(site)}): {code.co_name}"
-
-
-_ENTRY = re.compile(r"(.+)\((\d+)\): ")
-
-
-def line_of(stack: Iterable[str] | None) -> str:
-    """The innermost call as "file:line", "" without any."""
-    for entry in stack or ():
-        found = _ENTRY.match(entry)
-        return f"{found[1]}:{found[2]}" if found else entry
-    return ""
-
-
-def short_lines(lines: Iterable[str]) -> dict[str, str]:
-    """Short forms such as "model.py:88" of "/home/me/model.py:88", with as many folders as tell the files apart."""
-    files: dict[str, list[str]] = {}
-    for line in lines:
-        file = line.rpartition(":")[0]
-        files[file] = file.replace("\\", "/").split("/")
-    names, depth = {file: parts[-1] for file, parts in files.items()}, 1
-    while depth < max(map(len, files.values()), default=0):
-        sharing = defaultdict(list)
-        for file, name in names.items():
-            sharing[name].append(file)
-        depth += 1
-        for group in sharing.values():
-            if len(group) > 1:
-                names.update({file: "/".join(files[file][-depth:]) for file in group})
-    return {line: f"{names[line.rpartition(':')[0]]}:{line.rpartition(':')[2]}" for line in lines}
-
-
-def source_text(line: str) -> str:
-    """The program's text at "file:line"; "" if the file cannot be read."""
-    file, _, number = line.rpartition(":")
-    return linecache.getline(file, int(number)).strip() if number.isdigit() else ""

@@ -10,16 +10,19 @@ import re
 import sys
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import __version__
+from ..version import __version__
 from . import _by_line, _memory
 from ._chrome import stream_name, thread_name
-from ._events import MEMORY_EVENT_NAME, DeviceType, EventList, FunctionEvent
-from ._exports import line_of, short_lines, source_text
+from ._function_event import MEMORY_EVENT_NAME, DeviceType, FunctionEvent
+from ._places import line_of, short_lines, source_text
 from ._throttling import summary
+
+if TYPE_CHECKING:
+    from ._events import EventList
 
 PAGE = Path(__file__).parent / "page"
 SCRIPTS = ("model.js", "dom.js", "view.js", "timeline.js", "charts.js", "page.js")

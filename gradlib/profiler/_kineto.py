@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from . import _autograd as profiler
+from . import _autograd
 from ._events import EventList
 from ._exports import Exports
 from ._schedule import ProfilerActivity, supported_activities
@@ -59,7 +59,7 @@ class _KinetoProfile(Exports):
         self.execution_trace_observer = execution_trace_observer
         self.acc_events, self.custom_trace_id_callback = acc_events, custom_trace_id_callback
         self.post_processing_timeout_s = post_processing_timeout_s
-        self.profiler: profiler.profile | None = None
+        self.profiler: _autograd.profile | None = None
         self.preset_metadata: dict[str, Any] = {}
         self._kept: EventList | None = None  # of earlier cycles
         self._cycles = 0
@@ -142,10 +142,10 @@ class _KinetoProfile(Exports):
         if self.profiler is not None:
             self.profiler.toggle_collection_dynamic(enable, activities)
 
-    def _recording(self) -> profiler.profile:
+    def _recording(self) -> _autograd.profile:
         """An autograd profile with this one's options."""
         options = {name: getattr(self, name) for name in _OPTIONS}
-        return profiler.profile(
+        return _autograd.profile(
             **options, use_device=self.use_device, experimental_config=self.experimental_config
         )
 

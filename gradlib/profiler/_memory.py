@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from ..tape.device import device as Device
 from ._by_line import SOURCE_WIDTH, layout
-from ._exports import line_of, short_lines, source_text, stack_entry
+from ._places import line_of, short_lines, source_text, stack_entry
 from ._table import format_memory, format_time
 
 SAVED, BACKWARD, OTHER = "saved for backward", "made in backward", "other"

@@ -7,7 +7,8 @@ import struct
 from collections import defaultdict
 from collections.abc import Iterator
 
-from ._events import FunctionEvent, StringTable
+from ._events import StringTable
+from ._function_event import FunctionEvent
 from ._ranges import DOMAIN, FILL_NAME, NS_PER_US, Range, Work, copy_name, read_label
 from ._trace import Trace
 from ._tracefile import TraceFile, collector_paused

@@ -11,13 +11,14 @@ import sys
 import warnings
 from typing import Any
 
-from ..cuda import is_available, nvtx, synchronize
+from ..devices.cuda.library import is_available, synchronize
+from ..devices.cuda.nvtx import connect
+from ..devices.packages import find
 from ..tape import recording
 from ..tape.modes import INFERENCE, NO_GRAD, state
 from ..tape.node import LEAF_SEQ, peek_seq
 from ..tape.recording import BACKWARD, OP
 from ..tape.source import user_frame
-from ..utils._packages import find
 from ._collector import shapes_of
 
 __all__ = ["emit_itt", "emit_nvtx"]
@@ -160,7 +161,7 @@ class emit_nvtx(_Emitting):
         self.with_stack = with_stack
 
     def _make_recorder(self) -> NvtxRecorder | None:
-        emitter = nvtx.connect("gradlib")
+        emitter = connect("gradlib")
         if emitter is None:
             if find("nvtx") is None:
                 _warn_once(

@@ -6,9 +6,11 @@ import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from . import _autograd as profiler
+from . import _autograd
 from ._kineto import _KinetoProfile
+from ._record_function import record_function
 from ._schedule import ProfilerAction, ProfilerActivity, always
+from ._steps import KinetoStepTracker
 
 STEP_NAME = "ProfilerStep"
 RECORDING = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
@@ -86,8 +88,8 @@ class profile(_KinetoProfile):
         self.on_trace_ready = on_trace_ready
         self.step_num, self.current_action = 0, ProfilerAction.NONE
         self._running = False
-        self._warming: profiler.profile | None = None
-        self._step_label: profiler.record_function | None = None
+        self._warming: _autograd.profile | None = None
+        self._step_label: record_function | None = None
 
     def __enter__(self) -> profile:
         self.start()
@@ -102,7 +104,7 @@ class profile(_KinetoProfile):
         What happens in it is what the schedule says for it.
         """
         self._running = True
-        profiler.KinetoStepTracker.init_step_count(STEP_NAME)
+        KinetoStepTracker.init_step_count(STEP_NAME)
         self._change(self.schedule(self.step_num))
         self._begin_label()
 
@@ -123,7 +125,7 @@ class profile(_KinetoProfile):
             self._end_warm_up()
             self.current_action = ProfilerAction.NONE
         self._change(ProfilerAction.NONE)
-        profiler.KinetoStepTracker.erase_step_count(STEP_NAME)
+        KinetoStepTracker.erase_step_count(STEP_NAME)
 
     def step(self) -> None:
         """Say that the next step begins: at the end of each iteration of the loop.
@@ -135,12 +137,12 @@ class profile(_KinetoProfile):
             return
         self._end_label()
         self._change(self.schedule(self.step_num))
-        profiler.KinetoStepTracker.increment_step(STEP_NAME)
+        KinetoStepTracker.increment_step(STEP_NAME)
         self._begin_label()
 
     def _begin_label(self) -> None:
         if self.record_steps and self.current_action is not ProfilerAction.NONE:
-            self._step_label = profiler.record_function(f"{STEP_NAME}#{self.step_num}")
+            self._step_label = record_function(f"{STEP_NAME}#{self.step_num}")
             self._step_label.__enter__()
 
     def _end_label(self) -> None:

@@ -9,7 +9,7 @@ import time
 import warnings
 from collections.abc import Callable
 
-from .. import cuda
+from ..devices.cuda.library import is_available
 from ._exports import Exports
 
 
@@ -55,7 +55,7 @@ def supported_activities() -> set[ProfilerActivity]:
         >>> ProfilerActivity.CPU in supported_activities()
         True
     """
-    return {ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if cuda.is_available() else [])}
+    return {ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if is_available() else [])}
 
 
 def schedule(

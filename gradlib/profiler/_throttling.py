@@ -11,7 +11,8 @@ from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any, NamedTuple
 
-from ..cuda import devices, monitor
+from ..devices.cuda.driver import open_device
+from ..devices.cuda.library import device_count
 
 INTERVAL = 0.1  # seconds; the driver's own figures change no faster
 # bits of the reasons for which clocks are below what was asked for
@@ -51,8 +52,8 @@ class Sampler:
     def start(self) -> None:
         """Take the first samples, and go on in a thread."""
         try:
-            for index in range(devices.device_count()):
-                self._library, self._handles[index] = monitor._open(index)
+            for index in range(device_count()):
+                self._library, self._handles[index] = open_device(index)
         except Exception:  # no pynvml, no driver, a device that it cannot find: no samples
             return
         self._sample()

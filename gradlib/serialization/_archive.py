@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import struct
 import sys
 import zipfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
 import numpy as np
@@ -161,3 +162,20 @@ class Reader:
             if not count:
                 raise EOFError("unexpected end of file")
             view = view[count:]
+
+
+@contextlib.contextmanager
+def opened(f: Any) -> Iterator[tuple[IO[bytes], str]]:
+    """The file object to read from, and its name for messages."""
+    if isinstance(f, (str, os.PathLike)):
+        with open(f, "rb") as file:
+            yield file, os.fspath(f)
+        return
+    missing = [method for method in ("read", "seek", "tell") if not hasattr(f, method)]
+    if missing:
+        raise AttributeError(
+            f"'{type(f).__name__}' object has no attribute '{missing[0]}'. You can only torch.load "
+            "from a file that is seekable. Please pre-load the data into a buffer like io.BytesIO "
+            "and try to load from it instead."
+        )
+    yield f, str(getattr(f, "name", f"<{type(f).__name__}>"))

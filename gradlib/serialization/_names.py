@@ -68,6 +68,11 @@ def typed(memory: UntypedStorage, dtype: dtypes.dtype) -> TypedStorage:
 # Tensors
 
 
+def of_nn(name: str) -> Any:
+    """A class of `gradlib.nn.parameter`, which is above this floor: imported, as pickles do, when a file names it."""
+    return getattr(importlib.import_module("gradlib.nn.parameter"), name)
+
+
 def rebuild_tensor_v3(
     storage: TypedStorage,
     offset: int,
@@ -106,9 +111,7 @@ def rebuild_tensor_v2(
 
 def rebuild_parameter(data: Tensor, requires_grad: bool, backward_hooks: Any = None) -> Any:
     """A parameter on the memory of `data`."""
-    from gradlib.nn.parameter import Parameter
-
-    return Parameter(data.detach(), bool(requires_grad))
+    return of_nn("Parameter")(data.detach(), bool(requires_grad))
 
 
 def rebuild_parameter_with_state(
@@ -267,7 +270,7 @@ for _module in ("builtins", "__builtin__"):
 
 def find(module: str, name: str) -> Any:
     """What a weights-only file gets for a name; None for a name that is not known as safe."""
-    key = (module, name)
     if module == "torch.nn.parameter" and name in ("Parameter", "Buffer"):
-        return getattr(importlib.import_module("gradlib.nn.parameter"), name)
+        return of_nn(name)
+    key = (module, name)
     return FUNCTIONS.get(key, TYPES.get(key))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-import traceback
 import warnings
 
+from . import handed
 from .lazy import raw_values
 from .modes import state
 from .source import is_library
@@ -13,6 +13,8 @@ from .source import is_library
 
 def stamp(node) -> None:
     """Remember where the program is, and the node whose backward is running, if one is."""
+    import traceback  # few programs need it, and importing it takes time
+
     extra = node.make_extra()
     frame = sys._getframe(1)
     while is_library(frame.f_code.co_filename) and frame.f_back is not None:
@@ -62,3 +64,6 @@ def check_nan(node, outs: tuple) -> None:
         array = raw_values(out) if hasattr(out, "_array") else out
         if array is not None and array.dtype.kind in "fcV" and bool((array != array).any()):
             raise RuntimeError(f"Function '{node.name()}' returned nan values in its {i}th output.")
+
+
+handed.over(stamp)

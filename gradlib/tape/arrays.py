@@ -13,13 +13,18 @@ import numpy as np
 
 from .device import stored
 
+ndarray = np.ndarray
+
 _BY_TYPE: dict[type, Any] = {}
 _OPENERS: dict[str, Callable[[], Any]] = {}
+_MISSING: dict[str, Callable[[], str | None]] = {}
 
 
-def enter(device_type: str, open: Callable[[], Any], *types: type) -> None:
-    """Enter a device: `open` gives its namespace, or says what is missing; arrays of `types` are known as its own."""
-    _OPENERS[device_type] = open
+def enter(
+    device_type: str, open: Callable[[], Any], missing: Callable[[], str | None], *types: type
+) -> None:
+    """Enter a device: `open` gives its namespace, `missing` what it has not; `types` are its arrays."""
+    _OPENERS[device_type], _MISSING[device_type] = open, missing
     for t in types:
         _BY_TYPE[t] = open()
 
@@ -59,3 +64,13 @@ def backend_on(device: Any) -> Any:
     """The backend of a device, making its arrays there; RuntimeError that says what is missing."""
     found = backend_for(device.type)
     return found if device.type == "cpu" else found.on(device.index)
+
+
+def why_not(device_type: str) -> str | None:
+    """What is missing for a device, as a sentence that says what to do; None if it can be used."""
+    return _MISSING[device_type]()
+
+
+def to_host(array: Any) -> np.ndarray:
+    """A NumPy array with the values of a raw array (copied from the device if need be)."""
+    return array if array.__class__ is ndarray else array.get()

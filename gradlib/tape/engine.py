@@ -14,8 +14,9 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
 
-from . import errors, modes, recording, streams
+from . import errors, handed, modes, recording, streams
 from .accumulation import accumulate, keep_gradient
+from .anomaly import check_nan, report
 from .lazy import Lazy, raw_values
 from .modes import ANOMALY, FORWARD_AD, INFERENCE, NO_GRAD, PROFILE, VMAP, shared, state
 from .node import AccumulateGrad, Node, deliver
@@ -270,8 +271,6 @@ def run(
         if isinstance(exc, Exception) and node is not None:
             errors.note(exc, node)
             if state.bits & ANOMALY:
-                from .anomaly import report
-
                 report(node)
         raise
 
@@ -330,8 +329,6 @@ def step(task: GraphTask, node: Node, grad) -> None:
     finally:
         state.current_node = previous
     if state.bits & ANOMALY and state.check_nan:
-        from .anomaly import check_nan
-
         check_nan(node, outs)
     if extra is not None and extra.posthooks:
         outs = run_posthooks(extra.posthooks, outs, grads, traced)
@@ -512,3 +509,6 @@ def accumulate_leaf(node: AccumulateGrad, grad, traced: bool) -> None:
     """AccumulateGrad called by hand."""
     if grad is not None:
         accumulate(node.variable, [grad], traced, modes.is_grad_enabled())
+
+
+handed.over(accumulate_leaf)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from . import source
-from .node import AccumulateGrad, edge
+from .node import AccumulateGrad
 
 INFERENCE_SAVED = (
     "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
@@ -43,6 +43,17 @@ OVERLAP = (
 PARTIAL_OVERLAP = (
     "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
     "location. Please clone() the tensor before performing the operation."
+)
+
+# inside vmap
+ITEM = (
+    "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on a Tensor, "
+    "please try to rewrite what you're doing with other operations. If error is occurring somewhere inside PyTorch "
+    "internals, please file a bug report."
+)
+BRANCH = (
+    "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't support that "
+    "yet, please file an issue at https://github.com/pytorch/pytorch/issues ."
 )
 
 
@@ -83,33 +94,6 @@ def second_backward(node) -> str:
         if site is None
         else f"{SECOND_BACKWARD}\n  {node.name()} was made at {source.describe(site)}"
     )
-
-
-def modified(node, name: str, value, expected: int, storage=None, nr: int = 0) -> RuntimeError:
-    """A saved tensor was changed in place after it was saved."""
-    from .storage import share, version_of
-    from .tensor import Tensor
-
-    if storage is not None:
-        tensor, made_by, version = Tensor._make(value), node, storage.version
-    else:
-        tensor, version = value, version_of(value)
-        made_by, nr = edge(value) if not value.is_leaf else (None, 0)
-        storage = share(value)
-    origin = ""
-    if made_by is not None:
-        origin = f", which is output {max(nr - 1, 0)} of {maker(made_by)},"
-    text = (
-        "one of the variables needed for gradient computation has been modified by an inplace operation: "
-        f"{type_and_size(tensor)}{origin} is at version {version}; expected version {expected} instead."
-    )
-    by = "" if node is None else f" by {node.name()} at {source.describe(node.site)}"
-    lines = [f"  saved as '{name}'{by}"]
-    if storage.changed is not None:
-        site, by = storage.changed
-        lines.append(f"  changed by {by} at {source.describe(site)}")
-    hint = "Hint: use an out-of-place operation at the second line, or save a copy with .clone() at the first."
-    return RuntimeError(f"{text} {hint}\n" + "\n".join(lines))
 
 
 def blame(exc: BaseException, hook) -> None:

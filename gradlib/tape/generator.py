@@ -11,12 +11,13 @@ import os
 import struct
 import threading
 import weakref
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from gradlib.tape.device import device as Device
-from gradlib.tape.tensor import Tensor
+from .arrays import backend_for, why_not
+from .device import device as Device
+from .tensor import Tensor
 
 __all__ = ["DEFAULT_SEED", "Generator", "default_generator", "register_generator"]
 
@@ -51,18 +52,14 @@ def register_generator(device_type: str, kind: type[Generator]) -> None:
 
 def _kind_of(device_type: str) -> type[Generator] | None:
     """The generator of a device that has not been used yet: its backend registers it."""
-    from ..devices.cuda import namespace as cupy
-
-    if device_type == "cuda" and cupy.why_not() is None:
-        cupy.get_backend()
+    if device_type == "cuda" and why_not(device_type) is None:
+        backend_for(device_type)
     return _kinds.get(device_type)
 
 
 def _why_not(device_type: str) -> str:
     """What is missing for a generator of that device."""
-    from ..devices.cuda import namespace as cupy
-
-    reason = cupy.why_not() if device_type == "cuda" else None
+    reason = why_not(device_type) if device_type == "cuda" else None
     return reason or f"Devices of type {device_type} have none here. Use device='cpu'."
 
 
@@ -346,3 +343,54 @@ def _after_fork_in_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+# -- the generators of devices, which are seeded with that of the CPU --------------------------------------------------
+
+
+class DeviceRandom(Protocol):
+    """What a device type offers so that `manual_seed` reaches it and `fork_rng` saves its state."""
+
+    def manual_seed_all(self, seed: int) -> None:
+        """Seed the default generator of every device of this type."""
+        ...
+
+    def device_count(self) -> int:
+        """How many devices of this type there are."""
+        ...
+
+    def get_rng_state(self, device: Any) -> Any:
+        """The state of one device's default generator, as a uint8 Tensor."""
+        ...
+
+    def set_rng_state(self, new_state: Any, device: Any) -> None:
+        """Put a state from `get_rng_state` back."""
+        ...
+
+
+DEVICES: dict[str, DeviceRandom] = {}  # device type -> its functions, filled by `register_device`
+seeding = threading.RLock()
+_latest: int | None = None  # the seed of the last manual_seed, for devices that come later
+
+
+def register_device(device_type: str, rng: DeviceRandom) -> None:
+    """Let `manual_seed` and `fork_rng` reach a device type, for example "cuda".
+
+    Args:
+        device_type: as in `gradlib.device(...).type`.
+        rng: the functions that seed it and save its state. If `manual_seed` was called before,
+            it is seeded at once.
+    """
+    with seeding:
+        DEVICES[device_type] = rng
+        if _latest is not None:
+            rng.manual_seed_all(_latest)
+
+
+def seed_devices(seed: int) -> None:
+    """Seed the default generators of all devices but the CPU, those that register later included."""
+    global _latest
+    with seeding:
+        _latest = seed
+        for rng in DEVICES.values():
+            rng.manual_seed_all(seed)

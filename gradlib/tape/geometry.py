@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from . import dtypes
+from . import dtypes, handed
 from .arrays import backend_of
 from .errors import LEAF_INPLACE, check_room
 from .layout import empty_in, has_layout, preserve_format, settled
+from .lazy import Lazy, bits_of, wrap
 from .memory import (
     address,
     address_of_memory,
@@ -39,8 +40,6 @@ def in_memory(array: Any) -> Any:
     """The raw array on the memory itself: of a lazy tensor (see tape/lazy.py) that of what it is a view of."""
     if not shared.lazy:
         return array
-    from .lazy import Lazy
-
     return array.physical._array if array.__class__ is Lazy else array
 
 
@@ -48,10 +47,7 @@ def on_memory(tensor: Any, array: Any) -> Any:
     """`array` as the raw array of `tensor`, which stays lazy if it is: see tape/lazy.py."""
     if not shared.lazy:
         return array
-    from .lazy import bits_of, wrap
-    from .tensor import Tensor
-
-    return wrap(Tensor._make(array), bits_of(tensor))
+    return wrap(handed.Tensor._make(array), bits_of(tensor))
 
 
 class Geometry:
@@ -118,9 +114,7 @@ class Geometry:
         return flips and (pointer(a), a.shape, a.strides) == (pointer(b), b.shape, b.strides)
 
     def _refuse_metadata(self, what: str) -> None:
-        from ..op.inplace import refuse_inference
-
-        refuse_inference(self)  # type: ignore[arg-type]
+        handed.refuse_inference(self)  # type: ignore[arg-type]
         if self.__dict__.get("_detached"):
             raise RuntimeError(
                 f"{what} is not allowed on a Tensor created from .data or .detach().\n"
@@ -131,16 +125,12 @@ class Geometry:
 
     def storage(self):
         """The memory of this tensor as a sequence of numbers of its dtype; deprecated in PyTorch."""
-        from ..storage import _warn_typed_storage_removal
-
-        _warn_typed_storage_removal()
+        handed._warn_typed_storage_removal()
         return self._typed_storage()
 
     def _typed_storage(self):
-        from ..storage import TypedStorage
-
         kind = dtypes.BY_NP[self._array.dtype]
-        return TypedStorage(wrap_storage=storage_of(self._array), dtype=kind, _internal=True)
+        return handed.TypedStorage(wrap_storage=storage_of(self._array), dtype=kind, _internal=True)
 
     def storage_type(self):
         """The class of ``storage()``: FloatStorage and its kin."""
@@ -186,11 +176,8 @@ class Geometry:
                 f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}"
             )
         if shape != self._array.shape or memory_format is not None:
-            if shared.batches:
-                from ..op.vmap import is_logical, resize
-
-                if is_logical(self):
-                    return resize(self, shape, memory_format)  # type: ignore[arg-type]
+            if shared.batches and handed.is_logical(self):
+                return handed.resize_entries(self, shape, memory_format)  # type: ignore[arg-type]
             self._array = on_memory(self, _resized(self, shape, memory_format))  # type: ignore[arg-type]
             bump(self)
         return self  # type: ignore[return-value]

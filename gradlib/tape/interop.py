@@ -7,42 +7,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy import ndarray
 
-from ..op import vmap_texts as batching
-from ..op.declare import REGISTRY
-from . import recording
+from . import errors, handed, recording
+from .arrays import to_host as to_host
 from .device import copied
 from .geometry import NO_STORAGE
+from .lazy import CONJ, bits_of, refuse_bits
 from .modes import NO_GRAD, PROFILE, shared, state
-
-
-def to_host(array) -> np.ndarray:
-    """A NumPy array with the values of a raw array (copied from the device if need be)."""
-    return array if array.__class__ is ndarray else array.get()
 
 
 def host_reads(name: str, tensor: Any) -> None:
     """To be called before the function `name` reads values of `tensor` on the host: dry runs want to know."""
     if state.bits & PROFILE:
-        _recording().host_reads(name, tensor)
+        recording.host_reads(name, tensor)
 
 
 def values_of(tensor: Any) -> Any:
     """``tensor.tolist()`` for code of the library."""
     array = to_host(tensor._array)  # of a lazy tensor, too, the values
     return (array.astype(np.float32) if array.dtype.kind == "V" else array).tolist()
-
-
-def _readable(tensor: Any, message: str) -> Any:
-    """`tensor`, or what it is for all entries of a vmap alike; RuntimeError with `message` if they differ."""
-    from ..op.vmap import readable
-
-    return readable(tensor, message)
-
-
-def _recording() -> Any:
-    """The mechanism of profiles, while one is made."""
-
-    return recording
 
 
 class Interop:
@@ -64,7 +46,7 @@ class Interop:
                 raise RuntimeError("Boolean value of Tensor with no values is ambiguous")
             raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
         if shared.batches:
-            _readable(self, batching.BRANCH)
+            handed.readable(self, errors.BRANCH)
         return bool(self.item())
 
     def item(self):
@@ -82,13 +64,13 @@ class Interop:
 
     def _noticed_item(self):
         """What `item` reads while some feature is on that wants to know."""
-        array = (_readable(self, batching.ITEM) if shared.batches else self)._array
+        array = (handed.readable(self, errors.ITEM) if shared.batches else self)._array
         read = array.item if array.__class__ is ndarray else lambda: to_host(array).item()
-        return _recording().run_read("item", self, read) if state.bits & PROFILE else read()
+        return recording.run_read("item", self, read) if state.bits & PROFILE else read()
 
     def tolist(self):
         """The values as nested lists of Python numbers."""
-        return values_of(_readable(self, NO_STORAGE) if shared.batches else self)
+        return values_of(handed.readable(self, NO_STORAGE) if shared.batches else self)
 
     def _number(self):
         """The value of the only element; ValueError if there are more."""
@@ -120,13 +102,6 @@ class Interop:
             raise TypeError("only integer tensors of a single element can be converted to an index")
         return int(self.item())
 
-    def conjugate(self) -> Any:
-        """The complex conjugate; NumPy's spelling, shared by arrays, numbers and tensors, for gradient formulas.
-
-        A copy: what a formula returns may be written to.
-        """
-        return REGISTRY["conj"].call(self) if self._array.dtype.kind == "c" else self
-
     def numpy(self, *, force: bool = False) -> np.ndarray:
         """The values as a NumPy array that shares memory with a CPU tensor.
 
@@ -138,17 +113,16 @@ class Interop:
             array([1., 2.], dtype=float32)
         """
         if shared.batches:
-            self = _readable(self, NO_STORAGE)
-        if state.of_transform and state.of_transform == state.dual_serial:
-            from ..op.tangents import tangent_of
-
-            if tangent_of(self) is not None:  # whatever comes of the array would have the tangent 0
-                raise RuntimeError(NO_STORAGE)
+            self = handed.readable(self, NO_STORAGE)
+        if (
+            state.of_transform
+            and state.of_transform == state.dual_serial
+            and (handed.tangent_of(self) is not None)
+        ):  # whatever comes of the array would have the tangent 0
+            raise RuntimeError(NO_STORAGE)
         if force:
             return to_host(self._array)
         if shared.lazy:
-            from .lazy import refuse_bits
-
             refuse_bits(self)
         if self._rg and not state.bits & NO_GRAD:
             raise RuntimeError(
@@ -171,30 +145,25 @@ class Interop:
 
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
         """The DLPack capsule of this tensor; BufferError if it requires a gradient."""
-        from ..operators.create.interchange import export
 
         if self._rg:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
-        if shared.lazy:
-            from .lazy import CONJ, bits_of
-
-            if bits := bits_of(self):  # type: ignore[arg-type]
-                kind = "conjugate" if bits & CONJ else "negative"
-                raise BufferError(f"Can't export tensors with the {kind} bit set")
+        if shared.lazy and (bits := bits_of(self)):  # type: ignore[arg-type]
+            kind = "conjugate" if bits & CONJ else "negative"
+            raise BufferError(f"Can't export tensors with the {kind} bit set")
         if stream is not None and type(stream) is not int:
             raise TypeError("stream must be ``int`` or ``none``")
         asked = {"max_version": max_version, "dl_device": dl_device, "copy": copy}
         options = {name: value for name, value in asked.items() if value is not None}
         if self._array.__class__ is ndarray:
             assert stream is None, "stream should be None on cpu."
-            return export(self._array, **options)
+            return handed.export(self._array, **options)
         return self._array.__dlpack__(stream=stream, **options)
 
     def __dlpack_device__(self):
-        from ..utils.dlpack import DLDeviceType
 
         kind, index = self._array.__dlpack_device__()
-        return DLDeviceType(int(kind)), index
+        return handed.DLDeviceType(int(kind)), index
 
     @property
     def __cuda_array_interface__(self):
@@ -211,14 +180,12 @@ class Interop:
         return self._array.__cuda_array_interface__
 
     def __reduce_ex__(self, protocol):
-        from ..serialization import reduce_tensor
 
-        return reduce_tensor(self, protocol)  # type: ignore[arg-type]
+        return handed.reduce_tensor(self, protocol)  # type: ignore[arg-type]
 
     def __deepcopy__(self, memo):
-        from ..serialization import deepcopy_tensor
 
-        return deepcopy_tensor(self, memo)  # type: ignore[arg-type]
+        return handed.deepcopy_tensor(self, memo)  # type: ignore[arg-type]
 
     def __format__(self, spec: str) -> str:
         if self._array.ndim == 0:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..devices.cuda.kernels import settings
 from .device import beside
+from .switches import switches
 
 
 class _Named(str):
@@ -176,7 +176,7 @@ def settled(array: Any) -> Any:
 
     Floating types hold nan then, integers their largest number, bools True.
     """
-    if not (settings.deterministic and settings.fill_memory):
+    if not (switches.deterministic and switches.fill_memory):
         return array
     kind = array.dtype.kind
     with beside(array):

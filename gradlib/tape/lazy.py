@@ -12,18 +12,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from . import handed
 from .arrays import kernels_of
 from .device import beside, copied
 from .modes import FORWARD_AD, shared, state
 from .node import AccumulateGrad, edge
 from .pytree import unflatten
 from .storage import INFERENCE, bump, share
-from .tensor import Tensor
 from .valueless import Valueless
+
+if TYPE_CHECKING:
+    from .tensor import Tensor
 
 CONJ, NEG = 1, 2
 BITS = {"": 0, "conj": CONJ, "neg": NEG, "conj neg": CONJ | NEG}  # by the names in declarations
@@ -83,12 +86,12 @@ def wrap(physical: Tensor, bits: int) -> Any:
 
 def flipped(array: Any, bits: int) -> Any:
     """The raw array of a view of a plain raw array: the kernel of ops with `flips`."""
-    return wrap(Tensor._make(array), bits)
+    return wrap(handed.Tensor._make(array), bits)
 
 
 def is_lazy(tensor: Any) -> bool:
     """Whether a tensor is the conjugate or the negative of what is in its memory."""
-    return isinstance(tensor, Tensor) and tensor._array.__class__ is Lazy
+    return isinstance(tensor, handed.Tensor) and tensor._array.__class__ is Lazy
 
 
 def bits_of(tensor: Tensor) -> int:
@@ -113,7 +116,7 @@ def refuse_bits(tensor: Any) -> None:
 def physical_of(tensor: Tensor) -> Tensor:
     """The plain tensor on the memory of `tensor`, outside all graphs and with a version counter of its own."""
     array = tensor._array
-    return Tensor._make(array.physical._array if array.__class__ is Lazy else array)
+    return handed.Tensor._make(array.physical._array if array.__class__ is Lazy else array)
 
 
 def mapped(array: Any, bits: int) -> Any:
@@ -142,7 +145,7 @@ def raw_values(tensor: Tensor) -> Any:
 
 def unpacked(tensor: Tensor) -> Tensor:
     """A plain tensor with the values and the history of a lazy one, in memory of its own."""
-    out = Tensor._make(raw_values(tensor))
+    out = handed.Tensor._make(raw_values(tensor))
     if tensor._rg:
         out._rg = True
         node, nr = edge(tensor)
@@ -151,11 +154,9 @@ def unpacked(tensor: Tensor) -> Tensor:
         elif node is not None:
             out._fn, out._nr = node, nr
     if state.bits & FORWARD_AD:
-        from ..op.tangents import own_tangent, tangent_of
-
-        tangent = tangent_of(tensor)
+        tangent = handed.tangent_of(tensor)
         if tangent is not None:
-            own_tangent(out, resolved(tangent))
+            handed.own_tangent(out, resolved(tangent))
     return out
 
 
@@ -194,13 +195,12 @@ def raw_view(op: Any, tensor: Tensor, attrs: tuple) -> Any:
     """The raw result(s) of a view op on a lazy tensor, which are lazy in the same way, or plain again."""
     physical, bits = physical_of(tensor), bits_of(tensor)
     if op.flips:
-        return wrap(Tensor._make(physical._array[...]), bits ^ BITS[op.flips])
-    from ..op.interpret import compute_raw
+        return wrap(handed.Tensor._make(physical._array[...]), bits ^ BITS[op.flips])
 
-    raw, _ = compute_raw(op, (physical,), attrs)
+    raw, _ = handed.compute_raw(op, (physical,), attrs)
     if op.n_out == 1:
-        return wrap(Tensor._make(raw), bits)
-    return tuple([wrap(Tensor._make(r), bits) for r in raw])
+        return wrap(handed.Tensor._make(raw), bits)
+    return tuple([wrap(handed.Tensor._make(r), bits) for r in raw])
 
 
 def store(tensor: Tensor, array: Any) -> None:

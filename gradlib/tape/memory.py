@@ -6,13 +6,13 @@ import gc
 import math
 import mmap
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy import ndarray
 
-from . import dtypes
+from . import dtypes, handed
 from .arrays import backend_of
 from .device import beside
 
@@ -250,11 +250,10 @@ def is_shared(root) -> bool:
 
 def _users(root) -> list:
     """The tensors that use the memory of `root`. They are not listed anywhere: all objects are looked through."""
-    from .tensor import Tensor
 
     wanted, found = key(root), []
     for candidate in gc.get_objects():
-        if issubclass(type(candidate), Tensor):
+        if issubclass(type(candidate), handed.Tensor):
             try:
                 array = getattr(candidate, "_array", None)
             except ValueError:  # a parameter that waits for its shape
@@ -274,7 +273,6 @@ def _end(array, start: int) -> int:
 
 def _move(users: list, root, fresh) -> None:
     """Let `users` see in `fresh` (uint8, flat) what they see in `root`, and its storage object own `fresh`."""
-    from .untyped import replace_root
 
     start = address_of_memory(root)
     for tensor in users:
@@ -283,4 +281,18 @@ def _move(users: list, root, fresh) -> None:
         strides = [s // item for s in array.strides] if array.size else tensor.stride()
         offset = (address(array) - start) // item
         tensor._array = view_of(fresh, kind, offset, array.shape, strides)
-    replace_root(root, fresh)
+    handed.replace_root(root, fresh)
+
+
+def kept(node: Any) -> Iterator[Any]:
+    """The raw arrays that `node` keeps: saved arguments that are no leaves, saved results, hidden values."""
+    for slot in [s for cls in type(node).__mro__ for s in vars(cls).get("__slots__", ())]:
+        if slot[:2] not in ("s_", "h_"):
+            continue
+        value: Any = getattr(node, slot, None)
+        if hasattr(value, "_array"):  # a Tensor
+            if value.is_leaf and value.requires_grad:
+                continue
+            value = value._array
+        if hasattr(value, "nbytes") and getattr(value, "ndim", 0):
+            yield value

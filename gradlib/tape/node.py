@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy import ndarray
 
+from . import handed
 from .hooks import RemovableHandle
 from .modes import ANOMALY, shared, state
 
@@ -263,14 +264,10 @@ class Node:
         return f"<{self.name().rpartition('::')[2]} object at {id(self):#x}>"
 
     def __getattr__(self, name: str):
-        from . import saved
-
-        return saved.node_attribute(self, name)
+        return handed.node_attribute(self, name)
 
     def __dir__(self):
-        from . import saved
-
-        return [*super().__dir__(), *saved.attribute_names(self)]
+        return [*super().__dir__(), *handed.attribute_names(self)]
 
 
 class VariadicNode(Node):
@@ -299,9 +296,7 @@ class AccumulateGrad(Node):
         self.seq, self.extra = LEAF_SEQ, None
 
     def gradients(self, grads, traced):
-        from . import engine
-
-        engine.accumulate_leaf(self, grads[0], traced)
+        handed.accumulate_leaf(self, grads[0], traced)
         return ()
 
 
@@ -363,9 +358,7 @@ def leaf_edge(leaf: Tensor) -> tuple[Node, int]:
     node = AccumulateGrad(leaf)
     leaf._accumulator = weakref.ref(node)
     if shared.active and state.bits & ANOMALY:
-        from .anomaly import stamp
-
-        stamp(node)
+        handed.stamp(node)
     return node, 0
 
 

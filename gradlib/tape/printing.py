@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradlib.op.tangents import tangent_of
 from gradlib.tape import dtypes, modes
 from gradlib.tape.lazy import raw_values
+
+from . import handed
 
 __all__ = ["get_printoptions", "printoptions", "set_printoptions", "tensor_repr"]
 
@@ -323,7 +324,7 @@ def _tangent_suffix(t: Any) -> str | None:
     if modes.state.dual_level < 0:
         return None
 
-    tangent = tangent_of(t)
+    tangent = handed.tangent_of(t)
     return None if tangent is None else f"tangent={tangent}"
 
 

@@ -18,12 +18,14 @@ A recorder has two methods, called in properly nested pairs (also when an op rai
 
 A recorder may have ``created(tensor)``, too: it is called for a new tensor that no op made (zeros, randn...). And it
 may have ``abandon(token)``, called in the place of `exit` for a range to be forgotten: something else runs instead.
+With `inspects`, it wants to see on the CPU what would run on a device: nothing is refused for its place.
 
 Several recorders nest: the first one added is outermost. They follow a backward pass into the threads that it starts.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from .modes import INFERENCE, NO_GRAD, PROFILE, set_flag, state
@@ -71,6 +73,11 @@ def recorders() -> tuple:
     """This thread's recorders, outermost first."""
     one = state.recorder
     return one.recorders if isinstance(one, Group) else () if one is None else (one,)
+
+
+def inspected() -> bool:
+    """Whether this thread is inside a dry run, whose recorder says so by an attribute `inspects`."""
+    return any(getattr(recorder, "inspects", False) for recorder in recorders())
 
 
 def _set(all_of_them: tuple) -> None:
@@ -208,6 +215,8 @@ def function_span(name: str, args: tuple) -> Span:
 # -- modules -----------------------------------------------------------------------------------------------------------
 
 _watchers = 0
+# gradlib.nn.modules._call puts here what makes calls of modules look at `state.modules`; without nn nobody calls any
+tell_modules: Callable[[], None] | None = None
 
 
 def watch_modules() -> Any:
@@ -215,6 +224,8 @@ def watch_modules() -> Any:
     global _watchers
     _watchers += 1
     previous, state.modules = state.modules, ()
+    if tell_modules is not None:
+        tell_modules()
     return previous
 
 

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from . import errors, views
+from . import errors, handed, source, views
+from .lazy import raw_values
 from .modes import NO_GRAD, SAVED_HOOKS, set_bits, shared, state
 from .node import edge
-from .storage import Storage, share, version_of
+from .storage import share, version_of
 from .valueless import Valueless
 
 DIRECT, PACKED, FREED = -1, -2, -3
@@ -26,6 +27,31 @@ RELEASED = object()  # in the slot of a hidden value whose graph was freed
 def freed(node) -> None:
     """Raise the error for a graph that was run and freed."""
     raise RuntimeError(errors.second_backward(node))
+
+
+def modified(node, name: str, value, expected: int, storage=None, nr: int = 0) -> RuntimeError:
+    """A saved tensor was changed in place after it was saved."""
+
+    if storage is not None:
+        tensor, made_by, version = handed.Tensor._make(value), node, storage.version
+    else:
+        tensor, version = value, version_of(value)
+        made_by, nr = edge(value) if not value.is_leaf else (None, 0)
+        storage = share(value)
+    origin = ""
+    if made_by is not None:
+        origin = f", which is output {max(nr - 1, 0)} of {errors.maker(made_by)},"
+    text = (
+        "one of the variables needed for gradient computation has been modified by an inplace operation: "
+        f"{errors.type_and_size(tensor)}{origin} is at version {version}; expected version {expected} instead."
+    )
+    by = "" if node is None else f" by {node.name()} at {source.describe(node.site)}"
+    lines = [f"  saved as '{name}'{by}"]
+    if storage.changed is not None:
+        site, by = storage.changed
+        lines.append(f"  changed by {by} at {source.describe(site)}")
+    hint = "Hint: use an out-of-place operation at the second line, or save a copy with .clone() at the first."
+    return RuntimeError(f"{text} {hint}\n" + "\n".join(lines))
 
 
 class Packed:
@@ -43,21 +69,18 @@ class Packed:
     )
 
     def __init__(self, tensor, pair: tuple, fn, nr):
-        from .tensor import Tensor
 
         pack, self.unpack = pair
         self.fn, self.nr = fn, nr
         self.requires_grad = tensor._rg
         self.tangent = self.part = None
         if state.dual_level >= 0:
-            from ..op.tangents import tangent_of
-
-            tangent = tangent_of(tensor)
+            tangent = handed.tangent_of(tensor)
             self.tangent = None if tangent is None else (tangent, state.dual_serial)
         self.is_leaf_original = tensor if tensor._rg and fn is None else None
         given = tensor
         if self.is_leaf_original is None:
-            given = Tensor._alias(tensor)
+            given = handed.Tensor._alias(tensor)
             if fn is not None and fn is not SELF:  # an own output with its node would make a cycle
                 given._rg, given._fn, given._nr = self.requires_grad, fn, nr
         before, hooks, bits = version_of(given), state.saved_hooks, state.bits
@@ -72,23 +95,20 @@ class Packed:
             raise RuntimeError(errors.PACK_MODIFIES)
 
     def tensor(self, node):
-        from .tensor import Tensor
 
         out = self.unpack(self.obj)
-        if not isinstance(out, Tensor):
+        if not isinstance(out, handed.Tensor):
             raise TypeError(
                 "Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
                 f"{type(out).__name__}"
             )
-        from .lazy import raw_values
-
         fn = node if self.fn is SELF else self.fn
-        alias = Tensor._make(raw_values(out))
+        alias = handed.Tensor._make(raw_values(out))
         if self.tangent is not None:
             alias._tangent, alias._tangent_level = self.tangent
         elif self.fn is SELF:
             restore_tangent(node, self.nr, alias)
-        alias._ver = out._ver if type(out._ver) is not int else _share(out)
+        alias._ver = out._ver if type(out._ver) is not int else share(out)
         alias._rg, alias._fn, alias._nr = self.requires_grad, fn, self.nr
         if self.is_leaf_original is not None:
             alias._accumulator_of(self.is_leaf_original)
@@ -98,11 +118,6 @@ class Packed:
 
 
 SELF = object()  # stands for the node that saves its own output
-
-
-def _share(tensor) -> Storage:
-
-    return share(tensor)
 
 
 def hooks_for_saving() -> Any:
@@ -132,7 +147,7 @@ def save_input(node, name: str, value) -> None:
 def save_result(node, name: str, out, nr: int = 0) -> None:
     """Keep an output of the forward op without keeping its Tensor."""
     pair = hooks_for_saving()
-    storage = _share(out)
+    storage = share(out)
     setattr(node, "k_" + name, (storage, nr) if nr else storage)
     if pair is not None:
         setattr(node, "s_" + name, Packed(out, pair, SELF, nr))
@@ -140,8 +155,6 @@ def save_result(node, name: str, out, nr: int = 0) -> None:
     else:
         array = out._array
         if shared.lazy:
-            from .lazy import raw_values
-
             array = raw_values(out)
         setattr(node, "s_" + name, array)
         setattr(node, "v_" + name, storage.version)
@@ -159,13 +172,12 @@ class Part:
 
     def give_history(self, out) -> None:
         """The steps to the view are recorded on a stand-in of the base: only shapes matter."""
-        from .tensor import Tensor
 
         whole = self.whole()
         if whole is None:  # the graph beyond the view is gone
             return
         kind = out._array.__class__  # inside vmap, shapes are all that counts, too
-        base = Tensor._make(
+        base = handed.Tensor._make(
             (np.empty if isinstance(out._array, Valueless) else kind)(self.shape, self.dtype)
         )
         base._rg, base._fn, base._nr = True, whole, 0
@@ -177,7 +189,7 @@ class Part:
 def save_part(node, name: str, whole, tensor) -> None:
     """The output of `node` saved as `name` was written through the view `tensor`, which made `whole` of its base."""
     part = Part(whole, tensor._view)
-    setattr(node, "k_" + name, (_share(tensor), part))
+    setattr(node, "k_" + name, (share(tensor), part))
     if getattr(node, "v_" + name) == PACKED:
         getattr(node, "s_" + name).part = part
 
@@ -196,13 +208,12 @@ def pack_arrays(node) -> None:
 
 
 def _pack_array(value, pair: tuple):
-    from .tensor import Tensor
 
     if type(value) is tuple:
         return tuple(_pack_array(v, pair) for v in value)
     if not hasattr(value, "strides") or not value.ndim:
         return value
-    return Packed(Tensor._make(value), pair, None, 0)
+    return Packed(handed.Tensor._make(value), pair, None, 0)
 
 
 def unpack_array(node, slot: str):
@@ -223,14 +234,15 @@ def unpack(node, name: str) -> Any:
 
 def unpack_tensor(node, name: str) -> Any:
     """The saved argument or output as Tensor (or number, or None), after the version check."""
-    from .tensor import Tensor
 
     # In this order: another thread may free the graph in between, and its `release` marks the version first.
     value, version = getattr(node, "s_" + name), getattr(node, "v_" + name)
     if version == DIRECT:
         if isinstance(value, np.generic) or not hasattr(value, "strides"):
             return value  # NumPy's numbers have strides too, but no place in a device's memory
-        return Tensor._make(value.copy())  # a number that took part as an array; others share it
+        return handed.Tensor._make(
+            value.copy()
+        )  # a number that took part as an array; others share it
     if version == FREED:
         freed(node)
     if version == PACKED:
@@ -238,12 +250,12 @@ def unpack_tensor(node, name: str) -> Any:
     kept = _slot(node, "k_" + name)
     if kept is None:
         if version_of(value) != version:
-            raise errors.modified(node, name, value, version)
+            raise modified(node, name, value, version)
         return value
     storage, nr = kept if type(kept) is tuple else (kept, 0)
     if storage.version != version:
-        raise errors.modified(node, name, value, version, storage, 0 if type(nr) is Part else nr)
-    out = Tensor._make(value)
+        raise modified(node, name, value, version, storage, 0 if type(nr) is Part else nr)
+    out = handed.Tensor._make(value)
     out._ver = storage
     if isinstance(nr, Part):
         nr.give_history(out)
@@ -358,9 +370,7 @@ def node_attribute(node, name: str):
             value = unpack_tensor(node, key)
             value = getattr(value, "_stands_for", value)
             if value is not None and not hasattr(value, "_array") and not node.op.plain_scalar(key):
-                from ..operators.create.filled import scalar_tensor_like
-
-                value = scalar_tensor_like(value)
+                value = handed.scalar_tensor_like(value)
             return value
         slot = _slot(node, "a_" + key)
         if slot is not None:
@@ -370,3 +380,6 @@ def node_attribute(node, name: str):
     elif name.startswith("_raw_saved_") and name[11:] in saved_names(node):
         return SavedTensor(node, name[11:])
     raise AttributeError(f"'{type(node).__name__}' object has no attribute '{name}'")
+
+
+handed.over(attribute_names, node_attribute)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..devices.cuda.kernels import settings as kernels
-from ..devices.numpy.threads import count, limit
 from . import device as devices
+from .arrays import backend_for
 from .device import device
+from .switches import switches
 
 _state = {"warn_only": False, "warn_always": False, "interop": 1}
 
@@ -36,7 +36,7 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
             raise TypeError(
                 f"_set_deterministic_algorithms(): argument '{name}' must be bool, not {type(value).__name__}"
             )
-    kernels.deterministic, _state["warn_only"] = mode, mode and warn_only
+    switches.deterministic, _state["warn_only"] = mode, mode and warn_only
 
 
 def are_deterministic_algorithms_enabled() -> bool:
@@ -46,7 +46,7 @@ def are_deterministic_algorithms_enabled() -> bool:
         >>> gradlib.are_deterministic_algorithms_enabled()
         False
     """
-    return kernels.deterministic
+    return switches.deterministic
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
@@ -96,7 +96,7 @@ def get_deterministic_debug_mode() -> int:
 
     See `set_deterministic_debug_mode`.
     """
-    return 0 if not kernels.deterministic else 1 if _state["warn_only"] else 2
+    return 0 if not switches.deterministic else 1 if _state["warn_only"] else 2
 
 
 # -- warnings, rounding ------------------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ def set_num_threads(int: int) -> None:
         >>> gradlib.set_num_threads(before)
     """
     _check_threads("set_num_threads", int)
-    limit(int)
+    backend_for("cpu").limit_threads(int)
 
 
 def _check_threads(name: str, number: Any) -> None:
@@ -174,7 +174,7 @@ def get_num_threads() -> int:
 
     OMP_NUM_THREADS and its kin in the environment choose the first one.
     """
-    return count()
+    return backend_for("cpu").count_threads()
 
 
 def set_num_interop_threads(int: int) -> None:
@@ -227,7 +227,5 @@ def get_default_device() -> device:
     """
     device = devices.default.device
     if device.type == "cuda" and device.index is None:
-        from ..devices.cuda.namespace import get_backend
-
-        return devices.on_cuda(int(get_backend().xp.cuda.runtime.getDevice()))
+        return devices.on_cuda(int(backend_for("cuda").xp.cuda.runtime.getDevice()))
     return device

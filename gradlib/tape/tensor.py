@@ -12,17 +12,18 @@ from typing import Any, overload
 import numpy as np
 from numpy import ndarray
 
-from ..op.declared import Declared
-from . import dtypes, errors
+from . import dtypes, errors, handed
 from .arrays import kernels_of
+from .arrays import to_host as to_host
+from .declared import Declared
 from .device import CPU, device, on_cuda
 from .geometry import Geometry
 from .interop import Interop
-from .interop import to_host as to_host
 from .layout import strided
 from .modes import INFERENCE as INFERENCE_MODE
 from .modes import shared, state
 from .node import Node, edge, leaf_edge
+from .printing import tensor_repr
 from .sizes import Size, wrap_dim
 from .storage import INFERENCE, bump, share, version_of
 from .tensor_hooks import Hooks
@@ -91,9 +92,8 @@ class Tensor(Interop, Geometry, Hooks, Declared):
     _view: View | None
 
     def __new__(cls, *args, device=None, **kwargs):
-        from ..operators.create.data import legacy_constructor
 
-        return legacy_constructor(cls, *args, device=device, **kwargs)
+        return handed.legacy_constructor(cls, *args, device=device, **kwargs)
 
     # -- construction from raw arrays ----------------------------------------------------------------------------
 
@@ -270,9 +270,8 @@ class Tensor(Interop, Geometry, Hooks, Declared):
         """
         if self._array.__class__ is not ndarray or self._array.base is None:
             return False
-        from ..devices.cuda.pinned import is_pinned
 
-        return is_pinned(self._array)
+        return handed.is_pinned(self._array)
 
     def is_same_size(self, other: Tensor) -> bool:
         """Whether `other` has the same shape."""
@@ -298,8 +297,6 @@ class Tensor(Interop, Geometry, Hooks, Declared):
         return sorted(names)
 
     def __repr__(self, *, tensor_contents=None) -> str:
-        from .printing import tensor_repr
-
         return tensor_repr(self, tensor_contents=tensor_contents)
 
     # -- autograd state ------------------------------------------------------------------------------------------
@@ -477,16 +474,13 @@ class Tensor(Interop, Geometry, Hooks, Declared):
             )
         self._rg, self._fn, self._nr, self._accumulator = False, None, 0, None
         if shared.active and state.dual_level >= 0:
-            from ..op.tangents import forget
-
-            forget(self)
+            handed.forget(self)
         return self
 
     def record_stream(self, stream) -> None:
         """Keep this tensor's memory for what `stream` has queued when the tensor dies; see gradlib.cuda."""
-        from ..cuda.streams import record_stream
 
-        record_stream(self, stream)
+        handed.record_stream(self, stream)
 
     def _has_symbolic_sizes_strides(self) -> bool:
         return False
@@ -499,7 +493,8 @@ def bump_version(tensor: Tensor) -> None:
 
 def _detached(tensor: Tensor, physical: Tensor) -> Tensor:
     """``tensor.detach()`` inside vmap: the batch, too, is detached from the graphs outside."""
-    from ..op.vmap import wrap
-
     array = tensor._array
-    return Tensor._make(wrap(array.level, physical.detach(), array.batched))
+    return Tensor._make(handed.entry(array.level, physical.detach(), array.batched))
+
+
+handed.over(Tensor)

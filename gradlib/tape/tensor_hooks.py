@@ -6,6 +6,7 @@ import weakref
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
+from . import handed
 from .hooks import RemovableHandle
 from .node import edge
 
@@ -30,9 +31,8 @@ class Hooks:
         gradient: Tensor of this tensor's shape; may be left out for a tensor with one element.
         inputs: accumulate only into these tensors.
         """
-        from ..autograd import backward
 
-        backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+        handed.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
     def register_hook(self, hook) -> RemovableHandle:
         """Call ``hook(grad)`` whenever a gradient of this tensor is computed; a returned tensor replaces it."""

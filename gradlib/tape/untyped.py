@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from . import device as devices
-from . import dtypes, memory
+from . import dtypes, handed, memory
+from .arrays import to_host
 from .device import beside, copied, device
 
 _ORDERS = ("big", "little", "native")
@@ -83,9 +84,8 @@ class UntypedStorage:
     @property
     def device(self) -> device:
         """Where the memory is."""
-        from .tensor import Tensor
 
-        return Tensor._make(self._root).device
+        return handed.Tensor._make(self._root).device
 
     @property
     def is_cuda(self) -> bool:
@@ -170,9 +170,8 @@ class UntypedStorage:
 
     def _tensor(self) -> Any:
         """The bytes as a tensor on the same memory."""
-        from .tensor import Tensor
 
-        return Tensor._make(self._bytes())
+        return handed.Tensor._make(self._bytes())
 
     def _key(self, idx: Any) -> Any:
         n = self.nbytes()
@@ -307,13 +306,10 @@ class UntypedStorage:
         return self.clone()
 
     def __deepcopy__(self, memo) -> UntypedStorage:
-        from ..serialization import copy_memory
 
-        return storage_of(copy_memory(self._root, memo))
+        return storage_of(handed.copy_memory(self._root, memo))
 
     def __reduce__(self):
-        from .tensor import to_host
-
         root = self._root if isinstance(self._root, np.ndarray) else to_host(self._bytes())
         return _rebuild, (root, str(self.device))
 
@@ -387,9 +383,7 @@ class UntypedStorage:
         """
         if dtype is None:
             return "torch.storage.UntypedStorage"
-        from .. import storage
-
-        kind = getattr(storage, dtype.rpartition(".")[2]) if isinstance(dtype, str) else dtype
+        kind = getattr(handed, dtype.rpartition(".")[2]) if isinstance(dtype, str) else dtype
         return self if kind is UntypedStorage else kind(self.nbytes()).copy_(self)
 
     # -- other sources -----------------------------------------------------------------------------------------------
@@ -484,9 +478,8 @@ def _checked_bytes(data: Any) -> np.ndarray:
 
 def _moved(root: Any, where: device) -> Any:
     """The memory of a raw array on another device."""
-    from .tensor import Tensor
 
-    moved = Tensor._make(root).to(where)._array
+    moved = handed.Tensor._make(root).to(where)._array
     return root if moved is root else memory.flat_bytes(moved)
 
 
@@ -498,3 +491,6 @@ def storage_in(value: Any) -> UntypedStorage | None:
     """The storage that a storage object of either kind stands for; None for anything else."""
     found = getattr(value, "_untyped_storage", value)
     return found if isinstance(found, UntypedStorage) else None
+
+
+handed.over(replace_root)

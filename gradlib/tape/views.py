@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from . import errors, modes
 from .arrays import backend_of
 from .dtypes import DIFFERENTIABLE
+from .lazy import BITS
 from .node import edge
 from .storage import INFERENCE, share, version_of
 
@@ -98,8 +99,6 @@ def replay(base: Tensor, steps: tuple) -> Tensor:
 
 def replay_raw(array: Any, steps: tuple) -> tuple[Any, int]:
     """The same on a raw array; the result aliases it, and what happens to its values on the way: see tape/lazy.py."""
-    from .lazy import BITS
-
     xp, bits = backend_of(array), 0
     for op, attrs in steps:
         if op.flips:

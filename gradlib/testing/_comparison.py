@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-import gradlib
+from gradlib.autograd.grad_mode import no_grad
+from gradlib.operators import public as ops
 
 from ..tape import dtypes
 from ..tape.tensor import Tensor
@@ -159,9 +160,9 @@ def assert_allclose(
         FutureWarning,
         stacklevel=2,
     )
-    actual = actual if isinstance(actual, Tensor) else gradlib.tensor(actual)
+    actual = actual if isinstance(actual, Tensor) else ops.tensor(actual)
     if not isinstance(expected, Tensor):
-        expected = gradlib.tensor(expected, dtype=actual.dtype)
+        expected = ops.tensor(expected, dtype=actual.dtype)
     if rtol is None and atol is None:
         rtol, atol = default_tolerances(actual, expected, dtype_precisions=_OLD_TOLERANCES)
     assert_close(
@@ -236,7 +237,7 @@ def _comparison(
     if related and (allow_subclasses or type(actual) is type(expected)):
         x = y = None
         with suppress(Exception):
-            x, y = gradlib.as_tensor(actual), gradlib.as_tensor(expected)
+            x, y = ops.as_tensor(actual), ops.as_tensor(expected)
         if x is not None and y is not None:
             rtol, atol = _tolerances(tolerances, where, x.dtype, y.dtype)
             checks = ["shape"] + ["stride()"] * check_stride
@@ -301,8 +302,8 @@ def _close_tensors(
     if a.dtype is not b.dtype:
         common = dtypes.promote(*[_WIDER.get(x.dtype, x.dtype) for x in (a, b)])
         a, b = a.to(common), b.to(common)
-    with gradlib.no_grad():
-        matches = gradlib.isclose(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan)
+    with no_grad():
+        matches = ops.isclose(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan)
         if bool(matches.all()):
             return
         scalar = not a.dim()

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-import gradlib
+from gradlib.operators import public as ops
 
 from ..tape import dtypes
 from ..tape.tensor import Tensor
@@ -56,10 +56,10 @@ def make_tensor(
     size = (*lengths[:-1], 2 * lengths[-1]) if noncontiguous else lengths
     least, most = _bounds(dtype, low, high)
     if whole:
-        made = gradlib.randint(math.ceil(least), math.ceil(most), size, device=device, dtype=dtype)
+        made = ops.randint(math.ceil(least), math.ceil(most), size, device=device, dtype=dtype)
     else:
-        made = gradlib.empty(size, device=device, dtype=dtype)
-        numbers = gradlib.view_as_real(made) if dtype.is_complex else made
+        made = ops.empty(size, device=device, dtype=dtype)
+        numbers = ops.view_as_real(made) if dtype.is_complex else made
         if most - least >= dtypes.finfo(dtype).max:  # more than a number of the dtype says
             numbers.uniform_(least / 2, most / 2).mul_(2)
         else:

@@ -6,7 +6,8 @@ import contextlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ..random import _devices, fork_rng, get_rng_state, set_rng_state
+from ..random import fork_rng, get_rng_state, set_rng_state
+from ..tape.generator import DEVICES
 from ..tape.modes import AUTOCAST, set_bits, state
 from ..tape.tensor import Tensor
 
@@ -36,7 +37,7 @@ class DefaultDeviceType:
             >>> DefaultDeviceType.get_device_type() in ("cpu", "cuda")
             True
         """
-        return DefaultDeviceType._default_device_type or ("cuda" if "cuda" in _devices else "cpu")
+        return DefaultDeviceType._default_device_type or ("cuda" if "cuda" in DEVICES else "cpu")
 
 
 def get_device_states(*args) -> tuple[list[Any], list[Tensor]]:
@@ -56,7 +57,7 @@ def get_device_states(*args) -> tuple[list[Any], list[Tensor]]:
     for a in args:
         if isinstance(a, Tensor) and a.is_cuda and a.get_device() not in devices:
             devices.append(a.get_device())
-    rng = _devices.get("cuda")
+    rng = DEVICES.get("cuda")
     return devices, [rng.get_rng_state(d) for d in devices] if rng is not None else []
 
 
@@ -68,7 +69,7 @@ def set_device_states(devices, states, *, device_type: str | None = None) -> Non
         states: its second one.
         device_type: "cuda", if None.
     """
-    rng = _devices.get(device_type or "cuda")
+    rng = DEVICES.get(device_type or "cuda")
     for device, saved in zip(devices, states, strict=True):
         assert rng is not None
         rng.set_rng_state(saved, device)

@@ -21,8 +21,8 @@ from ..autograd.function import Function
 from ..autograd.grad_mode import enable_grad
 from ..autograd.graph import saved_tensors_hooks
 from ..op.vmap import is_logical
-from ..tape.errors import modified
 from ..tape.modes import FORWARD_AD, Flag, shared, state
+from ..tape.saved import modified
 from ..tape.tensor import Tensor
 from ._reentrant import CheckpointFunction, check_backward_validity, detach_variable
 from ._selective import (

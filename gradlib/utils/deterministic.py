@@ -10,20 +10,20 @@ from __future__ import annotations
 import sys
 from types import ModuleType
 
-from ..devices.cuda.kernels import settings
+from ..tape.switches import switches
 
 
 class _Deterministic(ModuleType):
     @property
     def fill_uninitialized_memory(self) -> bool:
         """Whether memory that nobody has written to is filled while deterministic algorithms are asked for."""
-        return settings.fill_memory
+        return switches.fill_memory
 
     @fill_uninitialized_memory.setter
     def fill_uninitialized_memory(self, mode: bool) -> None:
         if not isinstance(mode, bool):
             raise TypeError(f"expected a bool, but got {type(mode).__name__}")
-        settings.fill_memory = mode
+        switches.fill_memory = mode
 
 
 sys.modules[__name__].__class__ = _Deterministic

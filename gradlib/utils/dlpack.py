@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 
-from .. import from_dlpack, to_dlpack
+from ..operators.public import from_dlpack, to_dlpack
 
 __all__ = ["DLDeviceType", "from_dlpack", "to_dlpack"]
 

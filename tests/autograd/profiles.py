@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gradlib
-from gradlib.profiler import _autograd as profiler
+from gradlib.autograd import profiler
 
 
 def counts(prof) -> dict[str, int]:

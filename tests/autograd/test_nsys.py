@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from gradlib.profiler._events import EventList, Kernel
+from gradlib.autograd.profiler_util import EventList, Kernel
 from gradlib.profiler._nsys import load_nsys
 from gradlib.profiler._ranges import read_label
 

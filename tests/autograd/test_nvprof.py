@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from gradlib.profiler._events import EventList, FunctionEvent, Kernel
+from gradlib.autograd.profiler_util import EventList, FunctionEvent, Kernel
 from gradlib.profiler._nvprof import EnforceUnique, load_nvprof, parse_nvprof_trace
 
 SCHEMA = """

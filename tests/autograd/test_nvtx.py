@@ -8,11 +8,11 @@ import types
 import pytest
 
 import gradlib as gl
+from gradlib.autograd import profiler
+from gradlib.autograd.profiler import emit_itt, emit_nvtx, record_function
 from gradlib.cuda import nvtx
 from gradlib.devices.cuda import namespace as cupy_backend
-from gradlib.profiler import _autograd as profiler
 from gradlib.profiler import _nvtx
-from gradlib.profiler._autograd import emit_itt, emit_nvtx, record_function
 from gradlib.profiler._ranges import read_label
 from gradlib.tape import recording
 

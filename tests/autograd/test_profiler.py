@@ -9,9 +9,9 @@ from collections import Counter
 import pytest
 
 import gradlib
+from gradlib.autograd import profiler
 from gradlib.op import write
 from gradlib.op.declare import REGISTRY
-from gradlib.profiler import _autograd as profiler
 from gradlib.tape import modes, recording
 from tests.autograd.profiles import counts, named
 

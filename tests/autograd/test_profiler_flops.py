@@ -6,8 +6,8 @@ import pytest
 from samples import samples_of
 
 import gradlib
+from gradlib.autograd import profiler
 from gradlib.op.declare import REGISTRY
-from gradlib.profiler import _autograd as profiler
 
 
 # rows: PROF-09

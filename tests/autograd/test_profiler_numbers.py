@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 import gradlib
-from gradlib.profiler import _autograd as profiler
+from gradlib.autograd import profiler
 from gradlib.tape import recording
 from tests.autograd.profiles import backward_in_another_thread, named
 

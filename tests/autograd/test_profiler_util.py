@@ -7,9 +7,8 @@ import json
 import pytest
 
 import gradlib
-from gradlib.profiler import _autograd as profiler
-from gradlib.profiler import _demangle
-from gradlib.profiler._events import (
+from gradlib.autograd import profiler
+from gradlib.autograd.profiler_util import (
     DeviceType,
     EventList,
     FormattedTimesMixin,
@@ -20,6 +19,7 @@ from gradlib.profiler._events import (
     MemRecordsAcc,
     StringTable,
 )
+from gradlib.profiler import _demangle
 
 
 def event(number, name, start, end, thread=1, **more):
@@ -306,7 +306,7 @@ def test_one_unit_for_all_times(sample):
 
 
 def test_names_are_where_pytorch_has_them():
-    from gradlib.profiler import _events as profiler_util
+    from gradlib.autograd import profiler_util
 
     for name in profiler_util.__all__:
         assert hasattr(profiler_util, name)

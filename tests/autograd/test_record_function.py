@@ -9,7 +9,7 @@ import threading
 import pytest
 
 import gradlib
-from gradlib.profiler import _autograd as profiler
+from gradlib.autograd import profiler
 from tests.autograd.profiles import counts, named
 
 

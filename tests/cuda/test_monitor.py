@@ -8,6 +8,7 @@ import pytest
 
 import gradlib as gl
 from gradlib.cuda import monitor
+from gradlib.devices.cuda import driver
 from gradlib.devices.cuda import namespace as cupy_backend
 
 
@@ -74,7 +75,7 @@ def test_what_is_missing_is_named(nvml, monkeypatch):
 
     with pytest.raises(ValueError, match="Expected a cuda device, but got: cpu"):
         gl.cuda.temperature("cpu")
-    monkeypatch.setattr(monitor, "_started", weakref.WeakSet())
+    monkeypatch.setattr(driver, "_started", weakref.WeakSet())
     nvml.nvmlInit = no_driver
     with pytest.raises(RuntimeError, match=r"Library Not Found.*need a machine with an NVIDIA"):
         gl.cuda.power_draw()

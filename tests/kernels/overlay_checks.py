@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 import gradlib as gl
-from gradlib.devices import overlays
 from gradlib.op import formulas
 from gradlib.op.declare import REGISTRY
+from gradlib.op.overlays import on
+
+overlays = on("cuda")
 
 KINDS = {
     "float32": gl.float32,

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from overlay_checks import DTYPES, KINDS, numpy, values
 
-from gradlib.devices import overlays
 from gradlib.devices.cuda.fused import dropout, optim
 from gradlib.op.declare import REGISTRY
+from gradlib.op.overlays import on
+
+overlays = on("cuda")
 
 WINDOWS = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1)}
 CASES = {
@@ -55,7 +57,7 @@ def test_masks(device, kind):
     # rows: DEV-26
     x, mask = values((67,)).astype(KINDS[kind].np), np.arange(67) % 3 > 0
     for i, j in ((0, 0), (0, 1), (1, 0), (3, 2)):
-        out = overlays.FORWARD["masked_scale"](
+        out = overlays.forwards["masked_scale"](
             device, at(device, x, i), at(device, mask, j), scale=2.0
         )
         np.testing.assert_array_equal(numpy(out).astype(float), x.astype(float) * mask * 2)
@@ -69,7 +71,7 @@ def test_rows(device, kind):
     # rows: DEV-26
     table, index = values((5, 16)).astype(KINDS[kind].np), np.array([3, 0, 3, 4])
     for start in range(4):
-        found = overlays.FORWARD["embedding_op"](
+        found = overlays.forwards["embedding_op"](
             device, at(device, table, start), device.put(index), padding_idx=-1, scale_grad_by_freq=False
         )  # fmt: skip
         np.testing.assert_array_equal(numpy(found).astype(float), table[index].astype(float))
@@ -81,7 +83,7 @@ def test_steps_and_norms(device, kind):
     p, g = (values((101,), i).astype(KINDS[kind].np) for i in range(2))
     for i, j in ((0, 0), (0, 1), (1, 0), (1, 1)):
         params, grads = [at(device, p, i)], [at(device, g, j)]
-        optim.sgd(device, params, grads, None, lr=0.5)
+        optim.step(device, "sgd", params, grads, [], (), {"lr": 0.5})
         wanted = p.astype(float) - 0.5 * g.astype(float)
         np.testing.assert_allclose(numpy(params[0]).astype(float), wanted, rtol=0, atol=1e-2)
         norm = optim.total_norm(device, grads)

@@ -64,12 +64,12 @@ def test_statistics_are_given_to_the_caller_and_parts_are_combined(device):
     # rows: DEV-26
     x, box = tensor(values((600, 5, 4)) * 2 + 100), []
     found, expected = [], []
-    from gradlib.devices import overlays
     from gradlib.devices.numpy.namespace import backend as numpy_backend
     from gradlib.op.declare import REGISTRY
+    from gradlib.op.overlays import on
 
     assert _Channels(x._array).launch()[0][1] > 1
-    overlays.FORWARD["native_batch_norm"](
+    on("cuda").forwards["native_batch_norm"](
         device, device.put(x._array), training=True, eps=1e-5, box=found
     )
     REGISTRY["native_batch_norm"].forward(

@@ -7,15 +7,17 @@ import pytest
 from overlay_checks import DTYPES, check_forward, check_vjp, tensor, values
 
 import gradlib as gl
-from gradlib.devices import overlays
-from gradlib.devices.cuda.kernels import settings
+from gradlib.op.overlays import on
+from gradlib.tape.switches import switches
+
+overlays = on("cuda")
 
 
 @pytest.fixture(params=[False, True], ids=["atomic", "repeatable"])
 def deterministic(request):
-    settings.deterministic = request.param
+    switches.deterministic = request.param
     yield request.param
-    settings.deterministic = False
+    switches.deterministic = False
 
 
 def numbers(shape, n, index=np.int64, seed=0):
@@ -104,12 +106,12 @@ def test_an_index_out_of_range_stops_the_kernel(device, wrong):
     # rows: DEV-26
     table, where = device.put(values((4, 3))), device.put(np.array([0, wrong]))
     calls = [
-        lambda: overlays.FORWARD["embedding_op"](
+        lambda: overlays.forwards["embedding_op"](
             device, table, where, padding_idx=-1, scale_grad_by_freq=False
         ),
-        lambda: overlays.FORWARD["embedding_grad"](device, table[:2], where, rows=4),
-        lambda: overlays.FORWARD["gather"](device, table[:, 0].copy(), where, dim=0),
-        lambda: overlays.FORWARD["gather_backward"](
+        lambda: overlays.forwards["embedding_grad"](device, table[:2], where, rows=4),
+        lambda: overlays.forwards["gather"](device, table[:, 0].copy(), where, dim=0),
+        lambda: overlays.forwards["gather_backward"](
             device, table[:2, 0].copy(), where, shape=(4,), dim=0
         ),
     ]

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from host_launcher import Parameter
 
-from gradlib.devices import overlays
 from gradlib.devices.cuda import fused, kernels
 from gradlib.devices.cuda.fused.batch_norm import _Channels
 from gradlib.devices.cuda.kernels import (
@@ -22,6 +21,9 @@ from gradlib.devices.cuda.kernels import (
     source,
 )
 from gradlib.op.declare import REGISTRY
+from gradlib.op.overlays import check, on
+
+overlays = on("cuda")
 
 fused.load()
 
@@ -118,14 +120,14 @@ def test_overlays_are_those_of_declared_ops():
             if kind == "forward":
                 from gradlib.op.declare import parameters
 
-                assert parameters(overlays.FORWARD[name])[1:] == (*op.tensors, *op.attrs)
+                assert parameters(overlays.forwards[name])[1:] == (*op.tensors, *op.attrs)
 
 
 def test_an_overlay_may_ask_only_for_what_is_saved():
     # rows: DEV-26
     op = REGISTRY["softmax"]
     with pytest.raises(TypeError, match=r"softmax asks for \['self'\], which the op does not save"):
-        overlays._check(op, lambda F, g, self: None)
+        check(op, lambda F, g, self: None)
 
 
 @pytest.mark.parametrize("family", sorted(kernels.FAMILIES))

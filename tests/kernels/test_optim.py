@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pytest
 from overlay_checks import DTYPES, KINDS, TOLERANCE, close, numpy, values
 
 import gradlib as gl
 from gradlib.devices.cuda.fused import optim as fused
+from gradlib.optim._elementwise import ElementwiseOptimizer
 
 FACTOR = {
     "float64": 1e4,
@@ -27,6 +30,38 @@ def arrays(device, kind, seed, shapes=SHAPES, low=-1.0, high=1.0):
     return [device.asarray(a) for a in made], [a.astype(np.float64) for a in made]
 
 
+def cases():
+    """(name, options) for every optimizer with an elementwise rule: each option alone, and all that go together."""
+    for name in sorted(gl.optim.__all__):
+        cls = getattr(gl.optim, name)
+        if not (isinstance(cls, type) and issubclass(cls, ElementwiseOptimizer)):
+            continue
+        has = inspect.signature(cls).parameters.keys() - NO_OPTIONS
+        assert has <= OPTIONS.keys(), f"{name} has options that are not tried"
+        yield name, {}
+        known = {key: value for key, value in OPTIONS.items() if key in has}
+        beside = {"momentum": 0.9} if "dampening" in has else {}
+        yield from ((name, {**beside, key: value}) for key, value in known.items())
+        yield name, {key: value for key, value in known.items() if key != "dampening"}
+
+
+OPTIONS = {
+    "weight_decay": 0.1, "maximize": True, "betas": (0.5, 0.6), "eps": 0.1, "amsgrad": True, "momentum": 0.5,
+    "dampening": 0.25, "nesterov": True, "decoupled_weight_decay": True, "centered": True, "alpha": 0.9, "rho": 0.5,
+    "lambd": 0.1, "t0": 1, "lr_decay": 0.1, "initial_accumulator_value": 0.2, "momentum_decay": 0.1, "etas": (0.4, 1.5),
+    "step_sizes": (1e-3, 0.015),
+}  # fmt: skip
+NO_OPTIONS = {
+    "params",
+    "lr",
+    "foreach",
+    "capturable",
+    "differentiable",
+    "fused",
+}  # they change no number
+CASES = list(cases())
+
+
 def cpu_steps(make, exact, grads, count):
     """`count` steps of an optimizer in float64 on the CPU: the parameters and their state."""
     params = [gl.from_numpy(np.array(p)).requires_grad_() for p in exact]
@@ -40,64 +75,34 @@ def cpu_steps(make, exact, grads, count):
 
 @pytest.mark.parametrize("kind", DTYPES)
 @pytest.mark.parametrize(
-    "options",
-    [
-        {}, {"weight_decay": 0.1}, {"amsgrad": True, "maximize": True}, {"weight_decay": 0.1, "decoupled": True},
-        {"betas": (0.5, 0.6), "eps": 0.1, "amsgrad": True, "weight_decay": 0.05},
-    ],
-)  # fmt: skip
-def test_adam(device, kind, options):
+    ("name", "options"), [c for c in CASES if getattr(gl.optim, c[0]).kernel], ids=str
+)
+def test_a_kernel_does_what_the_rule_says(device, kind, name, options):
     # rows: DEV-26
-    options = dict(options)
-    decoupled, (beta1, beta2) = options.pop("decoupled", False), options.pop("betas", (0.9, 0.999))
-    kept = {k: v for k, v in options.items() if k != "amsgrad"}
     params, exact = arrays(device, kind, 0)
     grads, exact_grads = arrays(
         device, kind, 50, low=0.5
     )  # squares of small ones are lost in half precision
-    m, v, largest = ([device.zeros(p.shape, p.dtype) for p in params] for _ in range(3))
-    steps = [device.zeros((), np.float32) for _ in params]
-    lists = (params, grads, m, v, largest if options.get("amsgrad") else None, steps)
-    for lr in (0.02, device.asarray(np.float32(0.02)), 0.02):
-        how = {"lr": lr, "beta1": beta1, "beta2": beta2, "eps": 1e-8, **kept}
-        assert fused.adam(device, *lists, **{**how, "decoupled": decoupled}) is None
 
     def make(cpu):
-        kind_of = gl.optim.AdamW if decoupled else gl.optim.Adam
-        return kind_of(cpu, 0.02, (beta1, beta2), **{"weight_decay": 0.0, **options})
+        return getattr(gl.optim, name)(cpu, **{"lr": 0.02, **options})
 
     expected, state = cpu_steps(make, exact, exact_grads, 3)
+    optimizer = make([gl.zeros(1, requires_grad=True)])
+    (group,) = optimizer.param_groups
+    names = optimizer.slots(group)
+    slots = [[device.zeros(p.shape, p.dtype) for p in params] for _ in names]
+    steps = [device.zeros((), np.float32) for _ in params] if optimizer.scalars(group) else []
+    for k, lr in enumerate((0.02, device.asarray(np.float32(0.02)), 0.02)):
+        settings = {**group, **(optimizer.beginning if k == 0 else {}), "lr": lr}
+        done = fused.step(device, optimizer.kernel, params, grads, slots, steps, settings)
+        assert done is None
     for i, p in enumerate(expected):
         close(params[i], p.detach().numpy(), kind, FACTOR[kind])
         if p.numel():
-            close(m[i], state[i]["exp_avg"].numpy(), kind, FACTOR[kind])
-            close(v[i], state[i]["exp_avg_sq"].numpy(), kind, FACTOR[kind])
-            assert steps[i] == 3
-
-
-@pytest.mark.parametrize("kind", DTYPES)
-@pytest.mark.parametrize(
-    "options",
-    [
-        {}, {"weight_decay": 0.1, "maximize": True}, {"momentum": 0.9}, {"momentum": 0.9, "nesterov": True},
-        {"momentum": 0.5, "dampening": 0.25, "weight_decay": 0.1},
-    ],
-)  # fmt: skip
-def test_sgd(device, kind, options):
-    # rows: DEV-26
-    params, exact = arrays(device, kind, 0)
-    grads, exact_grads = arrays(device, kind, 50)
-    momentum, dampening = options.get("momentum", 0), options.get("dampening", 0)
-    buffers = [device.zeros(p.shape, p.dtype) for p in params] if momentum else None
-    if dampening:  # the first step makes the buffer the gradient
-        decay = options.get("weight_decay", 0)
-        first = [(g + decay * p) * (dampening / momentum) for p, g in zip(exact, exact_grads)]
-        buffers = [device.asarray(b.astype(KINDS[kind].np)) for b in first]
-    for lr in (0.1, device.asarray(np.float32(0.1)), 0.1):
-        assert fused.sgd(device, params, grads, buffers, lr=lr, **options) is None
-    expected, _ = cpu_steps(lambda cpu: gl.optim.SGD(cpu, 0.1, **options), exact, exact_grads, 3)
-    for a, p in zip(params, expected):
-        close(a, p.detach().numpy(), kind, FACTOR[kind])
+            for slot, key in zip(slots, names):
+                close(slot[i], state[i][key].numpy(), kind, FACTOR[kind])
+            assert not steps or steps[i] == 3
 
 
 def test_more_tensors_than_a_table_holds(device):
@@ -105,7 +110,7 @@ def test_more_tensors_than_a_table_holds(device):
     shapes = [(i % 7 * 300 + 1,) for i in range(fused.TENSORS * 2 + 5)]
     params, exact = arrays(device, "float64", 0, shapes)
     grads, exact_grads = arrays(device, "float64", 50, shapes)
-    fused.sgd(device, params, grads, None, lr=0.5)
+    fused.step(device, "sgd", params, grads, [], (), {"lr": 0.5})
     assert device.launcher.launched == ["sgd<double>"] * 3
     for p, a, g in zip(params, exact, exact_grads):
         close(p, a - 0.5 * g, "float64")
@@ -120,13 +125,13 @@ def test_scaled_gradients_and_skipped_steps(device):
     scale, flag = device.asarray(np.float32(4.0)), device.asarray(np.float32(1.0))
     m, v = ([device.zeros(p.shape, p.dtype) for p in params] for _ in range(2))
     steps = [device.zeros((), np.float32) for _ in params]
-    how = {"lr": 0.1, "beta1": 0.9, "beta2": 0.99, "eps": 1e-8}
-    fused.adam(device, params, grads, m, v, None, steps, found_inf=flag, **how)
-    fused.sgd(device, params, grads, None, lr=0.1, found_inf=flag)
+    how = {"lr": 0.1, "betas": (0.9, 0.99), "eps": 1e-8}
+    fused.step(device, "adam", params, grads, [m, v], steps, how, flag)
+    fused.step(device, "sgd", params, grads, [], (), how, flag)
     assert all((numpy(p) == a.astype(np.float32)).all() for p, a in zip(params, exact))
     assert all(s == 0 for s in steps)
     flag[...] = 0
-    fused.sgd(device, params, grads, None, lr=0.1, found_inf=flag, scale=scale)
+    fused.step(device, "sgd", params, grads, [], (), how, flag, scale)
     for p, a, g in zip(params, exact, exact_grads):
         close(p, a - 0.1 * g / 4, "float32")
 
@@ -165,7 +170,11 @@ def test_layouts(device):
     # rows: DEV-26
     p, g = device.put(values((4, 6))), device.put(values((4, 6), 1))
     before = numpy(p).copy()
-    assert fused.sgd(device, [p.T], [g.T], None, lr=1.0) is None  # both in the same order
+
+    def sgd(params, grads):
+        return fused.step(device, "sgd", params, grads, [], (), {"lr": 1.0})
+
+    assert sgd([p.T], [g.T]) is None  # both in the same order
     close(p, before - numpy(g), "float64")
     refused = [
         ([p.T], [device.put(np.ascontiguousarray(numpy(g).T))]),
@@ -173,8 +182,9 @@ def test_layouts(device):
         ([p], [g.astype(np.float32)]),
     ]
     for params, grads in refused:
-        assert fused.sgd(device, params, grads, None, lr=1.0) is NotImplemented
+        assert sgd(params, grads) is NotImplemented
     step = device.zeros((), np.float64)
     zeros = [device.zeros(p.shape)]
-    how = {"lr": 0.1, "beta1": 0.9, "beta2": 0.99, "eps": 1e-8}
-    assert fused.adam(device, [p], [g], zeros, zeros, None, [step], **how) is NotImplemented
+    how = {"lr": 0.1, "betas": (0.9, 0.99), "eps": 1e-8}
+    done = fused.step(device, "adam", [p], [g], [zeros, zeros], [step], how)
+    assert done is NotImplemented

@@ -11,13 +11,15 @@ from overlay_checks import check_forward, check_vjp, close, numpy, run_vjp, tens
 from samples import samples_of
 
 import gradlib as gl
-from gradlib.devices import overlays
 from gradlib.devices.cuda.fused import pointwise
 from gradlib.devices.cuda.fused.generate import preamble, trace
 from gradlib.devices.cuda.fused.pointwise import F4, ForwardOverlay, VjpOverlay, collapse
 from gradlib.devices.cuda.kernels import HALVES, OPTIONS, instance
 from gradlib.op import formulas
 from gradlib.op.declare import REGISTRY
+from gradlib.op.overlays import on
+
+overlays = on("cuda")
 
 SLOPPY = {
     "lgamma": 50,
@@ -58,7 +60,7 @@ def cases(kind, dtype=gl.float64):
     found = [(REGISTRY[name], pair) for name in uneven for pair in uneven_pairs(dtype)]
     for op in REGISTRY.values():
         overlay = pointwise.overlay(kind, op)
-        if overlay is None or (overlays.FORWARD if kind == "forward" else overlays.VJP).get(
+        if overlay is None or (overlays.forwards if kind == "forward" else overlays.vjps).get(
             op.name
         ):
             continue

@@ -7,8 +7,10 @@ import pytest
 from overlay_checks import DTYPES, check_forward, check_vjp, numpy, tensor, values
 
 import gradlib as gl
-from gradlib.devices import overlays
-from gradlib.devices.cuda.kernels import settings
+from gradlib.op.overlays import on
+from gradlib.tape.switches import switches
+
+overlays = on("cuda")
 
 # shape, kernel, stride, padding, dilation, ceil_mode
 CASES = [
@@ -49,7 +51,7 @@ def positions(device, row: list) -> tuple[list, list]:
     """Maxima and positions of windows of three with stride two and padding one."""
     x = device.put(np.array([[row]]))
     how = {"kernel_size": (3,), "stride": (2,), "padding": (1,), "dilation": (1,)}
-    found = overlays.FORWARD["max_pool_with_indices"](device, x, ceil_mode=False, **how)
+    found = overlays.forwards["max_pool_with_indices"](device, x, ceil_mode=False, **how)
     best, where = (numpy(a).tolist()[0][0] for a in found)
     return best, where
 
@@ -105,7 +107,7 @@ def test_putting_and_picking(device, kind):
 @pytest.mark.parametrize("kind", DTYPES)
 def test_values_at_positions(device, monkeypatch, kind, deterministic):
     # rows: DEV-26
-    monkeypatch.setattr(settings, "deterministic", deterministic)
+    monkeypatch.setattr(switches, "deterministic", deterministic)
     for shape, out in (((2, 3, 5), (4,)), ((1, 2, 3, 4), (5, 2)), ((2, 0, 5), (4,))):
         n = int(np.prod(shape[2:]))
         lead, space = shape[:2], len(shape) - 2

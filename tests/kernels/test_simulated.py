@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from host_launcher import resolve
+from test_optim import CASES
 
 import gradlib as gl
 from gradlib.devices.cuda.kernels import CupyLauncher
@@ -96,22 +97,21 @@ def train(where, make, count=3, clip=None):
     return [t.detach().cpu().numpy() for t in (*params, *norms)], optimizer
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda ps: gl.optim.Adam(ps, 0.1, amsgrad=True),
-        lambda ps: gl.optim.AdamW(ps, 0.1, weight_decay=0.1),
-        lambda ps: gl.optim.SGD(ps, 0.1),
-        lambda ps: gl.optim.SGD(ps, 0.1, momentum=0.9, dampening=0.5, weight_decay=0.1),
-    ],
-)
-def test_optimizers_step_in_one_launch(launched, make):
+@pytest.mark.parametrize(("name", "options"), CASES, ids=str)
+def test_optimizers_do_the_same_on_a_device(launched, name, options):
+    """A kernel in one launch, or the code of the rule."""
     # rows: DEV-26
-    here, _ = train("cpu", make)
+
+    def make(params):
+        return getattr(gl.optim, name)(params, **{"lr": 0.1, **options})
+
+    here, optimizer = train("cpu", make)
     there, _ = train("cuda", make)
     for a, b in zip(here, there, strict=True):
         np.testing.assert_allclose(b, a, rtol=1e-9)
-    assert [k for k in launched if k in ("adam", "sgd")] == [launched[-1]] * 3
+    assert [k for k in launched if k in ("adam", "sgd")] == [optimizer.kernel] * 3 * bool(
+        optimizer.kernel
+    )
 
 
 def test_a_capturable_step_counts_on_the_device(launched):

@@ -9,7 +9,7 @@ import pytest
 
 import gradlib
 from gradlib import optim
-from gradlib.optim import _elementwise
+from gradlib.optim import _batches
 
 SETTINGS = [
     ("SGD", {"lr": 0.1}),
@@ -85,12 +85,12 @@ def test_momentum_over_two_steps():
 @pytest.mark.parametrize(("name", "settings"), SETTINGS, ids=IDS)
 def test_packed_and_separate_updates_agree(name, settings, monkeypatch):
     together, opt = make(name, settings)
-    monkeypatch.setattr(_elementwise, "PACK_LIMIT", -1)
+    monkeypatch.setattr(_batches, "PACK_LIMIT", -1)
     alone, other = make(name, settings)
     for step in range(6):
         skip = (1,) if step == 2 else ()  # a parameter without a gradient is left alone
         for params, o, limit in ((together, opt, 1 << 15), (alone, other, -1)):
-            monkeypatch.setattr(_elementwise, "PACK_LIMIT", limit)
+            monkeypatch.setattr(_batches, "PACK_LIMIT", limit)
             give_gradients(params, step, skip)
             o.step()
     for a, b in zip(values(together), values(alone)):
@@ -99,14 +99,14 @@ def test_packed_and_separate_updates_agree(name, settings, monkeypatch):
 
 @pytest.mark.parametrize(("name", "settings"), SETTINGS, ids=IDS)
 def test_pieces_of_a_large_tensor_are_all_updated(name, settings, monkeypatch):
-    monkeypatch.setattr(_elementwise, "CHUNK", 64)
-    monkeypatch.setattr(_elementwise, "PACK_LIMIT", -1)
+    monkeypatch.setattr(_batches, "CHUNK", 64)
+    monkeypatch.setattr(_batches, "PACK_LIMIT", -1)
     pieces, opt = make(name, settings, [(7, 9)])
-    monkeypatch.setattr(_elementwise, "CHUNK", 1 << 20)
+    monkeypatch.setattr(_batches, "CHUNK", 1 << 20)
     whole, other = make(name, settings, [(7, 9)])
     for step in range(3):
         for params, o, chunk in ((pieces, opt, 64), (whole, other, 1 << 20)):
-            monkeypatch.setattr(_elementwise, "CHUNK", chunk)
+            monkeypatch.setattr(_batches, "CHUNK", chunk)
             give_gradients(params, step)
             o.step()
     np.testing.assert_array_equal(values(pieces)[0], values(whole)[0])
@@ -138,6 +138,25 @@ def test_gradient_flows_through_a_recorded_step():
     w.sum().backward()
     assert leaf.grad.item() == 1.0
     assert lr.grad.item() == -3.0
+
+
+@pytest.mark.parametrize(("name", "settings"), SETTINGS, ids=IDS)
+def test_recorded_steps_have_the_right_derivatives(name, settings):
+    """By parameter and gradient; by the learning rate, where it is no part of the state."""
+
+    def steps(start, factor, lr):
+        p = start.clone()
+        opt = getattr(optim, name)([p], **{**settings, "lr": lr, "differentiable": True})
+        for step in range(4):
+            give_gradients([p], step)
+            p.grad = p.grad * factor + 0.1
+            opt.step()
+        return p
+
+    rng = np.random.default_rng(0)
+    start, factor = (gradlib.tensor(rng.standard_normal(4), requires_grad=True) for _ in range(2))
+    lr = gradlib.tensor(0.1, dtype=gradlib.float64, requires_grad=name not in ("Rprop", "ASGD"))
+    assert gradlib.autograd.gradcheck(steps, (start, factor, lr))
 
 
 @pytest.mark.parametrize(("name", "settings"), SETTINGS, ids=IDS)

@@ -10,7 +10,7 @@ import torch
 from torch.autograd import profiler_util as theirs
 
 import gradlib
-from gradlib.profiler import _events as ours
+from gradlib.autograd import profiler_util as ours
 from gradlib.profiler import _table as _profiler_table
 
 LIBRARIES = (gradlib, torch)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gradlib.profiler import _autograd as profiler
+from gradlib.autograd import profiler
 
 FOLDERS = [folder / "shared" / "recordings" for folder in Path(__file__).resolve().parents[3:]]
 FILES = sorted(file for folder in FOLDERS for file in folder.glob("*.sqlite"))

@@ -1,6 +1,7 @@
 """Files pass between the two libraries in both directions."""
 
 import io
+import pickle
 from collections import OrderedDict
 
 import numpy as np
@@ -128,7 +129,7 @@ def test_mapped_by_pytorch(tmp_path):
 
 
 def test_class_of_pytorch_that_is_not_known_as_safe():
-    with pytest.raises(gradlib.serialization.pickle.UnpicklingError, match=r"torch\.nn\.modules"):
+    with pytest.raises(pickle.UnpicklingError, match=r"torch\.nn\.modules"):
         from_torch(torch.nn.Linear(1, 1))
 
 

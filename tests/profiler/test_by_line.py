@@ -7,9 +7,9 @@ import time
 import pytest
 
 import gradlib
-from gradlib.profiler import _autograd as profiler
+from gradlib.autograd import profiler
 from gradlib.profiler import _by_line, profile
-from gradlib.profiler._exports import line_of, short_lines
+from gradlib.profiler._places import line_of, short_lines
 
 
 class Slow(gradlib.autograd.Function):

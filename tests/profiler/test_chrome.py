@@ -10,8 +10,8 @@ import pytest
 
 import gradlib
 from gradlib import nn
+from gradlib.autograd import profiler
 from gradlib.nn import functional as F
-from gradlib.profiler import _autograd as profiler
 from gradlib.profiler import profile, schedule
 from tests.autograd.profiles import backward_in_another_thread
 from tests.profiler.viewer import Viewer, assert_backward_is_linked, is_node, nanoseconds

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import gradlib
-from gradlib.profiler import _autograd as profiler
+from gradlib.autograd import profiler
 
 from .chromium import Browser
 

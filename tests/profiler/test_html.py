@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import gradlib
-from gradlib.profiler import _autograd as profiler
+from gradlib.autograd import profiler
 from gradlib.profiler import _html, profile
 from gradlib.profiler._throttling import ClockSample
 

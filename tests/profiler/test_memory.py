@@ -9,7 +9,7 @@ import json
 import pytest
 
 import gradlib
-from gradlib.profiler import _autograd as profiler
+from gradlib.autograd import profiler
 from gradlib.profiler import profile
 from gradlib.profiler._memory import BACKWARD, OTHER, SAVED, MemoryBlock, MemoryTimeline, Saved
 

@@ -10,7 +10,7 @@ import types
 import pytest
 
 import gradlib
-from gradlib.profiler import _autograd as profiler
+from gradlib.autograd import profiler
 from gradlib.profiler import _throttling
 from tests.profiler.viewer import Viewer
 

@@ -88,7 +88,6 @@ def uninstall() -> None:
 
 def _forget_backend(fuses: bool) -> None:
     """gradlib keeps its backend once found. fuses: whether there are kernels to launch."""
-    from gradlib import random
     from gradlib.devices.cuda import gemm
     from gradlib.devices.cuda import namespace as backend
     from gradlib.op import write_device
@@ -104,7 +103,7 @@ def _forget_backend(fuses: bool) -> None:
     library = Cublas()
     gemm.library = (lambda: library) if _before else _real_cublas["library"]
     generator._kinds.pop("cuda", None)
-    random._devices.pop("cuda", None)
+    generator.DEVICES.pop("cuda", None)
     backend.CupyBackend.fuses = fuses
 
 

@@ -184,7 +184,9 @@ class FakeDevices:
 
 
 def test_devices_that_register_later_get_the_seed(monkeypatch):
-    monkeypatch.setattr(gradlib_random, "_devices", {})
+    registered: dict = {}
+    for module in (generators, gradlib_random):
+        monkeypatch.setattr(module, "DEVICES", registered)
     gradlib_random.manual_seed(21)
     devices = FakeDevices()
     gradlib_random.register_device("cuda", devices)

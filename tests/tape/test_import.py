@@ -33,6 +33,13 @@ def test_what_few_programs_need_is_imported_when_they_do():
     assert out.stdout.split() == ["[]", "True"]
 
 
+def test_ops_are_there_without_an_import():
+    """``torch.ops`` was the package of the declarations until somebody imported gradlib.ops."""
+    code = "import gradlib as torch; print(torch.ops.aten.mm.default, torch.ops.aten.mm.default == torch.mm)"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.split() == ["aten.mm.default", "True"]
+
+
 @pytest.mark.host
 def test_infinities_are_silent_in_every_thread():
     seen = []

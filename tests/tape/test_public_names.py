@@ -6,7 +6,7 @@ import pytest
 
 import gradlib as torch
 import gradlib.nn.functional as F
-from gradlib.profiler import _autograd as profiler
+from gradlib.autograd import profiler
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ import json
 import pytest
 
 import gradlib
+from gradlib.autograd import profiler
 from gradlib.op import formulas
 from gradlib.op.declare import REGISTRY
 from gradlib.profiler import ExecutionTraceObserver
-from gradlib.profiler import _autograd as profiler
 from gradlib.tape import modes, recording
 from gradlib.tape.node import LEAF_SEQ, Node
 

@@ -39,16 +39,6 @@ OPTIONS = ("--std=c++17",)
 WARP, BLOCK, MAX_BLOCK = 32, 256, 1024
 
 
-class Settings:
-    """What holds for all kernels. deterministic: only those whose results are the same bits in every run."""
-
-    deterministic = False
-    fill_memory = True  # in which case new memory is filled, too: see gradlib.utils.deterministic
-
-
-settings = Settings()
-
-
 # -- sources -----------------------------------------------------------------------------------------------------------
 
 

@@ -10,8 +10,8 @@ import gc
 from collections import Counter
 from typing import Any
 
-from ...autograd.explain import kept
 from ...tape import source
+from ...tape.memory import kept
 from ...tape.modes import shared
 from ...tape.node import Node
 from ...tape.tensor import Tensor

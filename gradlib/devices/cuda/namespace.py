@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from ...op import overlays
 from ...tape.device import on_cuda
 from ...tape.modes import shared
-from .. import overlays
 from ..numpy.namespace import backend as numpy_backend
-from . import gemm
+from . import gemm, generators
 from .gaps import (
     WIDENED,
     CheckedLinalg,
@@ -66,9 +66,7 @@ def get_backend():
         _backend = CupyBackend()
         shared.cuda = Streams(_backend.xp.cuda)
         shared.cuda.array = _backend.xp.ndarray
-        from ...cuda import random
-
-        random.register()
+        generators.register()
     return _backend
 
 
@@ -95,8 +93,7 @@ class CupyBackend:
 
     name = "cupy"
     fuses = True
-    forward_overlay = staticmethod(overlays.forward_of)
-    vjp_overlay = staticmethod(overlays.vjp_of)
+    waits = True
 
     def __init__(self) -> None:
         self.xp = _cupy()
@@ -114,6 +111,11 @@ class CupyBackend:
             self.xp.cuda.get_allocator() == pool.malloc
         ):  # not if the program has chosen one of its own
             self.xp.cuda.set_allocator(self.allocator)
+
+    @property
+    def overlays(self) -> Any:
+        """The kernels in place of formulas; None where none can be launched."""
+        return overlays.on("cuda") if self.fuses else None
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self.xp, name)
@@ -138,6 +140,14 @@ class CupyBackend:
     def call(self, fn, *args):
         """``fn(*args)``, with the device of this namespace current (see `on`)."""
         return fn(*args)
+
+    def in_pieces(self, kernel, *arrays):
+        """``kernel(xp, *arrays)``: a device gains nothing by pieces."""
+        return kernel(self, *arrays)
+
+    def to_host(self, array):
+        """A raw array as a NumPy array; waits for the device."""
+        return array.get()
 
     def device_of(self, array):
         return on_cuda(array.device.id)

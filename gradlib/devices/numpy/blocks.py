@@ -1,36 +1,20 @@
-"""What kernels of several passes share: evaluation in cache-sized pieces, and half types computed in float32."""
+"""What kernels of several passes share: evaluation in pieces that stay in the cache."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
 from typing import Any
 
 import numpy as np
 
-from ...tape import dtypes
-from ...tape.lazy import raw_values
-from ...tape.modes import AUTOCAST, state
-
-F4, F8 = dtypes.float32.np, dtypes.float64.np
 PIECE = 1 << 15  # elements: some temporaries of this size stay in the second-level cache
-
-
-def kind_name(array) -> str:
-    """The dtype of a raw array as PyTorch's error texts spell it ('Long')."""
-    return dtypes.BY_NP[array.dtype].tensor_type.removesuffix("Tensor")
-
-
-def is_half(array) -> bool:
-    d = array.dtype
-    return d.itemsize == 2 and d.kind in "fV"
 
 
 def in_pieces(xp, kernel: Callable, *arrays) -> Any:
     """``kernel(xp, *arrays)`` for an elementwise kernel, piece by piece so that its temporaries stay in cache."""
     first = arrays[0]
     n = first.size
-    if n <= PIECE + PIECE // 2 or xp.name != "numpy":
+    if n <= PIECE + PIECE // 2:
         return kernel(xp, *arrays)
     for a in arrays:
         if not a.flags.c_contiguous or a.shape != first.shape:
@@ -43,113 +27,7 @@ def in_pieces(xp, kernel: Callable, *arrays) -> Any:
     return out
 
 
-def floating(kernel: Callable, *, otherwise: Callable | None = None, refused: str = "") -> Callable:
-    """A kernel for float32 and float64 made to take half types too (through float32) and to refuse integers.
-
-    otherwise: called with the other arrays and the attributes, in place of the error. refused: how PyTorch calls the
-    kernel in that error, where it is not the function's own name with "_cpu" behind.
-    """
-
-    @wraps(kernel)
-    def forward(xp, self, *rest, **attrs):
-        d = self.dtype
-        if d is F4 or d is F8 or (d.kind == "f" and d.itemsize > 2):
-            return kernel(xp, self, *rest, **attrs)
-        if is_half(self):
-            wide = [xp.wide(r) if hasattr(r, "dtype") else r for r in rest]
-            out = kernel(xp, xp.wide(self), *wide, **attrs)
-            return narrow(out, d)
-        if otherwise is not None:
-            return otherwise(self, **attrs)
-        name = kernel.__name__.strip("_")
-        if name == "<lambda>":  # the caller knows the op and turns this into its error
-            raise TypeError("not supported for the input types")
-        raise NotImplementedError(
-            f"\"{refused or name + '_cpu'}\" not implemented for '{kind_name(self)}'"
-        )
-
-    return forward
-
-
-def narrow(out: Any, d) -> Any:
-    """Results in the dtype `d` of the arguments; the first alone if there are hidden values after it."""
-    return (out[0].astype(d), *out[1:]) if isinstance(out, tuple) else out.astype(d)
-
-
-def widened(*tensors: Any) -> tuple:
-    """Arguments of a function that is no op as autocast has them on the CPU: in float32; to be checked after that."""
-    if not state.bits & AUTOCAST:
-        return tensors
-    from ...amp.autocast_mode import widened
-
-    return tuple([widened(t) for t in tensors])
-
-
-def raw(value: Any) -> Any:
-    """The raw array of a Tensor; anything else as it is."""
-    return raw_values(value) if hasattr(value, "_array") else value
-
-
-def check_kind(array, name: str) -> None:
-    if array.dtype.kind not in "fV":
-        raise NotImplementedError(f"\"{name}\" not implemented for '{kind_name(array)}'")
-
-
-def check_parameters(x, *parameters) -> None:
-    """RuntimeError for parameters of a normalisation that are not of the dtype of `x`, a raw array.
-
-    Half types may have float32 parameters: all of them.
-    """
-    given = [p for p in parameters if p is not None]
-    if all(p.dtype == x.dtype for p in given):
-        return
-    if given[0].dtype == x.dtype:
-        other = next(p for p in given if p.dtype != x.dtype)
-        raise RuntimeError(f"expected scalar type {kind_name(x)} but found {kind_name(other)}")
-    if any(p.dtype != F4 for p in given):
-        raise RuntimeError("mixed dtype (CPU): expect parameter to have scalar type of Float")
-    if not is_half(x):
-        raise RuntimeError("mixed dtype (CPU): all inputs must share same datatype.")
-
-
-def mixed_kinds(args: tuple) -> RuntimeError | None:
-    """The error of an op (its `check`) whose target must have the dtype of its input."""
-    kinds = [a.dtype.tensor_type.removesuffix("Tensor") for a in args[:2]]
-    if kinds[0] == kinds[1]:
-        return None
-    return RuntimeError(f"Found dtype {kinds[1]} but expected {kinds[0]}")
-
-
-def wide_or_none(xp, a) -> Any:
-    return xp.wide(a) if a is not None else None
-
-
 def row_blocks(rows: int, width: int):
     """(start, stop) of blocks of rows."""
     step = max(1, PIECE // max(width, 1))
     return [(i, min(i + step, rows)) for i in range(0, rows, step)]
-
-
-def missing(what: str, whole: bool = False):
-    """The gradient formula of an argument in which an op has no derivative: backward says so.
-
-    whole: there is no derivative in any argument, which PyTorch reports by another exception.
-    """
-
-    def formula():
-        if whole:
-            raise RuntimeError(f"derivative for aten::{what} is not implemented")
-        raise NotImplementedError(f"the derivative for '{what}' is not implemented.")
-
-    formula.missing = True
-    return formula
-
-
-def refused(what: str):
-    """The same for an op that PyTorch records without any derivative."""
-
-    def formula():
-        raise RuntimeError(f"derivative for {what} is not implemented")
-
-    formula.missing = True
-    return formula

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from ...op import overlays
 from ...tape.device import CPU
-from . import accumulate, select
+from . import accumulate, blocks, select, threads
 
 _NDARRAY = np.ndarray
 _FLOAT = np.dtype(np.float32)
@@ -20,12 +21,13 @@ class NumpyBackend:
     """NumPy as the namespace of kernels."""
 
     name = "numpy"
-    fuses = (
-        False  # whether overlays (fused kernels) are tried before an op's own kernel and formulas
-    )
+    fuses = False  # whether kernels of the package's own can be launched
+    overlays = overlays.on("numpy")
+    waits = False  # whether a look at the values of an array means waiting for a device
     xp = np
     checked_linalg = np.linalg
     where = staticmethod(select.where)
+    count_threads, limit_threads = staticmethod(threads.count), staticmethod(threads.limit)
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(np, name)
@@ -35,6 +37,14 @@ class NumpyBackend:
     def call(self, fn, *args):
         """``fn(*args)``, for a function that computes with arrays of this namespace."""
         return fn(*args)
+
+    def in_pieces(self, kernel, *arrays):
+        """``kernel(xp, *arrays)`` of an elementwise kernel, piece by piece so that its temporaries stay in cache."""
+        return blocks.in_pieces(self, kernel, *arrays)
+
+    def to_host(self, array):
+        """A raw array as a NumPy array."""
+        return array
 
     def device_of(self, array):
         return CPU

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from ...tape import handed
+
 RUN, STRIDED_RUN = 1024, 256  # by BLAS, which keeps several sums at once; by NumPy
 SHORT = 8192  # most elements that NumPy sums itself where all are summed: pairwise, and no slower than BLAS
 LARGE = 4096  # elements from which an array is worth another look at its layout
@@ -154,3 +156,6 @@ def _shorter(array, d: int):
         return parts
     tail = ADD(array[(*(slice(None),) * d, slice(whole, n))], d, None, None, True)
     return np.concatenate((parts, tail), d)
+
+
+handed.over(add_up)

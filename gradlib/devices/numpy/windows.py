@@ -11,7 +11,7 @@ from itertools import product
 
 import numpy as np
 
-from ...operators.nn.softmax import ROWS
+from .blocks import PIECE
 
 FEW = 1 << 11  # elements up to which the number of calls decides
 
@@ -139,7 +139,7 @@ def _maximum_of_few(xp, w: Windows, source):
 
 def _planes(xp, w: Windows, shape, taps):
     """Blocks of planes (start, stop, flat positions) for arrays (planes, *size) and tap numbers (planes, *out)."""
-    planes, step = math.prod(shape), max(1, ROWS // max(math.prod(w.out), 1))
+    planes, step = math.prod(shape), max(1, PIECE // max(math.prod(w.out), 1))
     step = step if xp.name == "numpy" else max(planes, 1)
     taps = taps.reshape(planes, *w.out)
     length = math.prod(w.size)

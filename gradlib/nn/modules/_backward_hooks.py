@@ -10,8 +10,9 @@ import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import gradlib
 from gradlib.autograd.function import Function
+from gradlib.operators import public as ops
+from gradlib.tape.modes import is_grad_enabled
 from gradlib.tape.tensor import Tensor
 
 
@@ -63,7 +64,7 @@ class BackwardHook:
     ) -> tuple[tuple, list[int] | None]:
         where = [i for i, v in enumerate(values) if isinstance(v, Tensor)]
         tensors = [values[i] for i in where]
-        if not (gradlib.is_grad_enabled() and any(t.requires_grad for t in tensors)):
+        if not (is_grad_enabled() and any(t.requires_grad for t in tensors)):
             return values, None
         passed = BackwardHookFunction.apply(*tensors)
         if not isinstance(passed, tuple):
@@ -113,7 +114,7 @@ class BackwardHook:
                 return grads  # reached without passing the outputs: nothing to report
             positions = self.input_positions or []
             grads = tuple(
-                gradlib.zeros(shape, dtype=dtype, device=device) if g is None else g
+                ops.zeros(shape, dtype=dtype, device=device) if g is None else g
                 for g, (shape, dtype, device) in zip(grads, self.kinds)
             )
             grad_inputs = _scatter(grads, positions, self.n_inputs)

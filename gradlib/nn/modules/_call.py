@@ -17,9 +17,9 @@ from gradlib.nn.modules._global_hooks import (
     _global_forward_hooks_with_kwargs,
     _global_forward_pre_hooks,
 )
+from gradlib.tape import recording
 from gradlib.tape.hooks import RemovableHandle
 from gradlib.tape.modes import state
-from gradlib.tape.recording import modules_watched
 from gradlib.tape.tensor import Tensor
 
 
@@ -75,7 +75,7 @@ class Calling(ModuleFields):
         ):
             return True
         fields.pop("_hooked", None)
-        if everywhere.any_call_hook() or modules_watched():
+        if everywhere.any_call_hook() or recording.modules_watched():
             return True
         Calling._hooked = False
         return False
@@ -292,3 +292,6 @@ def _mark_all_hooked() -> None:
 
 
 everywhere._on_call_hook.append(_mark_all_hooked)
+recording.tell_modules = _mark_all_hooked  # taken back by the first call that finds nothing to do
+if recording.modules_watched():
+    _mark_all_hooked()

@@ -6,8 +6,11 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-import gradlib
+from gradlib.autograd.grad_mode import no_grad
 from gradlib.nn.modules._traversal import Traversal
+from gradlib.operators import public as ops
+from gradlib.tape import dtypes
+from gradlib.tape.device import device as Device
 from gradlib.tape.tensor import Tensor
 
 
@@ -25,7 +28,7 @@ class Conversion(Traversal):
         for param in self._parameters.values():
             if param is None:
                 continue
-            with gradlib.no_grad():
+            with no_grad():
                 param.data = fn(param)
                 if param.grad is not None:
                     param.grad.data = fn(param.grad)
@@ -128,7 +131,7 @@ class Conversion(Traversal):
             >>> tuple(nn.Linear(3, 2).to_empty(device="cpu").weight.shape)
             (2, 3)
         """
-        return self._apply(lambda t: gradlib.empty_like(t, device=device), recurse=recurse)
+        return self._apply(lambda t: ops.empty_like(t, device=device), recurse=recurse)
 
     def to(self, *args: Any, **kwargs: Any) -> Any:
         """Move and cast parameters and buffers in place; returns self.
@@ -262,18 +265,18 @@ def parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
     rest = list(args)
     if rest and isinstance(rest[0], Tensor):
         other = rest.pop(0)
-    elif rest and isinstance(rest[0], gradlib.dtype):
+    elif rest and isinstance(rest[0], dtypes.dtype):
         dtype = rest.pop(0)
     elif rest:
         device = rest.pop(0)
-        if rest and (rest[0] is None or isinstance(rest[0], gradlib.dtype)):
+        if rest and (rest[0] is None or isinstance(rest[0], dtypes.dtype)):
             dtype = rest.pop(0)
     if rest:
         non_blocking = bool(rest.pop(0))
     if other is not None:
         device, dtype = other.device, other.dtype
     if device is not None:
-        device = gradlib.device(device)
+        device = Device(device)
     if device is None and dtype is None and memory_format is None:
         raise TypeError(
             "to() received an invalid combination of arguments - got (), but expected one of: "

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-import gradlib
 from gradlib.devices.cuda.kernels import FLOATS
 from gradlib.nn import functional as F
+from gradlib.operators import public as ops
 from gradlib.operators.nn.recurrent import gru_step_op, lstm_step_op
 from gradlib.tape.arrays import kernels_of
 from gradlib.tape.modes import AUTOCAST, VMAP, shared, state
@@ -155,7 +155,7 @@ def over_time(
         outputs, states = _backward(cell, steps, sizes, states)
     else:
         outputs, states = _forward(cell, steps, sizes, states)
-    return (gradlib.cat(outputs) if packed else gradlib.stack(outputs)), states
+    return (ops.cat(outputs) if packed else ops.stack(outputs)), states
 
 
 def _forward(
@@ -174,7 +174,7 @@ def _forward(
     if ended:
         ended.append(states)
         ended.reverse()
-        states = tuple(gradlib.cat(list(parts)) for parts in zip(*ended))
+        states = tuple(ops.cat(list(parts)) for parts in zip(*ended))
     return outputs, states
 
 
@@ -186,7 +186,7 @@ def _backward(
     outputs = []
     for gates, n in zip(reversed(steps), reversed(sizes)):
         if n > alive:  # longer sequences have been walked already, these begin here
-            states = tuple(gradlib.cat([s, f[alive:n]]) for s, f in zip(states, first))
+            states = tuple(ops.cat([s, f[alive:n]]) for s, f in zip(states, first))
             alive = n
         states = cell.step(gates, states)
         outputs.append(states[0])

@@ -9,7 +9,7 @@ from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import gradlib
+from gradlib.autograd.grad_mode import no_grad
 from gradlib.nn.modules._base import _EXTRA_STATE_KEY_SUFFIX, ModuleFields
 from gradlib.nn.parameter import Parameter, is_lazy
 from gradlib.tape.hooks import RemovableHandle
@@ -264,7 +264,7 @@ class StateDict(ModuleFields):
                 f"checkpoint, the shape in current model is {tensor.shape}."
             )
         try:
-            with gradlib.no_grad():
+            with no_grad():
                 if assign:
                     self._assign_tensor(name, tensor, value)
                 else:

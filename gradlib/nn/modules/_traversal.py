@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from gradlib.nn.modules._base import ModuleFields
 from gradlib.nn.parameter import Parameter
@@ -181,15 +181,14 @@ class Traversal(ModuleFields):
             >>> nn.Sequential(nn.Sequential(nn.ReLU())).get_submodule("0.0")
             ReLU()
         """
-        from gradlib.nn.modules.module import Module
-
-        module: Any = self
+        module = cast("Module", self)  # nothing else has this part
         for name in target.split(".") if target else ():
             if not hasattr(module, name):
                 raise AttributeError(f"{module._get_name()} has no attribute `{name}`")
-            module = getattr(module, name)
-            if not isinstance(module, Module):
+            found = getattr(module, name)
+            if not isinstance(found, Traversal):
                 raise AttributeError(f"`{name}` is not an nn.Module")
+            module = cast("Module", found)
         return module
 
     def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
@@ -210,17 +209,15 @@ class Traversal(ModuleFields):
             >>> net[0][0]
             GELU(approximate='none')
         """
-        from gradlib.nn.modules.module import Module
-
         if target == "":
             raise ValueError("Cannot set the submodule without a target name!")
-        if not isinstance(module, Module):
+        if not isinstance(module, Traversal):
             raise ValueError(f'"module" is not an nn.Module, found {type(module)}')
         path, _, name = target.rpartition(".")
         parent = self.get_submodule(path)
         if strict and not hasattr(parent, name):
             raise AttributeError(f"{parent._get_name()} has no attribute `{name}`")
-        if hasattr(parent, name) and not isinstance(getattr(parent, name), Module):
+        if hasattr(parent, name) and not isinstance(getattr(parent, name), Traversal):
             raise AttributeError(f"`{name}` is not an nn.Module")
         setattr(parent, name, module)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import gradlib
 from gradlib.nn import functional as F
 from gradlib.nn.modules.container import ModuleList, Sequential
 from gradlib.nn.modules.linear import Linear
 from gradlib.nn.modules.module import Module
+from gradlib.operators import public as ops
 from gradlib.tape.tensor import Tensor
 
 __all__ = ["AdaptiveLogSoftmaxWithLoss"]
@@ -133,7 +133,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
                     f"[{least}, {most}] were found. "
                 )
         head = F.log_softmax(self.head(x), dim=1)
-        first = gradlib.where(target < self.shortlist_size, target, gradlib.zeros_like(target))
+        first = ops.where(target < self.shortlist_size, target, ops.zeros_like(target))
         output = head.gather(1, first.unsqueeze(1)).squeeze(1)
         for i, tail in enumerate(self.tail):
             low, high = self.cutoffs[i], self.cutoffs[i + 1]
@@ -154,7 +154,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         for i, tail in enumerate(self.tail):
             inside = F.log_softmax(tail(input), dim=1)
             parts.append(inside + head[:, self.shortlist_size + i].unsqueeze(1))
-        return gradlib.cat(parts, dim=1)
+        return ops.cat(parts, dim=1)
 
     def log_prob(self, input: Tensor) -> Tensor:
         """The log-probabilities of all classes.
@@ -186,4 +186,4 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             >>> tuple(net.predict(gradlib.randn(3, 8)).shape)
             (3,)
         """
-        return gradlib.argmax(self.log_prob(input), dim=1)
+        return ops.argmax(self.log_prob(input), dim=1)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import gradlib
 from gradlib.nn import functional as F
 from gradlib.nn.init import constant_, xavier_normal_, xavier_uniform_
 from gradlib.nn.modules.linear import NonDynamicallyQuantizableLinear
 from gradlib.nn.modules.module import Module
 from gradlib.nn.parameter import Parameter
+from gradlib.operators import public as ops
+from gradlib.tape import dtypes
 from gradlib.tape.tensor import Tensor
 
 __all__ = ["MultiheadAttention"]
@@ -85,23 +86,23 @@ class MultiheadAttention(Module):
         if self.head_dim * num_heads != embed_dim:
             raise AssertionError("embed_dim must be divisible by num_heads")
         if not self._qkv_same_embed_dim:
-            self.q_proj_weight = Parameter(gradlib.empty((embed_dim, embed_dim), **place))
-            self.k_proj_weight = Parameter(gradlib.empty((embed_dim, self.kdim), **place))
-            self.v_proj_weight = Parameter(gradlib.empty((embed_dim, self.vdim), **place))
+            self.q_proj_weight = Parameter(ops.empty((embed_dim, embed_dim), **place))
+            self.k_proj_weight = Parameter(ops.empty((embed_dim, self.kdim), **place))
+            self.v_proj_weight = Parameter(ops.empty((embed_dim, self.vdim), **place))
             self.register_parameter("in_proj_weight", None)
         else:
-            self.in_proj_weight = Parameter(gradlib.empty((3 * embed_dim, embed_dim), **place))
+            self.in_proj_weight = Parameter(ops.empty((3 * embed_dim, embed_dim), **place))
             self.register_parameter("q_proj_weight", None)
             self.register_parameter("k_proj_weight", None)
             self.register_parameter("v_proj_weight", None)
         if bias:
-            self.in_proj_bias = Parameter(gradlib.empty(3 * embed_dim, **place))
+            self.in_proj_bias = Parameter(ops.empty(3 * embed_dim, **place))
         else:
             self.register_parameter("in_proj_bias", None)
         self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias=bias, **place)
         if add_bias_kv:
-            self.bias_k = Parameter(gradlib.empty((1, 1, embed_dim), **place))
-            self.bias_v = Parameter(gradlib.empty((1, 1, embed_dim), **place))
+            self.bias_k = Parameter(ops.empty((1, 1, embed_dim), **place))
+            self.bias_v = Parameter(ops.empty((1, 1, embed_dim), **place))
         else:
             self.bias_k = self.bias_v = None
         self.add_zero_attn = add_zero_attn
@@ -194,7 +195,7 @@ class MultiheadAttention(Module):
 
 def _float_mask(mask: Tensor | None, like: Tensor) -> Tensor | None:
     """A boolean mask as numbers to add: -inf where it is True."""
-    if mask is None or mask.dtype != gradlib.bool:
+    if mask is None or mask.dtype != dtypes.bool_:
         return mask
-    zeros = gradlib.zeros_like(mask, dtype=like.dtype)
+    zeros = ops.zeros_like(mask, dtype=like.dtype)
     return zeros.masked_fill_(mask, float("-inf"))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import gradlib
 from gradlib.nn import functional as F
 from gradlib.nn import init
 from gradlib.nn.modules.module import Module
 from gradlib.nn.parameter import Parameter
+from gradlib.operators import public as ops
+from gradlib.tape import dtypes
 from gradlib.tape.tensor import Tensor
 
 __all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm"]
@@ -44,18 +45,18 @@ class _NormBase(Module):
         self.affine = affine
         self.track_running_stats = track_running_stats
         if affine:
-            self.weight = Parameter(gradlib.empty(num_features, **place))
+            self.weight = Parameter(ops.empty(num_features, **place))
         else:
             self.register_parameter("weight", None)
         if affine and bias:
-            self.bias = Parameter(gradlib.empty(num_features, **place))
+            self.bias = Parameter(ops.empty(num_features, **place))
         else:
             self.register_parameter("bias", None)
         if track_running_stats:
-            self.register_buffer("running_mean", gradlib.zeros(num_features, **place))
-            self.register_buffer("running_var", gradlib.ones(num_features, **place))
+            self.register_buffer("running_mean", ops.zeros(num_features, **place))
+            self.register_buffer("running_var", ops.ones(num_features, **place))
             self.register_buffer(
-                "num_batches_tracked", gradlib.tensor(0, dtype=gradlib.long, device=device)
+                "num_batches_tracked", ops.tensor(0, dtype=dtypes.int64, device=device)
             )
         else:
             self.register_buffer("running_mean", None)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import gradlib
 from gradlib.nn import functional as F
 from gradlib.nn import init
 from gradlib.nn.modules.module import Module
 from gradlib.nn.modules.utils import _ntuple, _reverse_repeat_tuple
 from gradlib.nn.parameter import Parameter
+from gradlib.operators import public as ops
 from gradlib.tape.tensor import Tensor
 
 __all__ = [
@@ -84,9 +84,9 @@ class _ConvNd(Module):
         if not transposed:
             first, second = second, first
         shape = (first, second // groups, *kernel_size)
-        self.weight = Parameter(gradlib.empty(shape, device=device, dtype=dtype))
+        self.weight = Parameter(ops.empty(shape, device=device, dtype=dtype))
         if bias:
-            self.bias = Parameter(gradlib.empty(out_channels, device=device, dtype=dtype))
+            self.bias = Parameter(ops.empty(out_channels, device=device, dtype=dtype))
         else:
             self.register_parameter("bias", None)
         self.reset_parameters()

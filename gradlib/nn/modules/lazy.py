@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-import gradlib
+from gradlib.autograd.grad_mode import no_grad
 from gradlib.nn.modules import batchnorm, conv, instancenorm, linear
 from gradlib.nn.parameter import UninitializedBuffer, UninitializedParameter, is_lazy
+from gradlib.operators import public as ops
+from gradlib.tape import dtypes
 from gradlib.tape.tensor import Tensor
 
 __all__ = [
@@ -74,7 +76,7 @@ class LazyModuleMixin:
         for name, tensor in itertools.chain(self._parameters.items(), self._buffers.items()):
             value = state_dict.get(prefix + name)
             if value is not None and is_lazy(tensor) and not is_lazy(value):
-                with gradlib.no_grad():
+                with no_grad():
                     tensor.materialize(value.shape)
 
     def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
@@ -131,7 +133,7 @@ class LazyLinear(LazyModuleMixin, linear.Linear):
     def initialize_parameters(self, input: Tensor) -> None:
         """input: [..., in_features]."""
         if self.has_uninitialized_params():
-            with gradlib.no_grad():
+            with no_grad():
                 self.in_features = input.shape[-1]
                 self.weight.materialize((self.out_features, self.in_features))  # type: ignore[attr-defined]
                 if self.bias is not None:
@@ -170,7 +172,7 @@ class _LazyConv(LazyModuleMixin):
                 f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to "
                 f"{type(self).__name__}, but got input of size: {input.shape}"
             )
-        with gradlib.no_grad():
+        with no_grad():
             self.in_channels = input.shape[-n - 1]
             if self.in_channels % self.groups != 0:
                 raise ValueError("in_channels must be divisible by groups")
@@ -359,7 +361,7 @@ class _LazyNorm(LazyModuleMixin):
         if track_running_stats:
             module.running_mean = UninitializedBuffer(**place)
             module.running_var = UninitializedBuffer(**place)
-            module.num_batches_tracked = gradlib.tensor(0, dtype=gradlib.long, device=device)
+            module.num_batches_tracked = ops.tensor(0, dtype=dtypes.int64, device=device)
 
     def reset_parameters(self: Any) -> None:
         """Set weight to 1, bias to 0 and the statistics to their start; nothing before the first call.

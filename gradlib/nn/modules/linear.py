@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import gradlib
 from gradlib.nn import functional as F
 from gradlib.nn import init
 from gradlib.nn.modules.module import Module
 from gradlib.nn.parameter import Parameter
+from gradlib.operators import public as ops
 from gradlib.tape.tensor import Tensor
 
 __all__ = ["Bilinear", "Identity", "Linear", "NonDynamicallyQuantizableLinear"]
@@ -77,11 +77,9 @@ class Linear(Module):
         super().__init__()
         self.in_features = in_features
         self.out_features = out_features
-        self.weight = Parameter(
-            gradlib.empty((out_features, in_features), device=device, dtype=dtype)
-        )
+        self.weight = Parameter(ops.empty((out_features, in_features), device=device, dtype=dtype))
         if bias:
-            self.bias = Parameter(gradlib.empty(out_features, device=device, dtype=dtype))
+            self.bias = Parameter(ops.empty(out_features, device=device, dtype=dtype))
         else:
             self.register_parameter("bias", None)
         self.reset_parameters()
@@ -167,9 +165,9 @@ class Bilinear(Module):
         self.in2_features = in2_features
         self.out_features = out_features
         shape = (out_features, in1_features, in2_features)
-        self.weight = Parameter(gradlib.empty(shape, device=device, dtype=dtype))
+        self.weight = Parameter(ops.empty(shape, device=device, dtype=dtype))
         if bias:
-            self.bias = Parameter(gradlib.empty(out_features, device=device, dtype=dtype))
+            self.bias = Parameter(ops.empty(out_features, device=device, dtype=dtype))
         else:
             self.register_parameter("bias", None)
         self.reset_parameters()

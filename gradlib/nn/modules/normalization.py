@@ -5,11 +5,11 @@ from __future__ import annotations
 import numbers
 from typing import Any
 
-import gradlib
 from gradlib.nn import functional as F
 from gradlib.nn import init
 from gradlib.nn.modules.module import Module
 from gradlib.nn.parameter import Parameter
+from gradlib.operators import public as ops
 from gradlib.tape.tensor import Tensor
 
 __all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
@@ -122,9 +122,9 @@ class LayerNorm(Module):
         self.eps = eps
         self.elementwise_affine = elementwise_affine
         if elementwise_affine:
-            self.weight = Parameter(gradlib.empty(self.normalized_shape, **place))
+            self.weight = Parameter(ops.empty(self.normalized_shape, **place))
             if bias:
-                self.bias = Parameter(gradlib.empty(self.normalized_shape, **place))
+                self.bias = Parameter(ops.empty(self.normalized_shape, **place))
             else:
                 self.register_parameter("bias", None)
         else:
@@ -210,11 +210,11 @@ class GroupNorm(Module):
         self.eps = eps
         self.affine = affine
         if affine:
-            self.weight = Parameter(gradlib.empty(num_channels, **place))
+            self.weight = Parameter(ops.empty(num_channels, **place))
         else:
             self.register_parameter("weight", None)
         if affine and bias:
-            self.bias = Parameter(gradlib.empty(num_channels, **place))
+            self.bias = Parameter(ops.empty(num_channels, **place))
         else:
             self.register_parameter("bias", None)
         self.reset_parameters()
@@ -278,9 +278,7 @@ class RMSNorm(Module):
         self.eps = eps
         self.elementwise_affine = elementwise_affine
         if elementwise_affine:
-            self.weight = Parameter(
-                gradlib.empty(self.normalized_shape, device=device, dtype=dtype)
-            )
+            self.weight = Parameter(ops.empty(self.normalized_shape, device=device, dtype=dtype))
         else:
             self.register_parameter("weight", None)
         self.reset_parameters()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-import gradlib
+from gradlib.autograd.grad_mode import no_grad
 from gradlib.nn import functional as F
 from gradlib.nn.modules.module import Module
 from gradlib.nn.parameter import Parameter
+from gradlib.operators import public as ops
 from gradlib.tape.tensor import Tensor
 
 __all__ = [
@@ -328,12 +329,12 @@ class PReLU(Module):
         super().__init__()
         self.num_parameters = num_parameters
         self.init = init
-        self.weight = Parameter(gradlib.empty(num_parameters, device=device, dtype=dtype))
+        self.weight = Parameter(ops.empty(num_parameters, device=device, dtype=dtype))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Set all slopes to `init`; in place."""
-        with gradlib.no_grad():
+        with no_grad():
             self.weight.fill_(self.init)
 
     def forward(self, input: Tensor) -> Tensor:

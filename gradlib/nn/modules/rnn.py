@@ -7,7 +7,6 @@ import numbers
 import warnings
 from typing import Any
 
-import gradlib
 from gradlib.amp.autocast_mode import lowered
 from gradlib.nn import functional as F
 from gradlib.nn import init
@@ -16,6 +15,7 @@ from gradlib.nn.modules.module import Module
 from gradlib.nn.modules.rnn_cell import GRUCell, LSTMCell, RNNCell, RNNCellBase
 from gradlib.nn.parameter import Parameter
 from gradlib.nn.utils.rnn import PackedSequence
+from gradlib.operators import public as ops
 from gradlib.tape import modes
 from gradlib.tape.tensor import Tensor
 
@@ -82,7 +82,7 @@ class RNNBase(Module):
                     shapes["weight_hr"] = (proj_size, hidden_size)
                 names = {kind: f"{kind}_l{layer}{suffix}" for kind in shapes}
                 for kind, name in names.items():
-                    empty = gradlib.empty(shapes[kind], device=device, dtype=dtype)
+                    empty = ops.empty(shapes[kind], device=device, dtype=dtype)
                     setattr(self, name, Parameter(empty))
                 self._names.append(list(names.values()))
         self.reset_parameters()
@@ -203,7 +203,7 @@ class RNNBase(Module):
 
     def _zero_states(self, like: Tensor, n: int) -> tuple[Tensor, ...]:
         return tuple(
-            gradlib.zeros(shape, dtype=like.dtype, device=like.device)
+            ops.zeros(shape, dtype=like.dtype, device=like.device)
             for shape in self._state_shapes(n)
         )
 
@@ -256,10 +256,10 @@ class RNNBase(Module):
                 outputs.append(out)
                 for kept, state in zip(last, end):
                     kept.append(state)
-            x = outputs[0] if directions == 1 else gradlib.cat(outputs, -1)
+            x = outputs[0] if directions == 1 else ops.cat(outputs, -1)
             if self.dropout > 0 and layer < self.num_layers - 1:
                 x = F.dropout(x, self.dropout, self.training)
-        return x, tuple(gradlib.stack(kept) for kept in last)
+        return x, tuple(ops.stack(kept) for kept in last)
 
 
 def _check_settings(

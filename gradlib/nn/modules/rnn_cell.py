@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import gradlib
 from gradlib.nn import init
 from gradlib.nn.modules._recurrence import GRUCellStep, LSTMCellStep, SimpleCell, relu, tanh
 from gradlib.nn.modules.module import Module
 from gradlib.nn.parameter import Parameter
+from gradlib.operators import public as ops
 from gradlib.tape.tensor import Tensor
 
 __all__ = ["GRUCell", "LSTMCell", "RNNCell", "RNNCellBase"]
@@ -51,11 +51,11 @@ class RNNCellBase(Module):
         self.hidden_size = hidden_size
         self.bias = bias
         rows = num_chunks * hidden_size
-        self.weight_ih = Parameter(gradlib.empty((rows, input_size), **place))
-        self.weight_hh = Parameter(gradlib.empty((rows, hidden_size), **place))
+        self.weight_ih = Parameter(ops.empty((rows, input_size), **place))
+        self.weight_hh = Parameter(ops.empty((rows, hidden_size), **place))
         if bias:
-            self.bias_ih = Parameter(gradlib.empty(rows, **place))
-            self.bias_hh = Parameter(gradlib.empty(rows, **place))
+            self.bias_ih = Parameter(ops.empty(rows, **place))
+            self.bias_hh = Parameter(ops.empty(rows, **place))
         else:
             self.register_parameter("bias_ih", None)
             self.register_parameter("bias_hh", None)
@@ -99,7 +99,7 @@ class RNNCellBase(Module):
             states = tuple(s.unsqueeze(0) for s in states)
         if not states:
             shape = (input.size(0), self.hidden_size)
-            zeros = gradlib.zeros(shape, dtype=input.dtype, device=input.device)
+            zeros = ops.zeros(shape, dtype=input.dtype, device=input.device)
             states = (zeros, zeros)[: 2 if isinstance(cell, LSTMCellStep) else 1]
         states = cell.step(cell.project(input), states)
         return states if batched else tuple(s.squeeze(0) for s in states)

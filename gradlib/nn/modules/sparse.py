@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import gradlib
+from gradlib.autograd.grad_mode import no_grad
 from gradlib.nn import functional as F
 from gradlib.nn import init
 from gradlib.nn.modules.module import Module
 from gradlib.nn.parameter import Parameter
+from gradlib.operators import public as ops
 from gradlib.tape.tensor import Tensor
 
 __all__ = ["Embedding", "EmbeddingBag"]
@@ -35,7 +36,7 @@ class _Table(Module):
                 self.padding_idx = self.num_embeddings + self.padding_idx
         if weight is None:
             shape = (self.num_embeddings, self.embedding_dim)
-            empty = gradlib.empty(shape, device=device, dtype=dtype)
+            empty = ops.empty(shape, device=device, dtype=dtype)
             self.weight = Parameter(empty, requires_grad=not freeze)
             self.reset_parameters()
         else:
@@ -54,7 +55,7 @@ class _Table(Module):
 
     def _fill_padding_idx_with_zero(self) -> None:
         if self.padding_idx is not None:
-            with gradlib.no_grad():
+            with no_grad():
                 self.weight[self.padding_idx].fill_(0)
 
 

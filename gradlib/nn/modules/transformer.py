@@ -6,7 +6,6 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-import gradlib
 from gradlib.nn import functional as F
 from gradlib.nn.init import xavier_uniform_
 from gradlib.nn.modules.attention import MultiheadAttention, _float_mask
@@ -15,6 +14,7 @@ from gradlib.nn.modules.dropout import Dropout
 from gradlib.nn.modules.linear import Linear
 from gradlib.nn.modules.module import Module
 from gradlib.nn.modules.normalization import LayerNorm
+from gradlib.operators import public as ops
 from gradlib.tape.tensor import Tensor
 
 __all__ = [
@@ -28,8 +28,8 @@ __all__ = [
 
 def _generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
     """[sz, sz]: 0 where a position may look, -inf at later positions."""
-    full = gradlib.full((sz, sz), float("-inf"), dtype=dtype, device=device)
-    return gradlib.triu(full, diagonal=1)
+    full = ops.full((sz, sz), float("-inf"), dtype=dtype, device=device)
+    return ops.triu(full, diagonal=1)
 
 
 def _detect_is_causal_mask(

@@ -10,8 +10,12 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-import gradlib
+from gradlib import cuda
+from gradlib.autograd.grad_mode import set_grad_enabled
 from gradlib.nn.modules.module import Module
+from gradlib.operators import public as ops
+from gradlib.tape.device import device as Device
+from gradlib.tape.modes import is_grad_enabled
 from gradlib.tape.tensor import Tensor
 
 __all__ = ["DataParallel", "data_parallel"]
@@ -49,7 +53,7 @@ class DataParallel(Module):
         self.module = module
         self.dim = dim
         if device_ids is None:
-            count = gradlib.cuda.device_count() if gradlib.cuda.is_available() else 0
+            count = cuda.device_count() if cuda.is_available() else 0
             device_ids = list(range(count))
         devices = [_device(d) for d in device_ids]
         self.device_ids = [d.index if d.type == "cuda" else d for d in devices]
@@ -106,7 +110,7 @@ def data_parallel(
 
 
 def _device(device: Any) -> Any:
-    return gradlib.device("cuda", device) if isinstance(device, int) else gradlib.device(device)
+    return Device("cuda", device) if isinstance(device, int) else Device(device)
 
 
 def _scatter(value: Any, devices: list[Any], dim: int) -> list[Any]:
@@ -166,12 +170,12 @@ def _replicate(module: Module, device: Any, first: bool) -> Module:
 def _parallel_apply(replicas: list[Module], pieces: list[Any]) -> list[Any]:
     """Call each replica on its piece in a thread of its own; the first error is raised."""
     results: list[Any] = [None] * len(replicas)
-    grad_enabled = gradlib.is_grad_enabled()
+    grad_enabled = is_grad_enabled()
 
     def work(i: int) -> None:
         args, kwargs = pieces[i]
         try:
-            with gradlib.set_grad_enabled(grad_enabled):
+            with set_grad_enabled(grad_enabled):
                 results[i] = (replicas[i](*args, **kwargs), None)
         except BaseException as error:
             results[i] = (None, error)
@@ -193,8 +197,8 @@ def _gather(values: list[Any], device: Any, dim: int) -> Any:
     if isinstance(first, Tensor):
         moved = [v.to(device) for v in values]
         if first.dim() == 0:
-            return gradlib.stack(moved)
-        return gradlib.cat(moved, dim)
+            return ops.stack(moved)
+        return ops.cat(moved, dim)
     if first is None:
         return None
     if isinstance(first, dict):

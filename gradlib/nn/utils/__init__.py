@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from gradlib.nn.utils import parametrizations, parametrize, prune, rnn, stateless
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from gradlib.nn.utils import parametrizations, parametrize, prune, rnn
 from gradlib.nn.utils.clip_grad import (
     clip_grad_norm,
     clip_grad_norm_,
@@ -24,6 +27,9 @@ from gradlib.nn.utils.memory_format import (
 )
 from gradlib.nn.utils.spectral_norm import remove_spectral_norm, spectral_norm
 from gradlib.nn.utils.weight_norm import remove_weight_norm, weight_norm
+
+if TYPE_CHECKING:
+    from gradlib.nn.utils import stateless
 
 __all__ = [
     "clip_grad_norm",
@@ -50,3 +56,10 @@ __all__ = [
     "vector_to_parameters",
     "weight_norm",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`stateless` is imported when it is first asked for: it brings the function transforms with it."""
+    if name == "stateless":
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

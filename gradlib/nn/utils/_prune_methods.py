@@ -7,8 +7,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import gradlib
 from gradlib.nn.modules.module import Module
+from gradlib.operators import public as ops
+from gradlib.tape.layout import contiguous_format
 from gradlib.tape.tensor import Tensor
 
 
@@ -82,14 +83,14 @@ class BasePruningMethod(ABC):
         scores = current if importance_scores is None else importance_scores
         _check_scores(scores, current, lambda: f"parameter {name} of {module}")
         if not before:
-            mask = method.compute_mask(scores, gradlib.ones_like(current))
+            mask = method.compute_mask(scores, ops.ones_like(current))
             module.register_parameter(name + "_orig", current)
             del module._parameters[name]
         else:
             ((key, old),) = before.items()
             chain = old if isinstance(old, PruningContainer) else PruningContainer(old)
             mask = getattr(module, name + "_mask").detach()
-            mask = mask.clone(memory_format=gradlib.contiguous_format)
+            mask = mask.clone(memory_format=contiguous_format)
             mask = chain._narrowed(method, scores, mask)
             chain.add_pruning_method(method)
             method = chain
@@ -113,7 +114,7 @@ class BasePruningMethod(ABC):
         """
         scores = t if importance_scores is None else importance_scores
         _check_scores(scores, t, lambda: "tensor t")
-        mask = gradlib.ones_like(t) if default_mask is None else default_mask
+        mask = ops.ones_like(t) if default_mask is None else default_mask
         return t * self.compute_mask(scores, default_mask=mask)
 
     def remove(self, module: Module) -> None:
@@ -258,7 +259,7 @@ class _Unstructured(_ByAmount):
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         """The mask so far without the entries that rank lowest."""
         count = self._count(t.nelement())
-        mask = default_mask.clone(memory_format=gradlib.contiguous_format)
+        mask = default_mask.clone(memory_format=contiguous_format)
         if count:
             lowest = self.rank(t).reshape(-1).topk(count, largest=False).indices
             mask.view(-1)[lowest] = 0
@@ -278,7 +279,7 @@ class RandomUnstructured(_Unstructured):
 
     def rank(self, t: Tensor) -> Tensor:
         """Random numbers."""
-        return gradlib.rand_like(t)
+        return ops.rand_like(t)
 
 
 class L1Unstructured(_Unstructured):
@@ -342,7 +343,7 @@ class _Structured(_ByAmount):
         if not count:
             return default_mask
         best = self.rank(t).topk(size - count).indices
-        mask = gradlib.zeros_like(t)
+        mask = ops.zeros_like(t)
         mask.index_fill_(self.dim, best, 1)
         return mask * default_mask.to(dtype=mask.dtype)
 
@@ -366,7 +367,7 @@ class RandomStructured(_Structured):
 
     def rank(self, t: Tensor) -> Tensor:
         """Random numbers."""
-        return gradlib.rand(t.shape[self.dim], device=t.device)
+        return ops.rand(t.shape[self.dim], device=t.device)
 
 
 class LnStructured(_Structured):
@@ -391,7 +392,7 @@ class LnStructured(_Structured):
         """The norm of each slice."""
         dims = list(range(t.dim()))
         del dims[self.dim]
-        return gradlib.norm(t, p=self.n, dim=dims)
+        return ops.norm(t, p=self.n, dim=dims)
 
     @classmethod
     def apply(  # type: ignore[override]

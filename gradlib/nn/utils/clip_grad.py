@@ -7,12 +7,14 @@ from collections.abc import Iterable
 from types import GeneratorType
 from typing import Any
 
-import gradlib
+from gradlib import linalg
+from gradlib.autograd.grad_mode import no_grad
 from gradlib.devices.cuda.fused.optim import clip, total_norm
+from gradlib.operators import public as ops
 from gradlib.tape.arrays import backend_of
 from gradlib.tape.dtypes import DIFFERENTIABLE
 from gradlib.tape.lazy import is_lazy
-from gradlib.tape.modes import NO_GRAD, shared, state
+from gradlib.tape.modes import NO_GRAD, is_grad_enabled, shared, state
 from gradlib.tape.storage import before_write
 from gradlib.tape.tensor import Tensor, bump_version
 
@@ -43,7 +45,7 @@ def _on_one_device(tensors: list[Tensor]) -> Any:
 def _fused_norm(tensors: list[Tensor], norm_type: float) -> Tensor | None:
     """`get_total_norm` in two launches, None where it cannot be."""
     xp = _on_one_device(tensors)
-    if xp is None or (gradlib.is_grad_enabled() and any(t.requires_grad for t in tensors)):
+    if xp is None or (is_grad_enabled() and any(t.requires_grad for t in tensors)):
         return None
 
     total = total_norm(xp, [t._array for t in tensors], norm_type)
@@ -92,12 +94,12 @@ def get_total_norm(
     tensors = _listed(tensors)
     norm_type = float(norm_type)
     if not tensors:
-        return gradlib.tensor(0.0)
+        return ops.tensor(0.0)
     total = _fused_norm(tensors, norm_type)
     if total is None:
         device = tensors[0].device
-        norms = [gradlib.linalg.vector_norm(t, norm_type).to(device) for t in tensors]
-        total = gradlib.linalg.vector_norm(gradlib.stack(norms), norm_type)
+        norms = [linalg.vector_norm(t, norm_type).to(device) for t in tensors]
+        total = linalg.vector_norm(ops.stack(norms), norm_type)
     if error_if_nonfinite and not total.isfinite():
         raise RuntimeError(
             f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, "
@@ -133,7 +135,7 @@ def clip_grads_with_norm_(
         return
     if _fused_clip(grads, max_norm, total_norm):
         return
-    with gradlib.no_grad():
+    with no_grad():
         factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
         here: dict[Any, Any] = {}
         for grad in grads:
@@ -190,7 +192,7 @@ def clip_grad_norm_(
                 "`parameters` is an empty generator, no gradient clipping will occur.",
                 stacklevel=2,
             )
-    with gradlib.no_grad():
+    with no_grad():
         grads = [p.grad for p in parameters if p.grad is not None]
         total = get_total_norm(grads, norm_type, error_if_nonfinite, foreach)
         clip_grads_with_norm_(parameters, max_norm, total, foreach)
@@ -235,7 +237,7 @@ def clip_grad_value_(
         -1.0
     """
     clip_value = float(clip_value)
-    with gradlib.no_grad():
+    with no_grad():
         for p in _listed(parameters):
             if p.grad is not None:
                 p.grad.clamp_(-clip_value, clip_value)

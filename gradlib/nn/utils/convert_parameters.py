@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import gradlib
+from gradlib.nn.modules.module import _full_type_name
+from gradlib.operators import public as ops
 from gradlib.tape.tensor import Tensor
 
 __all__ = ["parameters_to_vector", "vector_to_parameters"]
@@ -30,7 +31,7 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
     for param in parameters:
         device = _same_device(param, device)
         parts.append(param.view(-1))
-    return gradlib.cat(parts)
+    return ops.cat(parts)
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
@@ -50,9 +51,7 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
         ([[0.0, 1.0]], [2.0])
     """
     if not isinstance(vec, Tensor):
-        raise TypeError(
-            f"expected torch.Tensor, but got: {gradlib.nn.modules.module._full_type_name(vec)}"
-        )
+        raise TypeError(f"expected torch.Tensor, but got: {_full_type_name(vec)}")
     device: object = None
     start = 0
     for param in parameters:

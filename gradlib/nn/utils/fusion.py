@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 
-import gradlib
 from gradlib.nn.modules.module import Module
 from gradlib.nn.parameter import Parameter
+from gradlib.operators import public as ops
 from gradlib.tape.tensor import Tensor
 
 __all__ = [
@@ -19,9 +19,9 @@ __all__ = [
 
 def _folded(weight, bias, mean, var, eps: float, gamma, beta, shape: tuple):
     """Weight and bias with ``gamma * (y - mean) / sqrt(var + eps) + beta`` of the output folded in."""
-    bias = gradlib.zeros_like(mean) if bias is None else bias
-    gamma = gradlib.ones_like(mean) if gamma is None else gamma
-    beta = gradlib.zeros_like(mean) if beta is None else beta
+    bias = ops.zeros_like(mean) if bias is None else bias
+    gamma = ops.ones_like(mean) if gamma is None else gamma
+    beta = ops.zeros_like(mean) if beta is None else beta
     scale = gamma * (var + eps).rsqrt()
     folded = weight * scale.reshape(shape).to(weight.dtype), (bias - mean) * scale + beta
     return (

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import gradlib
+from gradlib import linalg
+from gradlib.autograd.grad_mode import no_grad
 from gradlib.nn import functional as F
 from gradlib.nn.modules.module import Module
 from gradlib.nn.utils import parametrize
 from gradlib.nn.utils.spectral_norm import as_matrix
 from gradlib.nn.utils.weight_norm import norm_except_dim
+from gradlib.operators import public as ops
+from gradlib.tape import dtypes
 from gradlib.tape.tensor import Tensor
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
@@ -42,19 +45,19 @@ class _Orthogonal(Module):
         if self.kind == "householder":
             A = X.tril(diagonal=-1)
             tau = 2.0 / (1.0 + (A * A).sum(dim=-2))
-            Q = gradlib.linalg.householder_product(A, tau)
+            Q = linalg.householder_product(A, tau)
             Q = Q * X.diagonal(dim1=-2, dim2=-1).int().unsqueeze(-2)
         else:
             A = X.tril()
             if n != k:
                 rest = A.new_zeros((n, n - k)).expand(*A.shape[:-2], n, n - k)
-                A = gradlib.cat([A, rest], dim=-1)
+                A = ops.cat([A, rest], dim=-1)
             A = A - A.mH
             if self.kind == "matrix_exp":
-                Q = gradlib.matrix_exp(A)
+                Q = ops.matrix_exp(A)
             else:
-                eye = gradlib.eye(n, dtype=A.dtype, device=A.device)
-                Q = gradlib.linalg.solve(eye - A * 0.5, eye + A * 0.5)
+                eye = ops.eye(n, dtype=A.dtype, device=A.device)
+                Q = linalg.solve(eye - A * 0.5, eye + A * 0.5)
             if n != k:
                 Q = Q[..., :k]
         if "base" in self._buffers and self.base is not None:
@@ -78,7 +81,7 @@ class _Orthogonal(Module):
                     "It is not possible to assign to the matrix exponential or the Cayley "
                     "parametrizations when use_trivialization=False."
                 )
-            A, tau = gradlib.geqrf(Q)
+            A, tau = ops.geqrf(Q)
             A.diagonal(dim1=-2, dim2=-1).sign_()
             A.diagonal(dim1=-2, dim2=-1)[tau == 0.0] *= -1
             return A.mT if wide else A
@@ -86,23 +89,23 @@ class _Orthogonal(Module):
             Q = Q.clone() if _is_orthogonal(Q) else _near_orthogonal(Q)
         else:
             full = Q.new_empty((*Q.shape[:-2], n, n - k)).normal_()
-            Q = _near_orthogonal(gradlib.cat([Q, full], dim=-1))
+            Q = _near_orthogonal(ops.cat([Q, full], dim=-1))
         self.base = Q
-        start = gradlib.zeros_like(Q)[..., :k].clone()
+        start = ops.zeros_like(Q)[..., :k].clone()
         start.diagonal(dim1=-2, dim2=-1).fill_(-1.0)  # the reflections of -1 give the identity
         return start.mT if wide else start
 
 
 def _is_orthogonal(Q: Tensor) -> bool:
     n = Q.size(-1)
-    eps = 10.0 * n * gradlib.finfo(Q.dtype).eps
-    eye = gradlib.eye(n, dtype=Q.dtype, device=Q.device)
-    return bool(gradlib.allclose(Q.mH @ Q, eye, atol=eps))
+    eps = 10.0 * n * dtypes.finfo(Q.dtype).eps
+    eye = ops.eye(n, dtype=Q.dtype, device=Q.device)
+    return bool(ops.allclose(Q.mH @ Q, eye, atol=eps))
 
 
 def _near_orthogonal(X: Tensor) -> Tensor:
     """Q of a QR factorisation, columns turned so that R has a positive diagonal."""
-    Q, R = gradlib.linalg.qr(X)
+    Q, R = linalg.qr(X)
     return Q * R.diagonal(dim1=-2, dim2=-1).sgn().unsqueeze(-2)
 
 
@@ -232,7 +235,7 @@ class _SpectralNorm(Module):
             self._power_method(matrix, 15)
 
     def _power_method(self, matrix: Tensor, n: int) -> None:
-        with gradlib.no_grad():
+        with no_grad():
             for _ in range(n):
                 self._u.copy_(F.normalize(matrix @ self._v, dim=0, eps=self.eps))
                 self._v.copy_(F.normalize(matrix.mH @ self._u, dim=0, eps=self.eps))
@@ -245,7 +248,7 @@ class _SpectralNorm(Module):
         if self.training:
             self._power_method(matrix.detach(), self.n_power_iterations)
         u, v = self._u.clone(), self._v.clone()
-        return weight / gradlib.vdot(u, matrix @ v)
+        return weight / ops.vdot(u, matrix @ v)
 
     def right_inverse(self, value: Tensor) -> Tensor:
         """The value itself: it is taken to have spectral norm 1."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import gradlib
+from gradlib.autograd.grad_mode import no_grad
 from gradlib.nn.modules.container import ModuleDict, ModuleList
 from gradlib.nn.modules.module import Module
 from gradlib.nn.parameter import Parameter
@@ -61,7 +61,7 @@ def _register(module: Module, name: str, tensor: Tensor) -> None:
 
 
 def _maybe_set(dest: Tensor, src: Tensor) -> None:
-    with gradlib.no_grad():
+    with no_grad():
         dest.data = src.data
 
 
@@ -91,7 +91,7 @@ class ParametrizationList(ModuleList):
         super().__init__(modules)
         self.unsafe = unsafe
         shape, dtype = original.shape, original.dtype
-        with gradlib.no_grad():
+        with no_grad():
             new: Any = original
             for module in reversed(list(self)):
                 if hasattr(module, "right_inverse"):
@@ -112,7 +112,7 @@ class ParametrizationList(ModuleList):
                     "When `right_inverse` outputs one tensor, it may not change the dtype.\n"
                     f"original.dtype: {original.dtype}\nright_inverse(original).dtype: {new.dtype}"
                 )
-            with gradlib.no_grad():
+            with no_grad():
                 _maybe_set(original, new)
             _register(self, "original", original)
         else:
@@ -169,7 +169,7 @@ class ParametrizationList(ModuleList):
             >>> layer.parametrizations.weight.original0.tolist()
             [[5.0]]
         """
-        with gradlib.no_grad():
+        with no_grad():
             new: Any = value
             for module in reversed(list(self)):
                 if not hasattr(module, "right_inverse"):
@@ -349,7 +349,7 @@ def remove_parametrizations(
     if parametrizations.is_tensor:
         original = parametrizations.original
         if leave_parametrized:
-            with gradlib.no_grad():
+            with no_grad():
                 _maybe_set(original, getattr(module, tensor_name))
     elif leave_parametrized:
         value = getattr(module, tensor_name)

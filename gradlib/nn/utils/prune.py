@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import gradlib
 from gradlib.nn.modules.module import Module
 from gradlib.nn.utils._prune_methods import (
     BasePruningMethod,
@@ -24,6 +23,7 @@ from gradlib.nn.utils._prune_methods import (
     _prunes,
 )
 from gradlib.nn.utils.convert_parameters import parameters_to_vector
+from gradlib.operators import public as ops
 from gradlib.tape.tensor import Tensor
 
 __all__ = [
@@ -202,7 +202,7 @@ def global_unstructured(
         )
     scores: list[Any] = [given.get(pair, value) for pair, value in zip(pairs, values)]
     masks = [
-        getattr(module, name + "_mask", gradlib.ones_like(value))
+        getattr(module, name + "_mask", ops.ones_like(value))
         for (module, name), value in zip(pairs, values)
     ]
     flat = PruningContainer._narrowed(

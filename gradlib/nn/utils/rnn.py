@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-import gradlib
 from gradlib.op.plain_numbers import plain_number
+from gradlib.operators import public as ops
+from gradlib.tape import dtypes
 from gradlib.tape.tensor import Tensor
 
 __all__ = [
@@ -125,7 +126,7 @@ class PackedSequence(_PackedFields):
         Returns:
             Another one, or this one if the data is of that dtype already.
         """
-        return self.to(dtype=gradlib.double)
+        return self.to(dtype=dtypes.float64)
 
     def float(self) -> PackedSequence:
         """Cast the data to float32.
@@ -133,7 +134,7 @@ class PackedSequence(_PackedFields):
         Returns:
             Another one, or this one if the data is of that dtype already.
         """
-        return self.to(dtype=gradlib.float)
+        return self.to(dtype=dtypes.float32)
 
     def half(self) -> PackedSequence:
         """Cast the data to float16.
@@ -141,7 +142,7 @@ class PackedSequence(_PackedFields):
         Returns:
             Another one, or this one if the data is of that dtype already.
         """
-        return self.to(dtype=gradlib.half)
+        return self.to(dtype=dtypes.float16)
 
     def long(self) -> PackedSequence:
         """Cast the data to int64.
@@ -149,7 +150,7 @@ class PackedSequence(_PackedFields):
         Returns:
             Another one, or this one if the data is of that dtype already.
         """
-        return self.to(dtype=gradlib.long)
+        return self.to(dtype=dtypes.int64)
 
     def int(self) -> PackedSequence:
         """Cast the data to int32.
@@ -157,7 +158,7 @@ class PackedSequence(_PackedFields):
         Returns:
             Another one, or this one if the data is of that dtype already.
         """
-        return self.to(dtype=gradlib.int)
+        return self.to(dtype=dtypes.int32)
 
     @property
     def is_cuda(self) -> bool:
@@ -192,7 +193,7 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     """
     if permutation is None:
         return None
-    return gradlib.argsort(permutation)
+    return ops.argsort(permutation)
 
 
 def pack_padded_sequence(
@@ -222,10 +223,10 @@ def pack_padded_sequence(
             "'lengths' argument should be a 1D CPU int64 tensor, but got "
             f"{lengths.dim()}D {lengths.device.type} {lengths.dtype} tensor"
         )
-    sizes = gradlib.as_tensor(lengths, dtype=gradlib.int64, device="cpu")
+    sizes = ops.as_tensor(lengths, dtype=dtypes.int64, device="cpu")
     sorted_indices = None
     if not enforce_sorted:
-        sizes, order = gradlib.sort(sizes, descending=True)
+        sizes, order = ops.sort(sizes, descending=True)
         sorted_indices = order.to(input.device)
         input = input.index_select(0 if batch_first else 1, sorted_indices)
     length = sizes.tolist()
@@ -251,8 +252,8 @@ def pack_padded_sequence(
         )
     batch_sizes = [sum(n > t for n in length) for t in range(length[0])]
     steps = [input[t, :n] for t, n in enumerate(batch_sizes)]
-    counts = gradlib.tensor(batch_sizes, dtype=gradlib.int64, device="cpu")
-    return PackedSequence(gradlib.cat(steps), counts, sorted_indices)
+    counts = ops.tensor(batch_sizes, dtype=dtypes.int64, device="cpu")
+    return PackedSequence(ops.cat(steps), counts, sorted_indices)
 
 
 def pad_packed_sequence(
@@ -290,16 +291,16 @@ def pad_packed_sequence(
     sizes = sequence.batch_sizes.tolist()
     n, rest = sizes[0], sequence.data.shape[1:]
     steps = []
-    for step in gradlib.split(sequence.data, sizes):
+    for step in ops.split(sequence.data, sizes):
         if step.size(0) < n:
             shape = (n - step.size(0), *rest)
-            step = gradlib.cat([step, step.new_full(shape, padding_value)])
+            step = ops.cat([step, step.new_full(shape, padding_value)])
         steps.append(step)
     for _ in range((total_length or longest) - longest):
         steps.append(sequence.data.new_full((n, *rest), padding_value))
-    padded = gradlib.stack(steps, 1 if batch_first else 0)
+    padded = ops.stack(steps, 1 if batch_first else 0)
     counts = [sum(s > i for s in sizes) for i in range(n)]
-    lengths = gradlib.tensor(counts, dtype=gradlib.int64, device="cpu")
+    lengths = ops.tensor(counts, dtype=dtypes.int64, device="cpu")
     if sequence.unsorted_indices is not None:
         order = sequence.unsorted_indices
         padded = padded.index_select(0 if batch_first else 1, order)
@@ -346,9 +347,9 @@ def pad_sequence(
         row = row.to(first.dtype)
         if row.size(0) < longest:
             rest = first.new_full((longest - row.size(0), *row.shape[1:]), padding_value)
-            row = gradlib.cat([row, rest] if padding_side == "right" else [rest, row])
+            row = ops.cat([row, rest] if padding_side == "right" else [rest, row])
         padded.append(row)
-    return gradlib.stack(padded, 0 if batch_first else 1)
+    return ops.stack(padded, 0 if batch_first else 1)
 
 
 def unpad_sequence(
@@ -386,7 +387,7 @@ def pack_sequence(sequences: list[Tensor], enforce_sorted: bool = True) -> Packe
         >>> pack_sequence([gradlib.tensor([1, 2]), gradlib.tensor([3])]).data.tolist()
         [1, 3, 2]
     """
-    lengths = gradlib.tensor([row.size(0) for row in sequences], device="cpu")
+    lengths = ops.tensor([row.size(0) for row in sequences], device="cpu")
     return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import gradlib
+from gradlib.autograd.grad_mode import no_grad
 from gradlib.nn import functional as F
 from gradlib.nn.modules.module import Module
 from gradlib.nn.parameter import Parameter
+from gradlib.operators import public as ops
 from gradlib.tape.tensor import Tensor
 
 __all__ = ["remove_spectral_norm", "spectral_norm"]
@@ -38,12 +39,12 @@ class SpectralNorm:
         u, v = getattr(module, self.name + "_u"), getattr(module, self.name + "_v")
         matrix = as_matrix(weight, self.dim)
         if do_power_iteration:
-            with gradlib.no_grad():
+            with no_grad():
                 for _ in range(self.n_power_iterations):
                     v.copy_(F.normalize(matrix.t() @ u, dim=0, eps=self.eps))
                     u.copy_(F.normalize(matrix @ v, dim=0, eps=self.eps))
             u, v = u.clone(), v.clone()
-        return weight / gradlib.dot(u, matrix @ v)
+        return weight / ops.dot(u, matrix @ v)
 
     def __call__(self, module: Module, inputs: Any) -> None:
         setattr(module, self.name, self.compute_weight(module, module.training))
@@ -90,7 +91,7 @@ def spectral_norm(
     weight = module._parameters[name]
     if weight is None:
         raise ValueError(f"`SpectralNorm` cannot be applied as parameter `{name}` is None")
-    with gradlib.no_grad():
+    with no_grad():
         rows, cols = as_matrix(weight, dim).size()
         u = F.normalize(weight.new_empty(rows).normal_(0, 1), dim=0, eps=eps)
         v = F.normalize(weight.new_empty(cols).normal_(0, 1), dim=0, eps=eps)
@@ -120,7 +121,7 @@ def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
     """
     for k, hook in module._forward_pre_hooks.items():
         if isinstance(hook, SpectralNorm) and hook.name == name:
-            with gradlib.no_grad():
+            with no_grad():
                 weight = hook.compute_weight(module, do_power_iteration=False)
             delattr(module, name)
             for suffix in ("_u", "_v", "_orig"):

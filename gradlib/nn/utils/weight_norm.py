@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-import gradlib
+from gradlib import linalg
 from gradlib.nn.modules.module import Module
 from gradlib.nn.parameter import Parameter
 from gradlib.tape.tensor import Tensor
@@ -16,12 +16,12 @@ __all__ = ["remove_weight_norm", "weight_norm"]
 def norm_except_dim(v: Tensor, dim: int = 0) -> Tensor:
     """The 2-norm of `v` over all dimensions but `dim`, kept as 1; over all of them for -1."""
     if dim == -1:
-        return gradlib.linalg.vector_norm(v)
+        return linalg.vector_norm(v)
     dim %= v.dim()
     others = [d for d in range(v.dim()) if d != dim]
     if not others:
         return v.abs()
-    return gradlib.linalg.vector_norm(v, dim=others, keepdim=True)
+    return linalg.vector_norm(v, dim=others, keepdim=True)
 
 
 class WeightNorm:

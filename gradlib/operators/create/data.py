@@ -8,7 +8,7 @@ import numpy as np
 
 from ...op.expose import PUBLIC, function, method
 from ...tape import device as devices
-from ...tape import dtypes
+from ...tape import dtypes, handed
 from ...tape.arrays import backend_for
 from ...tape.geometry import storage_for
 from ...tape.tensor import Size, Tensor, to_host
@@ -381,3 +381,6 @@ def set_default_tensor_type(t):
     if not found:
         raise TypeError(f"invalid type object: expected a tensor type, got {t!r}")
     dtypes.set_default_dtype(found[0])
+
+
+handed.over(legacy_constructor)

@@ -13,7 +13,7 @@ from ...op.formulas import formula_function
 from ...op.plain_numbers import plain_number, single_number
 from ...op.vmap import is_logical, lift, of_batch
 from ...tape import device as devices
-from ...tape import dtypes, errors, recording
+from ...tape import dtypes, errors, handed, recording
 from ...tape.arrays import backend_on
 from ...tape.device import stored
 from ...tape.layout import empty_in, preserve_format, settled, with_strides_of
@@ -86,11 +86,9 @@ def finish(array, requires_grad: bool = False, out: Tensor | None = None) -> Any
 
 def pinned_copy(array):
     """A host array in page-locked memory; RuntimeError without a CUDA device, and for arrays that lie on one."""
-    from ...devices.cuda import pinned
-
     if not isinstance(array, np.ndarray):
         raise RuntimeError("Only dense CPU tensors can be pinned")
-    return pinned.copy(array)
+    return handed.pinned_copy(array)
 
 
 def place(dtype, dev, like: Tensor | None = None, out: Tensor | None = None):
@@ -474,3 +472,6 @@ for _name in ("sparse_coo_tensor", "sparse_csr_tensor", "sparse_compressed_tenso
     function(_name)(_no_sparse(_name))
 for _name in ("to_sparse", "to_sparse_csr", "to_sparse_coo", "sparse_mask"):
     method(_name)(_no_sparse(_name))
+
+
+handed.over(constant_zeros, scalar_tensor_like)

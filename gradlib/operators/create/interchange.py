@@ -10,7 +10,7 @@ import numpy as np
 
 from ...op.expose import function
 from ...tape import device as devices
-from ...tape import dtypes
+from ...tape import dtypes, handed
 from ...tape.arrays import backend_for
 from ...tape.memory import adopt
 from ...tape.tensor import Tensor
@@ -251,3 +251,6 @@ def from_file(
     kind = dtypes.of(dtype) if dtype is not None else dtypes.get_default_dtype()
     array = mapped_file(filename, bool(shared), size * kind.itemsize).view(kind.np)
     return finish(np.asarray(array), requires_grad)
+
+
+handed.over(export)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ...devices.numpy.blocks import F4, floating, in_pieces
 from ...op.declare import Op, declare
 from ...op.expose import FOUND, SCALAR_TYPE, function, write_same
 from ...op.inplace import inplace
 from ...tape.tensor import Tensor, wrap_dim
+from ..kinds import F4, floating
 from ..special import erf as special
 
 ROOT_HALF = math.sqrt(0.5)
@@ -72,7 +72,7 @@ def _gelu_tanh(xp, x):
 
 
 def _gelu(xp, self, *, approximate):
-    return in_pieces(xp, _gelu_exact if approximate == "none" else _gelu_tanh, self)
+    return xp.in_pieces(_gelu_exact if approximate == "none" else _gelu_tanh, self)
 
 
 def _gelu_grad_exact(xp, g, x):
@@ -98,7 +98,7 @@ def _gelu_grad_tanh(xp, g, x):
 
 @floating
 def _gelu_grad(xp, grad, self, *, approximate):
-    return in_pieces(xp, _gelu_grad_exact if approximate == "none" else _gelu_grad_tanh, grad, self)
+    return xp.in_pieces(_gelu_grad_exact if approximate == "none" else _gelu_grad_tanh, grad, self)
 
 
 def _gelu_second(F, self, approximate):
@@ -159,7 +159,7 @@ def _silu_piece(xp, x):
 
 
 def _silu(xp, self):
-    return in_pieces(xp, _silu_piece, self)
+    return xp.in_pieces(_silu_piece, self)
 
 
 def _silu_grad_piece(xp, g, x):
@@ -169,7 +169,7 @@ def _silu_grad_piece(xp, g, x):
 
 @floating
 def _silu_grad(xp, grad, self):
-    return in_pieces(xp, _silu_grad_piece, grad, self)
+    return xp.in_pieces(_silu_grad_piece, grad, self)
 
 
 silu_grad = declare(
@@ -193,7 +193,7 @@ def _mish_piece(xp, x):
 
 
 def _mish(xp, self):
-    return in_pieces(xp, _mish_piece, self)
+    return xp.in_pieces(_mish_piece, self)
 
 
 def _mish_grad(F, g, self):
@@ -210,7 +210,7 @@ def _softplus(xp, self, *, beta, threshold):
         soft = (xp.log1p(xp.exp(-xp.absolute(z))) + xp.maximum(z, 0)) / beta
         return xp.where(z > threshold, x, soft)
 
-    return in_pieces(xp, piece, self)
+    return xp.in_pieces(piece, self)
 
 
 softplus_op = activation(

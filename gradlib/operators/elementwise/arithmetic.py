@@ -7,7 +7,6 @@ import math
 
 import numpy as np
 
-from ...devices.numpy.blocks import missing
 from ...op.declare import declare
 from ...op.expose import (
     FOUND,
@@ -25,6 +24,7 @@ from ...op.plain_numbers import SMALL, plain_number
 from ...op.pointwise import pointwise, unary
 from ...tape import dtypes
 from ...tape.tensor import Tensor
+from ..kinds import missing
 
 _NO_MASK = "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead."
 

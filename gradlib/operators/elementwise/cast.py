@@ -8,7 +8,7 @@ from ...op import captures
 from ...op.declare import declare
 from ...op.expose import function, method
 from ...op.formulas import formula_function
-from ...tape import dtypes
+from ...tape import dtypes, handed
 from ...tape.arrays import backend_for
 from ...tape.device import CPU, device
 from ...tape.layout import (
@@ -103,9 +103,7 @@ to_device_op = declare(
 def _move(array, target: device, non_blocking: bool):
 
     if non_blocking:
-        from ...devices.cuda import pinned
-
-        moved = pinned.move(array, -1 if target.type == "cpu" else target.index)
+        moved = handed.pinned_move(array, -1 if target.type == "cpu" else target.index)
         if moved is not None:
             return moved
     return backend_for(target.type).to_backend(array, target)
@@ -259,13 +257,11 @@ def pin_memory(self, device=None):
 
     RuntimeError for a CUDA tensor, and without a CUDA device.
     """
-    from ...devices.cuda import pinned
-
     if self.is_cuda:
         raise RuntimeError(
             f"cannot pin 'torch.cuda.{self.dtype.tensor_type}' only dense CPU tensors can be pinned"
         )
     if self.is_pinned():
         return self
-    out = Tensor._make(pinned.empty(self.shape, self._array.dtype))
+    out = Tensor._make(handed.pinned_empty(self.shape, self._array.dtype))
     return out.copy_(self)

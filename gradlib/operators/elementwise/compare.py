@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from ...devices.numpy.blocks import kind_name, missing
 from ...op.declare import REGISTRY, declare
 from ...op.expose import (
     FOUND,
@@ -31,6 +30,7 @@ from ...tape.layout import in_order
 from ...tape.lazy import raw_values
 from ...tape.tensor import Tensor
 from ..create.filled import wrap_like
+from ..kinds import kind_name, missing
 
 
 def _integers(t):

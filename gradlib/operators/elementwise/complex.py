@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...devices.numpy.blocks import widened
 from ...op.declare import declare
 from ...op.expose import FOUND, apart, function, method, need_tensor, write_out, write_same
 from ...op.formulas import formula_function
 from ...op.inplace import inplace
 from ...tape import dtypes, lazy
 from ...tape.tensor import Tensor
+from ..kinds import widened
 from ..shape.slicing import select_op
 from .cast import contiguous as make_contiguous
 
@@ -166,6 +166,15 @@ neg_view_op = declare(
 conj_physical_op = declare(
     "conj_physical", "conjugate", elementwise=True, self=lambda g: g.conjugate(), complex=True
 )
+
+
+@method("conjugate")
+def conjugate(self):
+    """The complex conjugate; NumPy's spelling, shared by arrays, numbers and tensors, for gradient formulas.
+
+    A copy: what a formula returns may be written to.
+    """
+    return conj_op.call(self) if self._array.dtype.kind == "c" else self
 
 
 @method("conj_physical_")

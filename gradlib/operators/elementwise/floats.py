@@ -6,13 +6,13 @@ import math
 from typing import Any
 
 from ... import return_types
-from ...devices.numpy.blocks import kind_name
 from ...op.declare import declare
 from ...op.expose import function, method, write_out, write_same
 from ...op.inplace import inplace
 from ...op.pointwise import pointwise
 from ...tape import dtypes
 from ...tape.tensor import Tensor
+from ..kinds import kind_name
 from ..reduce.sums import count, dims_of
 
 # -- mantissa and exponent ---------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ Their first derivatives are piecewise constant; `dependent` makes them functions
 
 from __future__ import annotations
 
-from ...devices.numpy.blocks import check_kind, floating, kind_name
 from ...op.declare import declare
 from ...op.expose import FOUND, PUBLIC, function, write_same
 from ...op.inplace import inplace
@@ -15,6 +14,7 @@ from ...tape import dtypes
 from ...tape.arrays import backend_of
 from ...tape.modes import AUTOCAST, state
 from ...tape.tensor import Tensor
+from ..kinds import check_kind, floating, kind_name
 from ..random.draw import _uniform, draw_for
 from .absolute import relu as relu_op
 from .activation import activation, run

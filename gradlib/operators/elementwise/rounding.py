@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ...devices.numpy.blocks import kind_name
 from ...op.declare import Op, declare
 from ...op.expose import FOUND, function, method, write_same
 from ...op.inplace import inplace
 from ...op.pointwise import pointwise, unary
+from ..kinds import kind_name
 from .absolute import sign_kernel
 
 # -- rounding and sign -------------------------------------------------------------------------------------------

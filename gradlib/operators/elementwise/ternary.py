@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...devices.numpy.blocks import kind_name
 from ...op.declare import declare
 from ...op.expose import FOUND, apart, function, legacy, method, need_tensor, write_out, write_same
 from ...op.inplace import inplace
@@ -12,6 +11,7 @@ from ...op.interpret import common_dtype
 from ...op.plain_numbers import check_factor
 from ...tape import dtypes
 from ...tape.tensor import Tensor
+from ..kinds import kind_name
 
 # -- input + value * (tensor1 times or over tensor2) --------------------------------------------------------------
 

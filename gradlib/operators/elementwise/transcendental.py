@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ...devices.numpy.blocks import kind_name
 from ...op.declare import Op
 from ...op.pointwise import pointwise, unary
+from ..kinds import kind_name
 
 
 def refuse_integers(array, name: str) -> None:

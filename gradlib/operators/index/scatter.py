@@ -9,7 +9,6 @@ import math
 
 import numpy as np
 
-from ...devices.numpy.blocks import refused
 from ...op.declare import declare
 from ...op.expose import function, method, write_same
 from ...op.formulas import formula_function
@@ -19,6 +18,7 @@ from ...tape import errors
 from ...tape.arrays import backend_of
 from ...tape.lazy import raw_values
 from ...tape.tensor import Tensor, wrap_dim
+from ..kinds import refused
 
 ndarray = np.ndarray
 UNSIGNED = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from numpy.linalg import LinAlgError as SingularError  # CuPy raises NumPy's too
 
 from ... import return_types
-from ...devices.numpy.blocks import widened
 from ...op import captures
 from ...op.declare import declare
 from ...op.expose import function, write_out, write_same
+from ..kinds import widened
 from .base import (
     LinAlgError,
     broadcast_batch,

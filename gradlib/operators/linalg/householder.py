@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ... import return_types
-from ...devices.numpy.blocks import widened
 from ...op import captures
 from ...op.declare import declare
 from ...op.expose import function, write_out
 from ...tape.tensor import Tensor
+from ..kinds import widened
 from .base import check_kernel, eye_like, full_precision, linalg, without_derivative
 
 # -- Householder reflections -------------------------------------------------------------------------------------

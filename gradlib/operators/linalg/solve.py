@@ -7,7 +7,6 @@ import math
 from numpy.linalg import LinAlgError as SingularError  # CuPy raises NumPy's too
 
 from ... import return_types
-from ...devices.numpy.blocks import widened
 from ...op import captures
 from ...op.declare import declare
 from ...op.expose import function, write_same
@@ -16,6 +15,7 @@ from ...tape.arrays import backend_of
 from ...tape.device import beside
 from ...tape.lazy import raw_values
 from ...tape.tensor import Tensor
+from ..kinds import widened
 from .base import (
     LinAlgError,
     added,
@@ -48,7 +48,7 @@ def _cofactor(xp, self):
         return self.copy()
     try:
         if (
-            xp.name != "numpy"
+            xp.waits
         ):  # which way is the better one would have to be waited for; the other is always right
             raise SingularError
         inverse = xp.linalg.inv(self)

@@ -11,13 +11,13 @@ import math
 
 import numpy as np
 
-from ...devices.numpy.blocks import kind_name, narrow
 from ...devices.numpy.sums import ones
 from ...op import costs
 from ...op.declare import declare
 from ...op.expose import function
 from ...tape import dtypes, errors
 from ...tape.layout import empty_ordered, order_of
+from ..kinds import kind_name, narrow
 from .dropout import dropout
 from .softmax import softmax_op
 

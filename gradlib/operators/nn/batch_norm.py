@@ -5,26 +5,21 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
-from ...devices.numpy.blocks import check_kind, check_parameters, row_blocks, wide_or_none
-from ...devices.numpy.sums import add_up, column_sums, row_products, row_sums
 from ...op.declare import declare
 from ...op.expose import SCALAR_TYPE, function, write_same
 from ...op.vmap import is_logical, refuse_shared
-from ...tape import dtypes
 from ...tape.device import beside
 from ...tape.lazy import raw_values, store
 from ...tape.modes import AUTOCAST, shared, state
 from ...tape.storage import before_write, bump
 from ...tape.tensor import Tensor
+from ..kinds import F4, F8, check_kind, check_parameters, wide_or_none
 from .layer_norm import moments
 
 SHARED = (
     "Batch norm got a batched tensor as input while the running_mean or running_var, which will be updated in place, "
     "were not batched.\nWith track_running_stats=False a layer has none."
 )
-F4, F8 = dtypes.float32.np, dtypes.float64.np
 
 # -- batch_norm: statistics for each channel, over all other dimensions ----------------------------------------------
 
@@ -49,7 +44,7 @@ def like_channels(flat, x):
     return flat.reshape(x.shape)
 
 
-def _same_layout(g, x):
+def same_layout(g, x):
     """`g` as channels, in the layout that `x` has there."""
     flat = as_channels(x)
     if flat.ndim == 2 and x.ndim > 2:
@@ -57,47 +52,30 @@ def _same_layout(g, x):
     return g.reshape(flat.shape), flat
 
 
-def channel_moments(xp, x):
+def _channel_moments(xp, x):
     """Mean and (biased) variance of each channel; x as from `as_channels`."""
-    count = x.size // x.shape[1]
-    if xp.name != "numpy":
-        axes = (0,) if x.ndim == 2 else (0, 2)
-        return x.mean(axis=axes), x.var(axis=axes)
-    if x.ndim == 2:
-        mean = column_sums(x) / count
-        var = np.zeros(mean.shape, F8)
-        for i, j in row_blocks(*x.shape):
-            centred = x[i:j] - mean
-            centred *= centred
-            var += column_sums(centred)
-        return mean, (var / count).astype(x.dtype, copy=False)
-    n, c, length = x.shape
-    mean = add_up(row_sums(x.reshape(-1, length)).reshape(n, c), (0,)) / count
-    var = np.zeros(mean.shape, F8)
-    shift = mean[:, None]
-    for i, j in row_blocks(n, c * length):
-        centred = x[i:j] - shift
-        var += add_up(row_products(centred, centred), (0,))
-    return mean, (var / count).astype(x.dtype, copy=False)
+    axes = (0,) if x.ndim == 2 else (0, 2)
+    return x.mean(axis=axes), x.var(axis=axes)
 
 
-def scale_shift(xp, x, scale, shift):
+def _scale_shift(xp, x, scale, shift):
     """``x * scale + shift`` for each channel."""
     if x.ndim == 3:
         scale, shift = scale[:, None], shift[:, None]
-    if xp.name != "numpy":
-        return x * scale + shift
-    out = np.empty(x.shape, x.dtype)
-    for i, j in row_blocks(x.shape[0], x[0].size if len(x) else 1):
-        o = out[i:j]
-        np.multiply(x[i:j], scale, out=o)
-        o += shift
-    return out
+    return x * scale + shift
 
 
 def _batch_norm(
     xp, input, weight=None, bias=None, running_mean: Any = None, running_var: Any = None, *, training, eps, box,
 ):  # fmt: skip
+    how = (weight, bias, running_mean, running_var, training, eps, box)
+    return batch_norm_by(_channel_moments, _scale_shift, xp, input, *how)
+
+
+def batch_norm_by(
+    moments, scale_shift, xp, input, weight, bias, running_mean: Any, running_var: Any, training, eps, box,
+):  # fmt: skip
+    """batch_norm, in float32 for half types; moments, scale_shift: as `_channel_moments` and `_scale_shift`."""
     d = input.dtype
     if d is not F4 and d is not F8:
         check_kind(input, "batch_norm")
@@ -109,7 +87,7 @@ def _batch_norm(
         input, weight, bias = xp.wide(input), wide_or_none(xp, weight), wide_or_none(xp, bias)
     x = as_channels(input)
     if training:
-        mean, var = channel_moments(xp, x)
+        mean, var = moments(xp, x)
         if box is not None:
             box[:] = mean, var, x.size // x.shape[1]
     else:
@@ -121,61 +99,7 @@ def _batch_norm(
     return out.astype(d, copy=False), mean, rstd
 
 
-def _channel_sums(x, g, mean):
-    """For each channel the sums of g and of g * (x - mean)."""
-    if x.ndim == 2:
-        total, with_x = column_sums(g), np.zeros(mean.shape, F8)
-        for i, j in row_blocks(*x.shape):
-            t = x[i:j] - mean
-            t *= g[i:j]
-            with_x += column_sums(t)
-        return total, with_x.astype(x.dtype, copy=False)
-    n, c, length = x.shape
-    total = add_up(row_sums(g.reshape(-1, length)).reshape(n, c), (0,))
-    with_x = np.zeros(mean.shape, F8)
-    for i, j in row_blocks(n, c * length):
-        with_x += add_up(row_products(x[i:j] - mean[:, None], g[i:j]), (0,))
-    return total, with_x.astype(x.dtype, copy=False)
-
-
-def _channel_gradient(g, x, a, b, c):
-    """``a * g + b * x + c`` for each channel."""
-    if x.ndim == 3:
-        a, b, c = a[:, None], b[:, None], c[:, None]
-    out = np.empty(x.shape, x.dtype)
-    for i, j in row_blocks(x.shape[0], x[0].size):
-        o, t = out[i:j], x[i:j] * b
-        np.multiply(g[i:j], a, out=o)
-        o += t
-        o += c
-    return out
-
-
-def _batch_norm_vjp(F, g, input, weight, result1, result2, training, needs, traced):
-    if traced or F.backend.name != "numpy" or not g.size:
-        found = _batch_norm_formula(F, g, input, weight, result1, result2, training, needs)
-        return (*map(F.in_dtype_of, found, (input, weight, weight)), None, None)
-    xp, d = F.backend, input.dtype
-    gf, x = _same_layout(xp.wide(g), xp.wide(input))
-    w = wide_or_none(xp, weight)
-    scale = result2 if w is None else result2 * w
-    dx = dw = db = None
-    if training or needs[1] or needs[2]:
-        total, with_x = _channel_sums(x, gf, result1)
-        dw = (with_x * result2).astype(d, copy=False) if needs[1] else None
-        db = total.astype(d, copy=False) if needs[2] else None
-    if needs[0]:
-        if training:
-            m = x.size // x.shape[1]
-            b = with_x * result2 * result2 * (-1.0 / m) * scale
-            flat = _channel_gradient(gf, x, scale, b, total * scale * (-1.0 / m) - b * result1)
-        else:
-            flat = gf * (scale if x.ndim == 2 else scale[:, None])
-        dx = like_channels(flat, input).astype(d, copy=False)
-    return dx, dw, db, None, None
-
-
-def _batch_norm_formula(F, g, input, weight, result1, result2, training, needs):
+def _batch_norm_vjp(F, g, input, weight, result1, result2, training, needs):
     dims = tuple(i for i in range(g.ndim) if i != 1)
     column = (-1,) + (1,) * (g.ndim - 2)
     mean, rstd = F.reshape(result1, column), F.reshape(result2, column)
@@ -192,7 +116,7 @@ def _batch_norm_formula(F, g, input, weight, result1, result2, training, needs):
         dw = F.sum(g * xhat, dims, False)
     if needs[2]:
         db = F.sum(g, dims, False)
-    return dx, dw, db
+    return (*map(F.in_dtype_of, (dx, dw, db), (input, weight, weight)), None, None)
 
 
 def _channel_mean(F, input, running_mean, training):

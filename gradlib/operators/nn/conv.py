@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ...devices.numpy import conv as kernels
-from ...devices.numpy.blocks import is_half, kind_name
 from ...op import costs
 from ...op.declare import declare
 from ...op.expose import function
 from ...tape import dtypes
+from ..kinds import is_half, kind_name
 from ..shape.pad import pad
 
 F4, F8 = dtypes.float32.np, dtypes.float64.np

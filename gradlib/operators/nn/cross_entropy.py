@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from ...devices.numpy.blocks import floating, raw
+from ...devices.numpy.softmax import LOW_SUM, ROWS, SMALL, exp_rows
 from ...op.declare import declare
 from ...tape import dtypes
 from ...tape.arrays import backend_of
 from ...tape.tensor import Tensor
+from ..kinds import floating, raw
 from .loss import reduction_number
-from .softmax import LOW_SUM, ROWS, SMALL, exp_rows, log_softmax_op
+from .softmax import log_softmax_op
 
 NONE, MEAN, SUM = range(3)
 

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 
-from ...devices.numpy.blocks import in_pieces
 from ...op.declare import declare
 from ...op.expose import function
 from ...op.inplace import inplace as run_inplace
@@ -56,7 +55,7 @@ def _masked(xp, self, mask, *, scale):
         return xp.asarray(piece(xp, self, mask)).astype(self.dtype, copy=False)
     if not self.flags.c_contiguous:
         return in_order(xp, piece(xp, self, mask), (self,))
-    return in_pieces(xp, piece, self, mask)
+    return xp.in_pieces(piece, self, mask)
 
 
 dropout_op = declare(

@@ -7,7 +7,6 @@ import warnings
 
 import numpy as np
 
-from ...devices.numpy.blocks import raw
 from ...devices.numpy.sums import add_up
 from ...op.declare import declare
 from ...op.expose import function
@@ -22,6 +21,7 @@ from ...tape.lazy import raw_values
 from ...tape.storage import before_write, bump
 from ...tape.tensor import Tensor, to_host
 from ..create.filled import wrap_like
+from ..kinds import raw
 
 MODES = {"sum": 0, "mean": 1, "max": 2}
 _FEW = 32  # rows of a table for which a product with indicators beats adding at indices
@@ -40,7 +40,7 @@ def _index_error(position: int, indices) -> RuntimeError:
 def _embedding(xp, weight, indices, *, padding_idx, scale_grad_by_freq):
     if indices.dtype.kind != "i" or indices.dtype.itemsize < 4:
         raise _index_error(1, indices)
-    if indices.size and xp.name == "numpy":
+    if indices.size and not xp.waits:
         # negative indices are large unsigned ones: one test serves for both ends
         top = indices.astype(np.int64, copy=False).view(np.uint64).max()
         if top >= weight.shape[0]:
@@ -58,7 +58,7 @@ def _embedding_grad(xp, grad, indices, *, rows):
         hot[flat, xp.arange(flat.size)] = 1
         out = xp.dot(hot, values)
         # an infinite or nan row times the zeros of the matrix makes others nan
-        added = xp.name != "numpy" or math.isfinite(add_up(out, ()))
+        added = xp.waits or math.isfinite(add_up(out, ()))
     else:
         out, added = values, False
     if not added:

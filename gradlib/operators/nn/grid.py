@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from ...devices.numpy.blocks import floating, raw
 from ...op.declare import declare
 from ...op.expose import function
 from ...op.vmap import each_entry
@@ -17,6 +16,7 @@ from ...tape.arrays import backend_of
 from ...tape.device import beside_first
 from ...tape.modes import AUTOCAST, state
 from ...tape.tensor import Tensor
+from ..kinds import floating, raw
 
 INTERPOLATION = {"bilinear": 0, "nearest": 1, "bicubic": 2}
 PADDING = {"zeros": 0, "border": 1, "reflection": 2}

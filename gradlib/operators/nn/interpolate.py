@@ -12,12 +12,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from ...devices.numpy.blocks import kind_name
 from ...op.declare import declare
 from ...op.expose import function
 from ...tape.arrays import backend_of
 from ...tape.errors import check_room
 from ...tape.tensor import Tensor
+from ..kinds import kind_name
 from ..shape.pad import take_along_op
 
 # -- the operation -----------------------------------------------------------------------------------------------------
@@ -101,7 +101,7 @@ def _resize(xp, self, *, how):
     for dim, table in enumerate(how.tables(xp, x.dtype), first):
         x = _along(xp, x, dim, table)
     # an infinite or nan element times the zeros of a matrix has made everything nan
-    if (xp.name != "numpy" or not _finite(x if x.size < old.size else old)) and how.partial:
+    if (xp.waits or not _finite(x if x.size < old.size else old)) and how.partial:
         x = _resize_any(xp, old, how)
     return x.astype(self.dtype, copy=False)
 

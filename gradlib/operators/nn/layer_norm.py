@@ -1,74 +1,22 @@
 """layer_norm and rms_norm: normalisations of each row (the last dimensions).
 
-Each is one node that keeps its input and 1 / standard deviation (layer_norm: and the mean). Gradients have two forms:
-kernels in blocks of rows that fit into cache, and, for derivatives of derivatives, the same formula in recorded
-operations.
+Each is one node that keeps its input and 1 / standard deviation (layer_norm: and the mean).
 """
 
 from __future__ import annotations
 
 import math
 
-import numpy as np
-
-from ...devices.numpy.blocks import (
-    PIECE,
-    check_kind,
-    check_parameters,
-    is_half,
-    row_blocks,
-    wide_or_none,
-)
-from ...devices.numpy.sums import RUN, column_sums, ones, row_products, row_sums
 from ...op.declare import declare
 from ...op.expose import function
 from ...tape import dtypes, modes
-
-F4, F8 = dtypes.float32.np, dtypes.float64.np
-
+from ..kinds import F4, F8, check_kind, check_parameters, is_half, wide_or_none
 
 # -- layer_norm ------------------------------------------------------------------------------------------------------
 
 
-def _row_moments(x, centred, eps: float):
-    """Centre the rows of a block into `centred`; returns (mean, 1 / standard deviation) as columns."""
-    n = x.shape[1]
-    mean = row_sums(x)
-    mean /= n
-    mean = mean[:, None]
-    np.subtract(x, mean, out=centred)
-    rstd = row_products(centred, centred)
-    rstd /= n
-    rstd += eps
-    np.sqrt(rstd, out=rstd)
-    return mean, np.reciprocal(rstd, out=rstd)[:, None]
-
-
-def _layer_norm_rows(x, weight, bias, eps: float):
-    """On (rows, n): (result, mean, rstd), the last two as columns."""
-    rows, n = x.shape
-    out = np.empty((rows, n), x.dtype)
-    if x.size <= PIECE:
-        return out, *_layer_norm_block(x, weight, bias, eps, out)
-    mean, rstd = np.empty((rows, 1), x.dtype), np.empty((rows, 1), x.dtype)
-    for i, j in row_blocks(rows, n):
-        mean[i:j], rstd[i:j] = _layer_norm_block(x[i:j], weight, bias, eps, out[i:j])
-    return out, mean, rstd
-
-
-def _layer_norm_block(x, weight, bias, eps: float, out):
-    """The result of a block into `out`; returns (mean, rstd) as columns."""
-    mean, rstd = _row_moments(x, out, eps)
-    out *= rstd
-    if weight is not None:
-        out *= weight
-    if bias is not None:
-        out += bias
-    return mean, rstd
-
-
-def _layer_norm_rows_any(xp, x, weight, bias, eps):
-    """The same in whole arrays, for other array libraries."""
+def _rows(xp, x, weight, bias, eps):
+    """On (rows, n): (result, mean, 1 / standard deviation), the last two as columns."""
     mean = x.mean(axis=1, keepdims=True)
     centred = x - mean
     rstd = 1 / xp.sqrt((centred * centred).mean(axis=1, keepdims=True) + eps)
@@ -81,6 +29,11 @@ def _layer_norm_rows_any(xp, x, weight, bias, eps):
 
 
 def _layer_norm(xp, input, weight=None, bias=None, *, normalized_shape, eps):
+    return layer_norm_by(_rows, xp, input, weight, bias, normalized_shape, eps)
+
+
+def layer_norm_by(kernel, xp, input, weight, bias, normalized_shape, eps):
+    """layer_norm of checked arguments, in float32 for half types; kernel: as `_rows`."""
     d, shape = input.dtype, input.shape
     if (weight is not None and weight.dtype is not d) or (bias is not None and bias.dtype is not d):
         check_parameters(input, weight, bias)
@@ -97,77 +50,14 @@ def _layer_norm(xp, input, weight=None, bias=None, *, normalized_shape, eps):
         weight = weight.reshape(-1)
     if bias is not None and bias.ndim > 1:
         bias = bias.reshape(-1)
-    rows = input.reshape(-1, n)
-    if xp.name == "numpy":
-        out, mean, rstd = _layer_norm_rows(rows, weight, bias, eps)
-    else:
-        out, mean, rstd = _layer_norm_rows_any(xp, rows, weight, bias, eps)
+    out, mean, rstd = kernel(xp, input.reshape(-1, n), weight, bias, eps)
     out = out.reshape(shape)
     if out.dtype is not d:
         out = out.astype(d, copy=False)
     return out, mean.reshape(stats), rstd.reshape(stats)
 
 
-def _layer_norm_grad_rows(g, x, mean, rstd, weight, needs):
-    """Gradients of input, weight and bias on (rows, n)."""
-    rows, n = x.shape
-    d = x.dtype
-    dx = np.empty((rows, n), d) if needs[0] else None
-    total = F8 if rows > RUN else d  # sums of many blocks
-    dw = np.zeros(n, total) if needs[1] else None
-    db = np.zeros(n, total) if needs[2] else None
-    # the weight is folded into the two row means: mean(g * w), mean(g * w * xhat)
-    w = ones(n, d) if weight is None else weight
-    for i, j in row_blocks(rows, n):
-        gb = g[i:j]
-        xhat = x[i:j] - mean[i:j]
-        xhat *= rstd[i:j]
-        product = gb * xhat
-        if dw is not None:
-            dw += column_sums(product)
-        if db is not None:
-            db += column_sums(gb)
-        if dx is None:
-            continue
-        slope = row_products(product, w)
-        slope /= n
-        shift = row_products(gb, w)
-        shift /= n
-        xhat *= slope[:, None]
-        xhat += shift[:, None]
-        o = dx[i:j]
-        if weight is None:
-            np.subtract(gb, xhat, out=o)
-        else:
-            np.multiply(gb, w, out=o)
-            o -= xhat
-        o *= rstd[i:j]
-    return dx, dw, db
-
-
-def _layer_norm_vjp(F, g, input, weight, result1, result2, normalized_shape, needs, traced):
-    if traced or F.backend.name != "numpy" or not g.size:
-        found = _layer_norm_formula(F, g, input, weight, result1, result2, normalized_shape, needs)
-        like = input if weight is None else weight  # a bias may come alone
-        return tuple(map(F.in_dtype_of, found, (input, like, like)))
-    n, d = math.prod(normalized_shape), input.dtype
-    kinds = (
-        d,
-        weight.dtype if weight is not None else d,
-        weight.dtype if weight is not None else d,
-    )
-    g_rows, rows = (wide_or_none(F.backend, a).reshape(-1, n) for a in (g, input))
-    mean, rstd = result1.reshape(-1, 1), result2.reshape(-1, 1)
-    w = None if weight is None else wide_or_none(F.backend, weight).reshape(-1)
-    found = _layer_norm_grad_rows(g_rows, rows, mean, rstd, w, needs)
-    shapes = (input.shape, normalized_shape, normalized_shape)
-    return tuple(
-        None if a is None else a.reshape(s).astype(k, copy=False)
-        for a, s, k in zip(found, shapes, kinds, strict=True)
-    )
-
-
-def _layer_norm_formula(F, g, input, weight, result1, result2, normalized_shape, needs):
+def _layer_norm_vjp(F, g, input, weight, result1, result2, normalized_shape, needs):
     k = g.ndim - len(normalized_shape)
     inner, outer = tuple(range(k, g.ndim)), tuple(range(k))
     xhat = (input - result1) * result2
@@ -179,7 +69,8 @@ def _layer_norm_formula(F, g, input, weight, result1, result2, normalized_shape,
         dw = F.sum(g * xhat, outer, False) if outer else g * xhat
     if needs[2]:
         db = F.sum(g, outer, False) if outer else g
-    return dx, dw, db
+    like = input if weight is None else weight  # a bias may come alone
+    return tuple(map(F.in_dtype_of, (dx, dw, db), (input, like, like)))
 
 
 def _inner(input, normalized_shape):
@@ -258,12 +149,22 @@ def _normalized(input, normalized_shape, weight, bias=None) -> tuple:
 # -- rms_norm --------------------------------------------------------------------------------------------------------
 
 
+def _squares(x):
+    """The sum of the squares of each row, as a column."""
+    return (x * x).sum(axis=1, keepdims=True)
+
+
 def _rms_norm(xp, input, weight=None, *, normalized_shape, eps):
+    squares = lambda x: (x * x).sum(axis=1, keepdims=True)
+    return rms_norm_by(squares, xp, input, weight, normalized_shape, eps)
+
+
+def rms_norm_by(squares, xp, input, weight, normalized_shape, eps):
+    """rms_norm, in float32 for half types; squares: as `_squares`."""
     d, shape = input.dtype, input.shape
     n = math.prod(normalized_shape)
     x = xp.wide(input).reshape(math.prod(shape[: len(shape) - len(normalized_shape)]), n)
-    rstd = row_products(x, x)[:, None] if xp.name == "numpy" else (x * x).sum(axis=1, keepdims=True)
-    rstd = 1 / xp.sqrt(rstd / max(x.shape[1], 1) + eps)
+    rstd = 1 / xp.sqrt(squares(x) / max(x.shape[1], 1) + eps)
     out = x * rstd
     if weight is not None:
         out *= xp.wide(weight).reshape(-1)

@@ -6,12 +6,11 @@ from functools import partial
 
 import numpy as np
 
-from ...devices.numpy.blocks import floating, raw
 from ...op import captures
 from ...op.declare import declare
 from ...op.expose import PUBLIC, function
 from ...op.vmap import all_entries, each_entry
-from ...tape import dtypes
+from ...tape import dtypes, handed
 from ...tape.arrays import backend_of
 from ...tape.device import beside
 from ...tape.interop import values_of
@@ -20,6 +19,7 @@ from ...tape.modes import AUTOCAST, state
 from ...tape.tensor import Tensor
 from ..elementwise.activation import logsigmoid_op
 from ..elementwise.compare import where
+from ..kinds import floating, raw
 from ..reduce.norm import pairwise_distance
 from .loss import MEAN, NONE, SUM, number_of, reduced, reduction_number
 
@@ -320,7 +320,7 @@ def _ctc_one(log_probs, target, blank: int):
 @partial(floating, refused="ctc_loss_cpu")
 def _ctc(xp, log_probs, *, targets, lengths, blank, zero_infinity):
     """log_probs (T, N, C) to (N,) losses; the posterior counts (T, N, C) are the hidden value."""
-    host = log_probs if xp.name == "numpy" else log_probs.get()
+    host = xp.to_host(log_probs)
     losses, counts = np.zeros(host.shape[1]), np.zeros(host.shape)
     for n, (target, length) in enumerate(zip(targets, lengths, strict=True)):
         losses[n], counts[:length, n] = _ctc_one(
@@ -358,7 +358,6 @@ def _ctc_recorded(log_probs: Tensor, target, blank: int):
 
 def _ctc_counts(log_probs: Tensor, targets, lengths, blank) -> Tensor:
     """The posterior counts as a function of the log probabilities: the gradient of the likelihoods."""
-    from ...func import grad  # whatever mode the gradient is computed in, and with tangents
 
     def likelihoods(log_probs: Tensor) -> Tensor:
         total = log_probs.sum() * 0
@@ -369,7 +368,8 @@ def _ctc_counts(log_probs: Tensor, targets, lengths, blank) -> Tensor:
                     total = total + likelihood
         return total
 
-    return grad(likelihoods)(log_probs)
+    # whatever mode the gradient is computed in, and with tangents
+    return handed.gradient_function(likelihoods)(log_probs)
 
 
 ctc_op = declare(

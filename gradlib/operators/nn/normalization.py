@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
-from ...devices.numpy.blocks import check_kind, check_parameters, row_blocks
-from ...devices.numpy.sums import row_products, row_sums
 from ...op.declare import declare
 from ...op.expose import function, write_out
 from ...tape.tensor import Tensor
+from ..kinds import check_kind, check_parameters
 from ..shape.pad import pad
 from .batch_norm import batch_norm_op, follows_inside, nothing, update_running
 from .layer_norm import moments
@@ -21,19 +18,15 @@ from .pool_average import avg_pool3d
 
 def _group_moments(xp, x, eps):
     """x (N, G, m): mean and 1 / standard deviation, each (N, G)."""
-    n, groups, m = x.shape
-    if xp.name != "numpy":
-        return x.mean(axis=2), 1 / xp.sqrt(x.var(axis=2) + eps)
-    mean, var = np.empty((n, groups), x.dtype), np.empty((n, groups), x.dtype)
-    for i, j in row_blocks(n, groups * m):
-        mean[i:j] = row_sums(x[i:j].reshape(-1, m)).reshape(-1, groups) / m
-        centred = x[i:j] - mean[i:j, :, None]
-        var[i:j] = row_products(centred, centred)
-    var /= m
-    return mean, 1 / np.sqrt(var + eps)
+    return x.mean(axis=2), 1 / xp.sqrt(x.var(axis=2) + eps)
 
 
 def _group_norm(xp, input, weight=None, bias=None, *, groups, eps):
+    return group_norm_by(_group_moments, xp, input, weight, bias, groups, eps)
+
+
+def group_norm_by(moments, xp, input, weight, bias, groups, eps):
+    """group_norm, in float32 for half types; moments: as `_group_moments`."""
     d, shape = input.dtype, input.shape
     check_parameters(input, weight, bias)
     check_kind(input, "GroupNormKernelImpl")
@@ -42,7 +35,7 @@ def _group_norm(xp, input, weight=None, bias=None, *, groups, eps):
         empty = xp.zeros((n, groups), xp.wide(input).dtype)
         return input.copy(), empty, empty
     x = xp.wide(input).reshape(n, groups, -1)
-    mean, rstd = _group_moments(xp, x, eps)
+    mean, rstd = moments(xp, x, eps)
     scale, middle = (xp.repeat(a, c // groups, axis=1) for a in (rstd, mean))
     if weight is not None:
         scale = scale * xp.wide(weight)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-from ...devices.numpy.blocks import is_half, kind_name, raw
 from ...devices.numpy.windows import maximum_of_windows, pick, put, windows
 from ...op.declare import declare
 from ...op.expose import function
 from ...tape import dtypes
 from ...tape.tensor import Tensor
+from ..kinds import is_half, kind_name, raw
 
 # -- values at chosen positions: what maxima are made of ---------------------------------------------------------------
 

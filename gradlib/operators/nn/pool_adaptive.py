@@ -7,7 +7,6 @@ from itertools import product
 
 import numpy as np
 
-from ...devices.numpy.blocks import check_kind
 from ...op.declare import declare
 from ...op.expose import PUBLIC, function
 from ...op.vmap import all_entries, each_entry
@@ -19,6 +18,7 @@ from ...tape.layout import empty_in, suggested
 from ...tape.lazy import raw_values
 from ...tape.modes import shared
 from ...tape.tensor import Tensor, to_host
+from ..kinds import check_kind
 from .interpolate import adaptive_size
 from .pool import gather_plane_op, pool_tuple
 

@@ -6,10 +6,10 @@ import math
 from functools import lru_cache
 from typing import Any
 
-from ...devices.numpy.blocks import kind_name
 from ...devices.numpy.windows import spread_over_windows, sum_of_windows, windows
 from ...op.declare import declare
 from ...op.expose import function, write_same
+from ..kinds import kind_name
 from .pool import checked, geometry, pool_input, pool_tuple
 
 

@@ -1,95 +1,16 @@
-"""softmax, log_softmax and softmin, row blocks at a time."""
+"""softmax, log_softmax and softmin."""
 
 from __future__ import annotations
 
 import warnings
 from functools import partial
 
-import numpy as np
-
-from ...devices.numpy.blocks import floating, kind_name
-from ...devices.numpy.sums import row_products, row_sums
 from ...op.declare import declare
 from ...op.expose import function, write_same
 from ...tape.tensor import Tensor, wrap_dim
-
-ROWS = 1 << 15  # elements of a block of rows
-SMALL = 1 << 11  # elements below which the maximum of each row is quicker than the test
-LOW_SUM = (
-    1e-2  # where a logarithm is wanted, a shared shift must not be far above a row's own maximum
-)
-
+from ..kinds import floating, kind_name
 
 # -- kernels ---------------------------------------------------------------------------------------------------------
-
-
-def exp_rows(x, out, exact: float):
-    """exp(x - shift) of a 2-D block into `out`: returns (row sums, shift), the shift a number or a column.
-
-    One shift for the block is cheaper than one for each row; it serves if every row sum stays above `exact`.
-    """
-    if x.size > SMALL:
-        shift = np.maximum.reduce(x, axis=None)
-        np.subtract(x, shift, out=out)
-        np.exp(out, out=out)
-        total = row_sums(out)
-        shared = np.minimum.reduce(total) > exact
-    else:
-        shared = False
-    if not shared:
-        shift = np.maximum.reduce(x, axis=1, keepdims=True)
-        np.subtract(x, shift, out=out)
-        np.exp(out, out=out)
-        total = row_sums(out)
-    return total[:, None], shift
-
-
-def _softmax_block(x, out):
-    total, _ = exp_rows(x, out, 1e-12)
-    np.divide(out, total, out=out)
-
-
-def _log_softmax_block(x, out):
-    total, shift = exp_rows(x, out, LOW_SUM)
-    np.subtract(x, shift, out=out)
-    out -= np.log(total, out=total)
-
-
-def _softmax_grad_block(g, y, out):
-    inner = row_products(g, y)[:, None]
-    np.subtract(g, inner, out=out)
-    out *= y
-
-
-def _log_softmax_grad_block(g, y, out):
-    total = row_sums(g)[:, None]
-    np.exp(y, out=out)
-    out *= total
-    np.subtract(g, out, out=out)
-
-
-def by_rows(block, dim: int, *arrays):
-    """Run a kernel for blocks of rows (rows, n) along `dim`, which is moved to the end if need be."""
-    first = arrays[0]
-    last = first.ndim - 1
-    if dim == last == 1 and first.size <= ROWS:
-        out = np.empty(first.shape, first.dtype)
-        block(*arrays, out)
-        return out
-    if dim != last:
-        out = by_rows(block, last, *[np.moveaxis(a, dim, last) for a in arrays])
-        return np.ascontiguousarray(np.moveaxis(out, last, dim))
-    shape = first.shape
-    flat = [a.reshape(-1, shape[last]) for a in arrays]
-    out = np.empty(flat[0].shape, first.dtype)
-    step = max(1, ROWS // max(shape[last], 1))
-    rows = out.shape[0]
-    if rows <= step:
-        block(*flat, out)
-    else:
-        for i in range(0, rows, step):
-            block(*[a[i : i + step] for a in flat], out[i : i + step])
-    return out.reshape(shape)
 
 
 def _refused(name: str, array, *, dim: int):
@@ -104,8 +25,6 @@ def _refused(name: str, array, *, dim: int):
 
 @partial(floating, otherwise=partial(_refused, "softmax"))
 def _softmax(xp, self, *, dim):
-    if self.ndim and self.size and xp.name == "numpy":
-        return by_rows(_softmax_block, dim, self)
     if not self.ndim:
         return _softmax(xp, self.reshape(1), dim=0).reshape(())
     if not self.size:
@@ -117,8 +36,6 @@ def _softmax(xp, self, *, dim):
 
 @partial(floating, otherwise=partial(_refused, "log_softmax"))
 def _log_softmax(xp, self, *, dim):
-    if self.ndim and self.size and xp.name == "numpy":
-        return by_rows(_log_softmax_block, dim, self)
     if not self.ndim:
         return _log_softmax(xp, self.reshape(1), dim=0).reshape(())
     if not self.size:
@@ -130,16 +47,12 @@ def _log_softmax(xp, self, *, dim):
 
 @floating
 def _softmax_grad(xp, grad, output, *, dim):
-    if grad.ndim and grad.size and xp.name == "numpy":
-        return by_rows(_softmax_grad_block, dim, grad, output)
     axis = dim if grad.ndim else None
     return output * (grad - xp.sum(grad * output, axis=axis, keepdims=True))
 
 
 @floating
 def _log_softmax_grad(xp, grad, output, *, dim):
-    if grad.ndim and grad.size and xp.name == "numpy":
-        return by_rows(_log_softmax_grad_block, dim, grad, output)
     axis = dim if grad.ndim else None
     return grad - xp.exp(output) * xp.sum(grad, axis=axis, keepdims=True)
 

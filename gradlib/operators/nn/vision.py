@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from ...devices.numpy.blocks import kind_name
 from ...devices.numpy.conv import out_size
 from ...op.declare import declare
 from ...op.expose import function
+from ..kinds import kind_name
 from .conv import ntuple
 
 # -- unfold and fold ---------------------------------------------------------------------------------------------------

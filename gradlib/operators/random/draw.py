@@ -14,7 +14,7 @@ import numpy as np
 from ...op.expose import PUBLIC, function, need_tensor, refuse_recording
 from ...op.plain_numbers import plain_number
 from ...op.vmap import all_entries, before_draw, draws
-from ...tape import dtypes, errors
+from ...tape import dtypes, errors, handed
 from ...tape.arrays import backend_for, backend_of
 from ...tape.device import CPU, beside
 from ...tape.generator import default_generator
@@ -32,9 +32,7 @@ def rng_of(generator, where=CPU) -> Any:
         if where.type == "cpu":
             generator = default_generator
         else:
-            from ...cuda.random import default_generator as of_device
-
-            generator = of_device(where)
+            generator = handed.device_generator(where)
     elif generator.device.type != where.type:
         raise RuntimeError(
             f"Expected a '{where.type}' device type for generator but found '{generator.device.type}'"

@@ -7,12 +7,13 @@ import math
 
 import numpy as np
 
-from ...devices.numpy.blocks import F8, PIECE, row_blocks
+from ...devices.numpy.blocks import PIECE, row_blocks
 from ...devices.numpy.sums import ADD, LARGE, ones
 from ...op.declare import declare
 from ...op.expose import function, need_tensor, write_out
 from ...tape import dtypes
 from ...tape.tensor import Tensor
+from ..kinds import F8
 from .sums import count, dims_of, kept, over, sum_floats
 
 

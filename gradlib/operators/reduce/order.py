@@ -8,13 +8,13 @@ import operator
 import numpy as np
 
 from ... import return_types
-from ...devices.numpy.blocks import kind_name, widened
 from ...op.declare import declare
 from ...op.expose import function, need_tensor, write_out, write_same
 from ...tape import dtypes
 from ...tape.lazy import raw_values
 from ...tape.tensor import Tensor, wrap_dim
 from ..create.data import tensor
+from ..kinds import kind_name, widened
 from .extrema import _share_jvp, grid, taken
 
 # -- the index of an element by its rank -------------------------------------------------------------------------

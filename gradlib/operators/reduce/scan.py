@@ -7,7 +7,7 @@ import operator
 import numpy as np
 
 from ... import return_types
-from ...devices.numpy.blocks import F4, PIECE
+from ...devices.numpy.blocks import PIECE
 from ...op.declare import Op, declare
 from ...op.expose import (
     PUBLIC,
@@ -25,6 +25,7 @@ from ...tape import dtypes, errors
 from ...tape.tensor import Tensor, wrap_dim
 from ..elementwise.transcendental import logaddexp_kernel
 from ..index.scatter import places
+from ..kinds import F4
 from .sums import result_dtype
 
 I8 = dtypes.int64.np

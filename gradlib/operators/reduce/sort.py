@@ -10,7 +10,6 @@ import operator
 import numpy as np
 
 from ... import return_types
-from ...devices.numpy.blocks import missing
 from ...devices.numpy.sorting import LARGE, digit_argsort, top_places
 from ...op.declare import Op, declare
 from ...op.expose import function, refuse_overlap, write_out, write_same
@@ -18,6 +17,7 @@ from ...tape import dtypes
 from ...tape.layout import in_order
 from ...tape.tensor import Tensor, wrap_dim
 from ..index.scatter import places
+from ..kinds import missing
 from ..shape.slicing import at
 
 I8 = np.dtype(np.int64)

@@ -8,12 +8,27 @@ from __future__ import annotations
 
 import math
 
-from ...devices.numpy.blocks import F4, check_kind, floating, in_pieces, raw
 from ...op.declare import declare
 from ...op.expose import apart, function, method, write_out
 from ...op.inplace import inplace
 from ...op.pointwise import unary
-from .gamma import in_float64
+from ..kinds import F4, check_kind, floating, raw
+
+
+def in_float64(kernel):
+    """Compute a kernel of floats in float64 whatever the dtype: these series need it, and are rare enough."""
+
+    def wide(xp, *arrays, **attrs):
+        d = arrays[0].dtype
+        out = kernel(
+            xp,
+            *[a.astype("f8", copy=False) if hasattr(a, "astype") else a for a in arrays],
+            **attrs,
+        )
+        return xp.asarray(out).astype(d, copy=False)
+
+    return wide
+
 
 ROOT_PI = math.sqrt(math.pi)
 
@@ -146,7 +161,7 @@ def _erf_f4(xp, x):
 @floating
 def erf_kernel(xp, self):
     """erf, within 4 units in the last place."""
-    out = in_pieces(xp, _erf_f4 if self.dtype is F4 else _erf_f8, self)
+    out = xp.in_pieces(_erf_f4 if self.dtype is F4 else _erf_f8, self)
     return out.reshape(self.shape)
 
 
@@ -154,8 +169,8 @@ def erf_kernel(xp, self):
 def erfc_kernel(xp, self):
     """erfc = 1 - erf, within 8 units in the last place, for large arguments too."""
     if self.dtype is F4:  # the error of exp(-x^2) in float32 would show
-        return in_pieces(xp, _erfc_f8, self.astype("f8")).reshape(self.shape).astype(F4)
-    return in_pieces(xp, _erfc_f8, self).reshape(self.shape)
+        return xp.in_pieces(_erfc_f8, self.astype("f8")).reshape(self.shape).astype(F4)
+    return xp.in_pieces(_erfc_f8, self).reshape(self.shape)
 
 
 erf = unary(

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 
-from ...devices.numpy.blocks import floating, missing
 from ...op import captures
 from ...op.declare import declare
 from ...op.expose import function, method, write_out
@@ -15,6 +14,8 @@ from ...op.pointwise import pointwise, unary
 from ...tape import dtypes
 from ...tape.arrays import backend_of
 from ...tape.tensor import Tensor
+from ..kinds import floating, missing
+from .erf import erfc_kernel, in_float64
 
 # -- kernels -----------------------------------------------------------------------------------------------------------
 
@@ -35,21 +36,6 @@ _BERNOULLI = (
     43867 / 798,
     -174611 / 330,
 )
-
-
-def in_float64(kernel):
-    """Compute a kernel of floats in float64 whatever the dtype: these series need it, and are rare enough."""
-
-    def wide(xp, *arrays, **attrs):
-        d = arrays[0].dtype
-        out = kernel(
-            xp,
-            *[a.astype("f8", copy=False) if hasattr(a, "astype") else a for a in arrays],
-            **attrs,
-        )
-        return xp.asarray(out).astype(d, copy=False)
-
-    return wide
 
 
 def _odd_series(xp, coefficients, inverse):
@@ -397,8 +383,6 @@ _EXPANSION = (
 
 def _near_diagonal(xp, a, x, upper: bool):
     """P or Q(a, x) for large a and x near it, by Temme's uniform expansion."""
-    from .erf import erfc_kernel
-
     mu = (x - a) / a
     half = mu - xp.log1p(mu)
     short = mu * mu * (0.5 - mu * (1 / 3 - mu * (0.25 - mu * (0.2 - mu * (1 / 6 - mu / 7)))))

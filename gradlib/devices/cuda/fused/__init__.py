@@ -1,14 +1,17 @@
-"""The overlays (`gradlib.devices.overlays`), one module for each family of kernels."""
+"""The overlays on CUDA (see `gradlib.op.overlays`), one module for each family of kernels."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import Any
 
+from ....op.overlays import on
+
 MODULES = (
     "attention", "batch_norm", "conv", "cross_entropy", "dropout", "embedding", "im2col", "norm", "optim", "pointwise",
     "pool", "random", "recurrent", "reduce", "scatter", "softmax",
 )  # fmt: skip
+forward, vjp = on("cuda")
 
 
 def load() -> None:

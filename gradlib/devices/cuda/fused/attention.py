@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ....tape.layout import empty_ordered, order_of
-from ...overlays import forward, vjp
 from ..kernels import F4, F8, FLOATS, HALVES, blocks_for, family, instance, launcher_of
+from . import forward, vjp
 
 HEADS = (64, 128)
 KINDS = [(dtype, head) for dtype in FLOATS for head in HEADS if dtype != F8 or head == 64]

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ....operators.nn.batch_norm import _same_layout, as_channels, like_channels
-from ...overlays import forward, vjp
+from ....operators.nn.batch_norm import as_channels, like_channels, same_layout
 from ..kernels import (
     F4,
     FLOATS,
@@ -23,6 +22,7 @@ from ..kernels import (
     packs_for,
     parts_launch,
 )
+from . import forward, vjp
 
 FLAGS = (False, True)
 MODULE = family(
@@ -121,7 +121,7 @@ def batch_norm_vjp(F, g, input, weight, result1, result2, training, needs):
         return NotImplemented
 
     xp, how = F.backend, _Channels(input)
-    flat, x = (dense(xp, a) for a in _same_layout(g, input))
+    flat, x = (dense(xp, a) for a in same_layout(g, input))
     mean, rstd, weight = dense(xp, result1), dense(xp, result2), dense(xp, weight)
     dx = dw = db = g_mean = slope = None
     if training or needs[1] or needs[2]:

@@ -9,7 +9,6 @@ import numpy as np
 
 from ....operators.nn.conv import _bias_grad
 from ...numpy.conv import out_size
-from ...overlays import forward, vjp
 from .. import precision
 from ..kernels import (
     F4,
@@ -25,7 +24,7 @@ from ..kernels import (
     launcher_of,
     parts_launch,
 )
-from . import reduce
+from . import forward, reduce, vjp
 from .windows import layout
 
 MODULE = family(

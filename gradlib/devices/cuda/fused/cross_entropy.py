@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from ...overlays import forward, vjp
 from ..kernels import (
     F4,
     FLOATS,
@@ -19,7 +18,7 @@ from ..kernels import (
     launcher_of,
     lines_launch,
 )
-from . import reduce
+from . import forward, reduce, vjp
 
 NONE, MEAN, SUM = range(3)
 FLAGS = (False, True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...overlays import forward, vjp
+from ....tape.switches import switches
 from ..kernels import (
     FLOATS,
     HALVES,
@@ -18,9 +18,9 @@ from ..kernels import (
     instance,
     instances,
     launcher_of,
-    settings,
     words,
 )
+from . import forward, vjp
 
 INDICES = (np.dtype(np.int32), np.dtype(np.int64))
 WORDS = ("unsigned char", "unsigned short", "unsigned", "uint64", "uint4")
@@ -63,7 +63,7 @@ def sum_rows(
     g, flat = dense(xp, grad), dense(xp, indices).reshape(-1)
     sizes = tuple(np.int64(n) for n in (flat.size, width, rows, padding))
     launch = launcher_of(xp).launch
-    if in_order or settings.deterministic or by_count or grad.dtype in HALVES:
+    if in_order or switches.deterministic or by_count or grad.dtype in HALVES:
         order = xp.argsort(flat, kind="stable")
         given = (g, flat[order], order, out, *sizes)
         kernel = instance("add_sorted_rows", grad.dtype, indices.dtype, by_count)

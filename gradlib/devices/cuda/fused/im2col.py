@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ...numpy.conv import out_size
-from ...overlays import forward, vjp
 from ..kernels import FLOATS, blocks_for, dense, family, instance, instances, launcher_of, words
+from . import forward, vjp
 from .embedding import WORDS
 from .windows import layout
 

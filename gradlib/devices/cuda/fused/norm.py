@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from ...overlays import forward, vjp
 from ..kernels import (
     F4,
     FLOATS,
@@ -23,6 +22,7 @@ from ..kernels import (
     parts_launch,
     rows_launch,
 )
+from . import forward, vjp
 
 FLAGS = (False, True)
 KINDS = [(d, *flags) for d in FLOATS for flags in ((False, False), (True, False), (False, True))]

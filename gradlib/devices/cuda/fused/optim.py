@@ -17,7 +17,7 @@ import numpy as np
 from ..kernels import F4, FLOATS, HALVES, SINGLES, family, instance, instances, launcher_of
 
 TENSORS, ARRAYS, PIECE = 48, 6, 4096  # as in kernels/optim.cu
-PARAM, GRAD, FIRST, SECOND, LARGEST, STEP = range(ARRAYS)
+PARAM, GRAD, FIRST, SECOND, LARGEST, STEP = range(ARRAYS)  # slots are FIRST, SECOND...
 NORMS = {float("inf"): 0, 1.0: 1, 2.0: 2}
 MODULE = family(
     "optim",
@@ -32,9 +32,10 @@ TABLE = np.dtype(
     [("at", "u8", (ARRAYS, TENSORS)), ("size", "i8", TENSORS), ("first", "i4", TENSORS), ("count", "i4"),
      ("unused", "i4")]
 )  # fmt: skip
-NUMBERS = ("lr", "beta1", "beta2", "eps", "weight_decay", "momentum", "dampening", "step")
-SWITCHES = ("decoupled", "maximize", "nesterov", "unused")
-SETTINGS = np.dtype([(name, "f8") for name in NUMBERS] + [(name, "i4") for name in SWITCHES])
+SETTINGS = np.dtype(
+    [("lr", "f8"), ("betas", "f8", 2), ("eps", "f8"), ("weight_decay", "f8"), ("momentum", "f8"), ("dampening", "f8"),
+     ("step", "f8"), ("decoupled_weight_decay", "i4"), ("maximize", "i4"), ("nesterov", "i4"), ("unused", "i4")]
+)  # fmt: skip
 
 
 def _fit(lists: Sequence[Sequence[Any]]) -> bool:
@@ -76,14 +77,14 @@ def _tables(xp: Any, lists: dict[int, Sequence[Any]]) -> Iterator[tuple[Any, int
         yield table, int(blocks.sum())
 
 
-def _settings(lr: Any, numbers: dict[str, Any]) -> tuple[Any, Any]:
+def _settings(settings: dict[str, Any]) -> tuple[Any, Any]:
     """(the struct of settings, the learning rate's array or None)."""
-    made = np.zeros(1, SETTINGS)
-    for name, value in numbers.items():
-        made[name] = value
+    lr = settings["lr"]
     on_device = hasattr(lr, "dtype") and hasattr(lr, "shape") and not isinstance(lr, np.generic)
-    if not on_device:
-        made["lr"] = lr
+    made = np.zeros(1, SETTINGS)
+    for name in SETTINGS.names or ():
+        if name in settings and not (on_device and name == "lr"):
+            made[name] = settings[name]
     return made, lr if on_device else None
 
 
@@ -91,102 +92,48 @@ def _signals(*arrays: Any) -> bool:
     return all(a is None or (a.dtype == F4 and a.size == 1) for a in arrays)
 
 
-def _step(
-    xp: Any, rule: str, lists: dict[int, Sequence[Any]], lr: Any, found_inf: Any, scale: Any, numbers: dict
-) -> Any:  # fmt: skip
-    settings, lr_at = _settings(lr, numbers)
-    steps = lists.get(STEP, ())
-    same = [arrays for which, arrays in lists.items() if which != STEP]
-    if not _fit(same) or not _signals(lr_at, found_inf, scale, *steps):
-        return NotImplemented
-    launch = launcher_of(xp).launch
-    kernel = instance(rule, lists[PARAM][0].dtype)
-    for table, blocks in _tables(xp, lists):
-        if steps:
-            launch(MODULE, "advance_steps", 1, 64, (table, found_inf))
-        launch(MODULE, kernel, blocks, 256, (table, settings, lr_at, found_inf, scale))
-    return None
-
-
-def adam(
+def step(
     xp: Any,
+    rule: str,
     params: Sequence[Any],
     grads: Sequence[Any],
-    exp_avgs: Sequence[Any],
-    exp_avg_sqs: Sequence[Any],
-    max_exp_avg_sqs: Sequence[Any] | None,
+    slots: Sequence[Sequence[Any]],
     steps: Sequence[Any] | float,
-    *,
-    lr: Any,
-    beta1: float,
-    beta2: float,
-    eps: float,
-    weight_decay: float = 0.0,
-    decoupled: bool = False,
-    maximize: bool = False,
+    settings: dict[str, Any],
     found_inf: Any = None,
     scale: Any = None,
 ) -> Any:
-    """One step of Adam (AdamW with `decoupled`) in place; the formula is that of ``gradlib.optim.Adam``.
+    """One step of "adam" (or AdamW, with decoupled_weight_decay) or "sgd" in place, as their optimizers' rules say.
 
     Args:
-        params, grads, exp_avgs, exp_avg_sqs: arrays of any shapes, one of each for a parameter.
-        max_exp_avg_sqs: the same for amsgrad, else None.
+        params, grads: arrays of any shapes, one of each for a parameter.
+        slots: the lists of their moving averages (the third is for amsgrad), or of momentum buffers (none without
+            momentum).
         steps: float32 arrays of one element, counted up here (but for a parameter without elements); or a number,
-            that of this step, for all.
-        lr: a number, or a float32 array of one element on the device.
+            that of this step, for all; () for a rule that does not count.
+        settings: by the names that they have in a group of parameters; lr is a number, or a float32 array of one
+            element on the device.
         found_inf: float32 array of one element; where it is not 0 nothing is changed, not even `steps`.
         scale: float32 array of one element that gradients are divided by.
 
     Returns:
         None, or NotImplemented.
     """
-    lists = {PARAM: params, GRAD: grads, FIRST: exp_avgs, SECOND: exp_avg_sqs}
-    counted = isinstance(steps, Sequence)
-    if counted:
+    lists = dict(enumerate((params, grads, *slots)))
+    if not isinstance(steps, Sequence):
+        settings, steps = settings | {"step": steps}, ()
+    made, lr_at = _settings(settings)
+    if not _fit(list(lists.values())) or not _signals(lr_at, found_inf, scale, *steps):
+        return NotImplemented
+    if steps:
         lists[STEP] = steps
-    if max_exp_avg_sqs is not None:
-        lists[LARGEST] = max_exp_avg_sqs
-    numbers = {
-        "beta1": beta1, "beta2": beta2, "eps": eps, "weight_decay": weight_decay, "decoupled": decoupled,
-        "maximize": maximize, "step": 0.0 if counted else steps,
-    }  # fmt: skip
-    return _step(xp, "adam", lists, lr, found_inf, scale, numbers)
-
-
-def sgd(
-    xp: Any,
-    params: Sequence[Any],
-    grads: Sequence[Any],
-    buffers: Sequence[Any] | None,
-    *,
-    lr: Any,
-    momentum: float = 0.0,
-    dampening: float = 0.0,
-    weight_decay: float = 0.0,
-    nesterov: bool = False,
-    maximize: bool = False,
-    found_inf: Any = None,
-    scale: Any = None,
-) -> Any:
-    """One step of SGD in place; the formula is that of ``gradlib.optim.SGD``.
-
-    Args:
-        params, grads: arrays of any shapes.
-        buffers: momentum buffers, None without momentum.
-        lr, found_inf, scale: as for `adam`.
-
-    Returns:
-        None, or NotImplemented.
-    """
-    lists = {PARAM: params, GRAD: grads}
-    if buffers is not None:
-        lists[FIRST] = buffers
-    numbers = {
-        "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay, "nesterov": nesterov,
-        "maximize": maximize,
-    }  # fmt: skip
-    return _step(xp, "sgd", lists, lr, found_inf, scale, numbers)
+    launch = launcher_of(xp).launch
+    kernel = instance(rule, params[0].dtype)
+    for table, blocks in _tables(xp, lists):
+        if steps:
+            launch(MODULE, "advance_steps", 1, 64, (table, found_inf))
+        launch(MODULE, kernel, blocks, 256, (table, made, lr_at, found_inf, scale))
+    return None
 
 
 def total_norm(xp: Any, grads: Sequence[Any], norm_type: float = 2.0) -> Any:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ....tape.switches import switches
 from ...numpy.windows import windows
-from ...overlays import forward, vjp
 from ..kernels import (
     FLOATS,
     MAX_BLOCK,
@@ -18,9 +18,8 @@ from ..kernels import (
     instance,
     instances,
     launcher_of,
-    settings,
 )
-from . import scatter
+from . import forward, scatter, vjp
 from .reduce import mean_dim
 from .windows import layout
 
@@ -178,7 +177,7 @@ def gather_plane(xp, self, index, *, space):
 
 @forward("scatter_plane")
 def scatter_plane(xp, self, index, *, shape):
-    if settings.deterministic and self.shape != index.shape:
+    if switches.deterministic and self.shape != index.shape:
         return NotImplemented
     k, n = len(shape), self.ndim - len(shape)
     lines = (math.prod(self.shape[:n]), math.prod(shape))

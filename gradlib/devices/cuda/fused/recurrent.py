@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ...overlays import forward, vjp
 from ..kernels import FLOATS, blocks_for, dense, family, instance, instances, launcher_of
+from . import forward, vjp
 
 MODULE = family(
     "recurrent",

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from ...overlays import forward
 from ..kernels import (
     F4,
     FLOATS,
@@ -21,6 +20,7 @@ from ..kernels import (
     parts_launch,
     rows_launch,
 )
+from . import forward
 
 MODULE = family(
     "reduce",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ....operators.index.scatter import places
-from ...overlays import forward, vjp
+from ....tape.switches import switches
 from ..kernels import (
     F4,
     FLOATS,
@@ -20,9 +20,9 @@ from ..kernels import (
     instance,
     instances,
     launcher_of,
-    settings,
     words,
 )
+from . import forward, vjp
 from .embedding import INDICES, WORDS, sum_rows
 
 SUMS = {
@@ -73,7 +73,7 @@ def _add(xp: Any, out: Any, index: Any, src: Any, sizes: tuple) -> Any:
 
 def _summed(xp: Any, shape: tuple, start: Any, index: Any, src: Any, dim: int) -> Any:
     """`start` (zeros if None) plus `src` at the places of `index`; NotImplemented where the kernels do not fit."""
-    if settings.deterministic and src.dtype in FLOATS and src.shape == index.shape:
+    if switches.deterministic and src.dtype in FLOATS and src.shape == index.shape:
         return _summed_in_order(xp, shape, start, index, src, dim)
     sizes, dtype = _sizes(shape, index, dim), src.dtype
     wide = F4 if dtype in HALVES else dtype

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...overlays import forward, vjp
 from ..kernels import FLOATS, dense, family, instance, instances, launcher_of, lines_launch
+from . import forward, vjp
 
 FLAGS = (False, True)
 # A thread for each of fewer lines than FEW of LONG elements or more would take longer than the formula.

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-import gradlib as _gradlib
+from gradlib.operators import public as ops
+from gradlib.tape.dtypes import float64
 from gradlib.tape.tensor import Tensor
 
 __all__ = ["collate", "default_collate", "default_collate_fn_map", "default_convert"]
 
-gradlib: Any = _gradlib  # its names are put together when it is imported
 CollateMap = dict[type | tuple[type, ...], Callable[..., Any]]
 
 
@@ -54,7 +54,7 @@ def default_convert(data: Any) -> Any:
     if isinstance(data, Tensor):
         return data
     if isinstance(data, (np.ndarray, np.generic)):
-        return gradlib.as_tensor(data) if _is_numbers(np.asarray(data)) else data
+        return ops.as_tensor(data) if _is_numbers(np.asarray(data)) else data
     if isinstance(data, Mapping):
         return _same(data, {key: default_convert(value) for key, value in data.items()})
     if isinstance(data, tuple) and hasattr(data, "_fields"):
@@ -113,7 +113,7 @@ def _refusal(found: Any) -> str:
 
 
 def _collate_tensors(batch: Any, *, collate_fn_map: CollateMap | None = None) -> Tensor:
-    return gradlib.stack(list(batch), 0)
+    return ops.stack(list(batch), 0)
 
 
 def _collate_arrays(batch: Any, *, collate_fn_map: CollateMap | None = None) -> Tensor:
@@ -123,20 +123,20 @@ def _collate_arrays(batch: Any, *, collate_fn_map: CollateMap | None = None) -> 
     if all(type(a) is type(first) and a.dtype == first.dtype for a in batch):
         shape = first.shape
         if all(a.shape == shape for a in batch):
-            return gradlib.from_numpy(np.stack(batch))
-    return gradlib.stack([gradlib.as_tensor(array) for array in batch], 0)
+            return ops.from_numpy(np.stack(batch))
+    return ops.stack([ops.as_tensor(array) for array in batch], 0)
 
 
 def _collate_scalars(batch: Any, *, collate_fn_map: CollateMap | None = None) -> Tensor:
-    return gradlib.as_tensor(np.stack(batch))
+    return ops.as_tensor(np.stack(batch))
 
 
 def _collate_floats(batch: Any, *, collate_fn_map: CollateMap | None = None) -> Tensor:
-    return gradlib.tensor(batch, dtype=gradlib.float64)
+    return ops.tensor(batch, dtype=float64)
 
 
 def _collate_ints(batch: Any, *, collate_fn_map: CollateMap | None = None) -> Tensor:
-    return gradlib.tensor(batch)
+    return ops.tensor(batch)
 
 
 def _collate_text(batch: Any, *, collate_fn_map: CollateMap | None = None) -> Any:

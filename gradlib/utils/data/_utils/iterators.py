@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gradlib import cuda
-from gradlib.profiler._autograd import record_function
+from gradlib.profiler import record_function
 from gradlib.tape.modes import PROFILE, state
 from gradlib.utils.data._utils import errors, pools, transport, worker
 from gradlib.utils.data._utils.fetch import create_fetcher

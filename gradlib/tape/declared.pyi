@@ -379,6 +379,8 @@ class Declared:
         """The complex conjugate; a real tensor itself."""
     def conj_physical_(self) -> Tensor:
         """In-place version of ``conj_physical``."""
+    def conjugate(self) -> Tensor:
+        """The complex conjugate; NumPy's spelling, shared by arrays, numbers and tensors, for gradient formulas."""
     def const_data_ptr(self) -> _b.int:
         """The address of the first element."""
     def contiguous(self, memory_format: _memory_format | None = None) -> Tensor:

@@ -1,0 +1,108 @@
+"""batch_norm in blocks that fit into the cache."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...operators.kinds import F8, wide_or_none
+from ...operators.nn.batch_norm import batch_norm_by, like_channels, same_layout
+from . import forward, vjp
+from .blocks import row_blocks
+from .sums import add_up, column_sums, row_products, row_sums
+
+
+def _channel_moments(xp, x):
+    """Mean and (biased) variance of each channel; x as from `as_channels`."""
+    count = x.size // x.shape[1]
+    if x.ndim == 2:
+        mean = column_sums(x) / count
+        var = np.zeros(mean.shape, F8)
+        for i, j in row_blocks(*x.shape):
+            centred = x[i:j] - mean
+            centred *= centred
+            var += column_sums(centred)
+        return mean, (var / count).astype(x.dtype, copy=False)
+    n, c, length = x.shape
+    mean = add_up(row_sums(x.reshape(-1, length)).reshape(n, c), (0,)) / count
+    var = np.zeros(mean.shape, F8)
+    shift = mean[:, None]
+    for i, j in row_blocks(n, c * length):
+        centred = x[i:j] - shift
+        var += add_up(row_products(centred, centred), (0,))
+    return mean, (var / count).astype(x.dtype, copy=False)
+
+
+def _scale_shift(xp, x, scale, shift):
+    """``x * scale + shift`` for each channel."""
+    if x.ndim == 3:
+        scale, shift = scale[:, None], shift[:, None]
+    out = np.empty(x.shape, x.dtype)
+    for i, j in row_blocks(x.shape[0], x[0].size if len(x) else 1):
+        o = out[i:j]
+        np.multiply(x[i:j], scale, out=o)
+        o += shift
+    return out
+
+
+@forward("native_batch_norm")
+def batch_norm(
+    xp: Any, input: Any, weight=None, bias=None, running_mean=None, running_var=None, *, training, eps, box,
+):  # fmt: skip
+    how = (weight, bias, running_mean, running_var, training, eps, box)
+    return batch_norm_by(_channel_moments, _scale_shift, xp, input, *how)
+
+
+def _channel_sums(x, g, mean):
+    """For each channel the sums of g and of g * (x - mean)."""
+    if x.ndim == 2:
+        total, with_x = column_sums(g), np.zeros(mean.shape, F8)
+        for i, j in row_blocks(*x.shape):
+            t = x[i:j] - mean
+            t *= g[i:j]
+            with_x += column_sums(t)
+        return total, with_x.astype(x.dtype, copy=False)
+    n, c, length = x.shape
+    total = add_up(row_sums(g.reshape(-1, length)).reshape(n, c), (0,))
+    with_x = np.zeros(mean.shape, F8)
+    for i, j in row_blocks(n, c * length):
+        with_x += add_up(row_products(x[i:j] - mean[:, None], g[i:j]), (0,))
+    return total, with_x.astype(x.dtype, copy=False)
+
+
+def _channel_gradient(g, x, a, b, c):
+    """``a * g + b * x + c`` for each channel."""
+    if x.ndim == 3:
+        a, b, c = a[:, None], b[:, None], c[:, None]
+    out = np.empty(x.shape, x.dtype)
+    for i, j in row_blocks(x.shape[0], x[0].size):
+        o, t = out[i:j], x[i:j] * b
+        np.multiply(g[i:j], a, out=o)
+        o += t
+        o += c
+    return out
+
+
+@vjp("native_batch_norm")
+def batch_norm_vjp(F, g, input, weight, result1, result2, training, needs):
+    if not g.size:
+        return NotImplemented
+    xp, d = F.backend, input.dtype
+    gf, x = same_layout(xp.wide(g), xp.wide(input))
+    w = wide_or_none(xp, weight)
+    scale = result2 if w is None else result2 * w
+    dx = dw = db = None
+    if training or needs[1] or needs[2]:
+        total, with_x = _channel_sums(x, gf, result1)
+        dw = (with_x * result2).astype(d, copy=False) if needs[1] else None
+        db = total.astype(d, copy=False) if needs[2] else None
+    if needs[0]:
+        if training:
+            m = x.size // x.shape[1]
+            b = with_x * result2 * result2 * (-1.0 / m) * scale
+            flat = _channel_gradient(gf, x, scale, b, total * scale * (-1.0 / m) - b * result1)
+        else:
+            flat = gf * (scale if x.ndim == 2 else scale[:, None])
+        dx = like_channels(flat, input).astype(d, copy=False)
+    return dx, dw, db, None, None

@@ -1,0 +1,146 @@
+"""layer_norm, rms_norm and group_norm in blocks of rows that fit into the cache."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...operators.kinds import F8, wide_or_none
+from ...operators.nn.layer_norm import layer_norm_by, rms_norm_by
+from ...operators.nn.normalization import group_norm_by
+from . import forward, vjp
+from .blocks import PIECE, row_blocks
+from .sums import RUN, column_sums, ones, row_products, row_sums
+
+# -- layer_norm --------------------------------------------------------------------------------------------------------
+
+
+def _row_moments(x, centred, eps: float):
+    """Centre the rows of a block into `centred`; returns (mean, 1 / standard deviation) as columns."""
+    n = x.shape[1]
+    mean = row_sums(x)
+    mean /= n
+    mean = mean[:, None]
+    np.subtract(x, mean, out=centred)
+    rstd = row_products(centred, centred)
+    rstd /= n
+    rstd += eps
+    np.sqrt(rstd, out=rstd)
+    return mean, np.reciprocal(rstd, out=rstd)[:, None]
+
+
+def _layer_norm_rows(xp, x, weight, bias, eps: float):
+    """On (rows, n): (result, mean, rstd), the last two as columns."""
+    rows, n = x.shape
+    out = np.empty((rows, n), x.dtype)
+    if x.size <= PIECE:
+        return out, *_layer_norm_block(x, weight, bias, eps, out)
+    mean, rstd = np.empty((rows, 1), x.dtype), np.empty((rows, 1), x.dtype)
+    for i, j in row_blocks(rows, n):
+        mean[i:j], rstd[i:j] = _layer_norm_block(x[i:j], weight, bias, eps, out[i:j])
+    return out, mean, rstd
+
+
+def _layer_norm_block(x, weight, bias, eps: float, out):
+    """The result of a block into `out`; returns (mean, rstd) as columns."""
+    mean, rstd = _row_moments(x, out, eps)
+    out *= rstd
+    if weight is not None:
+        out *= weight
+    if bias is not None:
+        out += bias
+    return mean, rstd
+
+
+def _layer_norm_grad_rows(g, x, mean, rstd, weight, needs):
+    """Gradients of input, weight and bias on (rows, n)."""
+    rows, n = x.shape
+    d = x.dtype
+    dx = np.empty((rows, n), d) if needs[0] else None
+    total = F8 if rows > RUN else d  # sums of many blocks
+    dw = np.zeros(n, total) if needs[1] else None
+    db = np.zeros(n, total) if needs[2] else None
+    # the weight is folded into the two row means: mean(g * w), mean(g * w * xhat)
+    w = ones(n, d) if weight is None else weight
+    for i, j in row_blocks(rows, n):
+        gb = g[i:j]
+        xhat = x[i:j] - mean[i:j]
+        xhat *= rstd[i:j]
+        product = gb * xhat
+        if dw is not None:
+            dw += column_sums(product)
+        if db is not None:
+            db += column_sums(gb)
+        if dx is None:
+            continue
+        slope = row_products(product, w)
+        slope /= n
+        shift = row_products(gb, w)
+        shift /= n
+        xhat *= slope[:, None]
+        xhat += shift[:, None]
+        o = dx[i:j]
+        if weight is None:
+            np.subtract(gb, xhat, out=o)
+        else:
+            np.multiply(gb, w, out=o)
+            o -= xhat
+        o *= rstd[i:j]
+    return dx, dw, db
+
+
+@forward("native_layer_norm")
+def layer_norm(xp: Any, input: Any, weight=None, bias=None, *, normalized_shape: tuple, eps: float):
+    return layer_norm_by(_layer_norm_rows, xp, input, weight, bias, normalized_shape, eps)
+
+
+@vjp("native_layer_norm")
+def layer_norm_vjp(F, g, input, weight, result1, result2, normalized_shape, needs):
+    if not g.size:
+        return NotImplemented
+    n, d = math.prod(normalized_shape), input.dtype
+    kinds = (
+        d,
+        weight.dtype if weight is not None else d,
+        weight.dtype if weight is not None else d,
+    )
+    g_rows, rows = (wide_or_none(F.backend, a).reshape(-1, n) for a in (g, input))
+    mean, rstd = result1.reshape(-1, 1), result2.reshape(-1, 1)
+    w = None if weight is None else wide_or_none(F.backend, weight).reshape(-1)
+    found = _layer_norm_grad_rows(g_rows, rows, mean, rstd, w, needs)
+    shapes = (input.shape, normalized_shape, normalized_shape)
+    return tuple(
+        None if a is None else a.reshape(s).astype(k, copy=False)
+        for a, s, k in zip(found, shapes, kinds, strict=True)
+    )
+
+
+# -- rms_norm and group_norm -------------------------------------------------------------------------------------------
+
+
+@forward("fused_rms_norm")
+def rms_norm(xp: Any, input: Any, weight=None, *, normalized_shape: tuple, eps: float):
+    return rms_norm_by(_squares, xp, input, weight, normalized_shape, eps)
+
+
+def _squares(x):
+    return row_products(x, x)[:, None]
+
+
+def _group_moments(xp, x, eps: float):
+    """x (N, G, m): mean and 1 / standard deviation, each (N, G)."""
+    n, groups, m = x.shape
+    mean, var = np.empty((n, groups), x.dtype), np.empty((n, groups), x.dtype)
+    for i, j in row_blocks(n, groups * m):
+        mean[i:j] = row_sums(x[i:j].reshape(-1, m)).reshape(-1, groups) / m
+        centred = x[i:j] - mean[i:j, :, None]
+        var[i:j] = row_products(centred, centred)
+    var /= m
+    return mean, 1 / np.sqrt(var + eps)
+
+
+@forward("native_group_norm")
+def group_norm(xp: Any, input: Any, weight=None, bias=None, *, groups: int, eps: float):
+    return group_norm_by(_group_moments, xp, input, weight, bias, groups, eps)

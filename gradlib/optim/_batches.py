@@ -1,0 +1,262 @@
+"""How the rule of an elementwise optimizer is applied to the arrays of a group.
+
+- A large tensor is updated in cache-sized pieces of its own memory.
+- All small tensors of one kind are updated at once: their gradients are gathered into one flat array, their state lives
+  in flat arrays of which the tensors in `optimizer.state` are views, and only the final subtraction happens per tensor;
+  so a hundred small tensors cost little more than one.
+- Tensors of half precision or with unusual strides are updated through float32 or contiguous copies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+from operator import is_
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gradlib.optim._rules import Program
+from gradlib.tape.arrays import backend_of
+from gradlib.tape.modes import shared
+from gradlib.tape.tensor import Tensor
+
+if TYPE_CHECKING:
+    from gradlib.optim._elementwise import ElementwiseOptimizer
+
+PACK_LIMIT = 1 << 15  # elements: larger tensors are updated in their own memory
+CHUNK = 1 << 18  # bytes of an array that a rule works on at a time: all its arrays stay in cache
+MAX_REPACKS = 16  # a set of parameters that changes all the time is not worth packing
+
+
+class Plan:
+    """How the parameters of one group are updated, as long as they stay the same."""
+
+    __slots__ = ("arrays", "batches", "params", "repacks")
+
+    def __init__(
+        self,
+        optimizer: ElementwiseOptimizer,
+        group: dict[str, Any],
+        params: list[Tensor],
+        repacks: int,
+        begin: set[int],
+    ):
+        self.params, self.repacks = params, repacks
+        self.arrays = [p._array for p in params]
+        self.batches: list[Any] = []
+        small: dict[Any, list[Tensor]] = {}
+        for p in params:
+            state = optimizer.init_state(p, group)
+            a = p._array
+            if a.dtype.itemsize == 2:
+                with device_of(p):
+                    self.batches.append(CopiedBatch(optimizer, group, p, np.dtype(np.float32)))
+            elif a.size <= PACK_LIMIT and repacks <= MAX_REPACKS:
+                key = (a.dtype, str(p.device), id(p) in begin, optimizer.phase(p, group))
+                small.setdefault(key, []).append(p)
+            else:
+                with device_of(p):
+                    self.batches.append(_single(optimizer, group, p, state))
+        for members in small.values():
+            with device_of(members[0]):
+                if len(members) == 1:
+                    (p,) = members
+                    state = optimizer.init_state(p, group)
+                    self.batches.append(_single(optimizer, group, p, state))
+                else:
+                    self.batches.append(PackedBatch(optimizer, group, members))
+        for batch in self.batches:
+            batch.begins = id(batch.params[0]) in begin
+
+    def fits(self, params: list[Tensor]) -> bool:
+        """Whether parameters, their arrays and their state are those of the plan."""
+        return (
+            len(params) == len(self.params)
+            and all(map(is_, params, self.params))
+            and all(map(is_, [p._array for p in params], self.arrays))
+            and all(batch.intact() for batch in self.batches)
+        )
+
+
+def device_of(p: Tensor) -> Any:
+    """A context manager in which the device of a parameter is current: kernels run there."""
+    a = p._array
+    there = None if isinstance(a, np.ndarray) else shared.cuda.elsewhere(a)
+    return contextlib.nullcontext() if there is None else there
+
+
+def _single(
+    optimizer: ElementwiseOptimizer, group: dict[str, Any], p: Tensor, state: dict[str, Any]
+) -> Any:
+    arrays = [p._array, *(state[name]._array for name in optimizer.slots(group))]
+    if all(a.flags.c_contiguous and a.dtype == p._array.dtype for a in arrays):
+        return DirectBatch(optimizer, group, p)
+    return CopiedBatch(optimizer, group, p, p._array.dtype)
+
+
+class Batch:
+    """Parameters that are updated with the same constants."""
+
+    begins = False  # whether the next step is their first, with settings of its own
+
+    def __init__(
+        self, optimizer: ElementwiseOptimizer, group: dict[str, Any], params: list[Tensor]
+    ):
+        self.params: list[Any] = params
+        self.states = [optimizer.init_state(p, group) for p in params]
+        self.xp = backend_of(params[0]._array).xp
+        self.on_cpu = isinstance(params[0]._array, np.ndarray)
+        self.names = optimizer.slots(group)
+        self.scalar_names = tuple(optimizer.scalars(group))
+        for state in self.states:
+            optimizer.host_counters(state, group)
+        self.complex = params[0]._array.dtype.kind == "c"
+
+    def begin(
+        self, optimizer: ElementwiseOptimizer, settings: dict[str, Any]
+    ) -> tuple[Program, dict[str, Any]]:
+        """Count the step; the code of the rule and the constants of this step."""
+        if self.begins:
+            settings, self.begins = settings | optimizer.beginning, False
+        first = self.states[0]
+        counters = {name: first[name]._array for name in self.scalar_names}
+        h = optimizer.all_constants(settings, counters)
+        self.set_scalars(counters)
+        return optimizer.program(self.names, h), h
+
+    def set_scalars(self, new: dict[str, float]) -> None:
+        for name, value in new.items():
+            for state in self.states:
+                state[name]._array[...] = value
+
+    def real(self, array: Any) -> Any:
+        """Complex numbers as pairs: a flat array of twice the length."""
+        return array.view(array.real.dtype) if self.complex else array
+
+    def cut(self, flat: Any) -> None:
+        """(begin, end) of what the rule works on at a time, and how much that is at most."""
+        n = flat.size
+        size = max(1, CHUNK // flat.dtype.itemsize) if self.on_cpu else max(1, n)
+        self.ranges = [(i, min(i + size, n)) for i in range(0, n, size)]
+        self.size = min(size, n)
+
+
+class DirectBatch(Batch):
+    """One contiguous tensor, updated in its own memory piece by piece."""
+
+    def __init__(self, optimizer: ElementwiseOptimizer, group: dict[str, Any], p: Tensor):
+        super().__init__(optimizer, group, [p])
+        self.p = self.real(p._array.reshape(-1))
+        self.given = [self.states[0][name]._array for name in self.names]
+        self.flat = [self.real(a.reshape(-1)) for a in self.given]
+        self.cut(self.p)
+
+    def intact(self) -> bool:
+        state = self.states[0]
+        return all(state[name]._array is a for name, a in zip(self.names, self.given))
+
+    def run(self, optimizer: ElementwiseOptimizer, settings: dict[str, Any]) -> None:
+        program, h = self.begin(optimizer, settings)
+        xp, run = self.xp, program.run
+        g = self.real(xp.ascontiguousarray(self.params[0]._grad._array).reshape(-1))
+        out, *spare = (xp.empty(self.size, self.p.dtype) for _ in range(program.spare + 1))
+        for lo, hi in self.ranges:
+            n, p = hi - lo, self.p[lo:hi]
+            change = out[:n]
+            run(xp, h, p, g[lo:hi], [a[lo:hi] for a in self.flat], change, [t[:n] for t in spare])
+            xp.subtract(p, change, p)
+
+
+class CopiedBatch(Batch):
+    """One tensor, updated through contiguous copies in another dtype."""
+
+    def __init__(
+        self, optimizer: ElementwiseOptimizer, group: dict[str, Any], p: Tensor, dtype: Any
+    ):
+        super().__init__(optimizer, group, [p])
+        self.dtype = dtype
+
+    def intact(self) -> bool:
+        return True  # everything is read anew each time
+
+    def run(self, optimizer: ElementwiseOptimizer, settings: dict[str, Any]) -> None:
+        program, h = self.begin(optimizer, settings)
+        xp, state = self.xp, self.states[0]
+        array = self.params[0]._array
+
+        def flat(a: Any) -> Any:
+            return self.real(xp.ascontiguousarray(a).reshape(-1).astype(self.dtype))
+
+        p, g = flat(array), flat(self.params[0]._grad._array)
+        slots = [flat(state[name]._array) for name in self.names]
+        out, *spare = (xp.empty_like(p) for _ in range(program.spare + 1))
+        program.run(xp, h, p, g, slots, out, spare)
+        xp.subtract(p, out, p)
+        for a, values in zip((array, *(state[name]._array for name in self.names)), (p, *slots)):
+            a[...] = values.view(self.dtype).reshape(a.shape).astype(a.dtype)
+
+
+class PackedBatch(Batch):
+    """Small tensors of one dtype, device and phase, updated as one flat array."""
+
+    def __init__(
+        self, optimizer: ElementwiseOptimizer, group: dict[str, Any], params: list[Tensor]
+    ):
+        super().__init__(optimizer, group, params)
+        xp, dtype = self.xp, params[0]._array.dtype
+        sizes = [p._array.size for p in params]
+        starts = np.cumsum([0, *sizes]).tolist()
+        total = starts[-1]
+        self.arrays = [p._array for p in params]
+
+        def views(flat: Any) -> list[Any]:
+            return [
+                flat[lo:hi].reshape(a.shape) for lo, hi, a in zip(starts, starts[1:], self.arrays)
+            ]
+
+        self.flat: dict[str, Any] = {}
+        self.views: dict[str, list[Any]] = {}
+        for name in self.names:
+            flat = self.flat[name] = xp.empty(total, dtype)
+            self.views[name] = views(flat)
+            for state, view in zip(self.states, self.views[name]):
+                view[...] = state[name]._array
+                state[name]._array = view  # the Tensor stays the same object
+        self.counters: dict[str, Any] = {}
+        for name in self.scalar_names:
+            old = [state[name]._array for state in self.states]
+            flat = self.counters[name] = np.array(old, dtype=old[0].dtype)
+            for i, state in enumerate(self.states):
+                state[name]._array = flat[i, ...]
+        self.g = xp.empty(total, dtype)
+        self.p = xp.empty(total, dtype)
+        self.out = xp.empty(total, dtype)
+        self.steps = views(self.out)
+        self.real_slots = [self.real(self.flat[name]) for name in self.names]
+        self.spare: list[Any] = []
+        self.cut(self.real(self.g))
+
+    def intact(self) -> bool:
+        return all(
+            all(map(is_, [state[name]._array for state in self.states], self.views[name]))
+            for name in self.names
+        )
+
+    def set_scalars(self, new: dict[str, float]) -> None:
+        for name, value in new.items():
+            self.counters[name].fill(value)
+
+    def run(self, optimizer: ElementwiseOptimizer, settings: dict[str, Any]) -> None:
+        program, h = self.begin(optimizer, settings)
+        xp, run = self.xp, program.run
+        xp.concatenate([p._grad._array for p in self.params], None, self.g)
+        if program.reads_param:
+            xp.concatenate(self.arrays, None, self.p)
+        p, g, out = self.real(self.p), self.real(self.g), self.real(self.out)
+        while len(self.spare) < program.spare:
+            self.spare.append(xp.empty(self.size, out.dtype))
+        for lo, hi in self.ranges:
+            slots, spare = [a[lo:hi] for a in self.real_slots], [t[: hi - lo] for t in self.spare]
+            run(xp, h, p[lo:hi], g[lo:hi], slots, out[lo:hi], spare[: program.spare])
+        deque(map(xp.subtract, self.arrays, self.steps, self.arrays), 0)
