@@ -133,7 +133,10 @@ class LayerNorm(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Set the weight to 1 and the bias to 0; in place."""
+        """Set the weight to 1 and the bias to 0, in place.
+
+        Nothing happens without elementwise_affine.
+        """
         if self.elementwise_affine:
             init.ones_(self.weight)
             if self.bias is not None:
@@ -220,7 +223,10 @@ class GroupNorm(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Set the weight to 1 and the bias to 0; in place."""
+        """Set the weight to 1 and the bias to 0, in place.
+
+        Nothing happens without affine.
+        """
         if self.affine:
             init.ones_(self.weight)
             if self.bias is not None:
@@ -284,7 +290,10 @@ class RMSNorm(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Set the weight to 1; in place."""
+        """Set the weight to 1, in place.
+
+        Nothing happens without elementwise_affine.
+        """
         if self.elementwise_affine:
             init.ones_(self.weight)
 

@@ -333,7 +333,14 @@ class PReLU(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Set all slopes to `init`; in place."""
+        """Set all slopes to `init`, in place.
+
+        Example:
+            >>> layer = nn.PReLU(2)
+            >>> layer.reset_parameters()
+            >>> layer.weight.tolist()
+            [0.25, 0.25]
+        """
         with no_grad():
             self.weight.fill_(self.init)
 

@@ -98,7 +98,12 @@ class RNNBase(Module):
 
     @property
     def all_weights(self) -> list[list[Parameter]]:
-        """The parameters, one list per layer and direction."""
+        """The parameters, one list per layer and direction: weight_ih, weight_hh, then biases, then weight_hr.
+
+        Example:
+            >>> [tuple(w.shape) for w in nn.GRU(2, 3).all_weights[0]]
+            [(9, 2), (9, 3), (9,), (9,)]
+        """
         return [[getattr(self, name) for name in names] for names in self._names]
 
     def flatten_parameters(self) -> None:
