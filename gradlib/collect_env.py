@@ -133,7 +133,15 @@ _FACTS: dict[str, Callable[[], str]] = {
 
 
 def environment() -> dict[str, str]:
-    """The facts by name. One that cannot be found says why: this must work on a machine where little does."""
+    """The facts by name. One that cannot be found says why: this must work on a machine where little does.
+
+    Returns:
+        A dict of text by text: versions, the processor, BLAS, CUDA, settings in the environment.
+
+    Example:
+        >>> "Python" in environment()
+        True
+    """
     facts = {}
     for name, find_out in _FACTS.items():
         try:
@@ -144,7 +152,12 @@ def environment() -> dict[str, str]:
 
 
 def report() -> str:
-    """The facts, one or more lines each."""
+    """The facts of `environment` as text, one or more lines each.
+
+    Example:
+        >>> report().startswith("gradlib: ")
+        True
+    """
     return "\n".join(
         f"{name}:\n{fact}" if fact.startswith("  ") else f"{name}: {fact}"
         for name, fact in environment().items()
@@ -152,7 +165,11 @@ def report() -> str:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Print the report, or with ``--json`` the facts as a JSON object."""
+    """Print the report, or with ``--json`` the facts as a JSON object.
+
+    Args:
+        arguments: of the command line; those of the process if None.
+    """
     parser = argparse.ArgumentParser(
         prog="python -m gradlib.collect_env",
         description="Print what a bug report should say of the machine.",

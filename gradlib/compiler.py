@@ -52,17 +52,30 @@ def compile(
 
 
 def disable(fn: Callable[..., Any] | None = None, recursive: bool = True, **settings: Any) -> Any:
-    """`fn` itself, or a decorator: there is nothing to keep it from."""
+    """`fn` itself, or a decorator that changes nothing: there is no compiler to keep it from.
+
+    All arguments of PyTorch are accepted.
+    """
     return fn if fn is not None else lambda function: function
 
 
 def allow_in_graph(fn: Any) -> Any:
-    """`fn` itself."""
+    """`fn` itself: there is no tracer that would stop at it.
+
+    Example:
+        >>> gradlib.compiler.allow_in_graph(abs) is abs
+        True
+    """
     return fn
 
 
 def is_compiling() -> bool:
-    """False: code always runs as it is written."""
+    """False: code always runs as it is written.
+
+    Example:
+        >>> gradlib.compiler.is_compiling()
+        False
+    """
     return False
 
 
@@ -70,13 +83,24 @@ is_dynamo_compiling = is_exporting = is_compiling
 
 
 def reset() -> None:
-    """Nothing is kept that could be forgotten."""
+    """Do nothing: nothing is kept that could be forgotten.
+
+    Accepted for programs that call it.
+    """
 
 
 def cudagraph_mark_step_begin() -> None:
-    """Nothing to mark: graphs are captured by `gradlib.cuda.capture` and `gradlib.cuda.graph` only."""
+    """Do nothing: graphs are captured by `gradlib.cuda.capture` and `gradlib.cuda.graph` only.
+
+    Accepted for programs that call it.
+    """
 
 
 def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
-    """No compilers."""
+    """The names of compilers: none.
+
+    Example:
+        >>> gradlib.compiler.list_backends()
+        []
+    """
     return []

@@ -89,7 +89,20 @@ class SobolEngine:
     def draw(
         self, n: int = 1, out: Tensor | None = None, dtype: dtypes.dtype | None = None
     ) -> Tensor:
-        """The next `n` points, [n, dimension], in `dtype` (the default dtype if left out)."""
+        """The next points of the sequence.
+
+        Args:
+            n: how many.
+            out: Tensor that is resized and written to.
+            dtype: floating; the default dtype if left out.
+
+        Returns:
+            Tensor [n, dimension], in [0, 1).
+
+        Example:
+            >>> gradlib.quasirandom.SobolEngine(1).draw(4).flatten().tolist()
+            [0.0, 0.5, 0.75, 0.25]
+        """
         points = self._points(n)
         made = Tensor._make(points).to(dtype or dtypes.get_default_dtype()) * 2.0**-self.MAXBIT
         self._advance(n)
@@ -98,7 +111,20 @@ class SobolEngine:
     def draw_base2(
         self, m: int, out: Tensor | None = None, dtype: dtypes.dtype | None = None
     ) -> Tensor:
-        """The next 2**m points; ValueError unless there are then a power of 2 of them, which keeps them balanced."""
+        """The next 2**m points; as many as keep the points balanced.
+
+        Args:
+            m: the exponent.
+            out: as in `draw`.
+            dtype: as in `draw`.
+
+        Raises:
+            ValueError: the number of points is no power of 2 then.
+
+        Example:
+            >>> tuple(gradlib.quasirandom.SobolEngine(3).draw_base2(4).shape)
+            (16, 3)
+        """
         n = 2**m
         total = self.num_generated + n
         if total & (total - 1):
@@ -110,12 +136,23 @@ class SobolEngine:
         return self.draw(n=n, out=out, dtype=dtype)
 
     def fast_forward(self, n: int) -> SobolEngine:
-        """Leave `n` points out; returns the engine."""
+        """Leave points out; returns the engine.
+
+        Args:
+            n: how many.
+
+        Example:
+            >>> gradlib.quasirandom.SobolEngine(1).fast_forward(2).draw().item()
+            0.75
+        """
         self._advance(n)
         return self
 
     def reset(self) -> SobolEngine:
-        """Begin again; returns the engine."""
+        """Begin again with the first point; returns the engine.
+
+        The scramble stays the same.
+        """
         self.num_generated = 0
         self.quasi = self.shift.clone()
         return self

@@ -62,7 +62,16 @@ def manual_seed(seed: int) -> Generator:
 
 
 def seed() -> int:
-    """Seed the default generators of all devices from the operating system; returns the seed."""
+    """Seed the default generators of all devices from the operating system.
+
+    Returns:
+        The seed, for `manual_seed`.
+
+    Example:
+        >>> number = gradlib.seed()
+        >>> gradlib.initial_seed() == number
+        True
+    """
     with seeding:
         number = default_generator.seed()
         seed_devices(number)
@@ -70,12 +79,29 @@ def seed() -> int:
 
 
 def initial_seed() -> int:
-    """The seed that the default generator of the CPU was started with."""
+    """The seed that the default generator of the CPU was started with.
+
+    Example:
+        >>> _ = gradlib.manual_seed(7)
+        >>> gradlib.initial_seed()
+        7
+    """
     return default_generator.initial_seed()
 
 
 def get_rng_state() -> Any:
-    """The state of the default generator of the CPU, as a uint8 Tensor."""
+    """The state of the default generator of the CPU.
+
+    Returns:
+        Tensor [n], uint8, for `set_rng_state`.
+
+    Example:
+        >>> state = gradlib.get_rng_state()
+        >>> a = gradlib.rand(2)
+        >>> gradlib.set_rng_state(state)
+        >>> gradlib.equal(gradlib.rand(2), a)
+        True
+    """
     return default_generator.get_state()
 
 

@@ -72,7 +72,12 @@ def save_file(
 
 
 def save(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> bytes:
-    """What `save_file` writes, as bytes; arguments and errors are the same."""
+    """What `save_file` writes, as bytes; arguments and errors are the same.
+
+    Example:
+        >>> load(save({"w": gradlib.ones(2)}))["w"].tolist()
+        [1.0, 1.0]
+    """
     return b"".join(_pieces(tensors, metadata))
 
 
@@ -95,12 +100,43 @@ def load_file(filename: str | os.PathLike[str], device: Any = "cpu") -> dict[str
 
 
 def load(data: bytes, device: Any = "cpu") -> dict[str, Tensor]:
-    """Read the tensors out of bytes that `save` has made, or the content of a file."""
+    """Read the tensors out of bytes that `save` has made, or the content of a file.
+
+    Args:
+        data: the bytes.
+        device: where the tensors go.
+
+    Returns:
+        Tensors by name, contiguous, that do not require grad.
+
+    Raises:
+        gradlib.serialization.CheckpointError: the bytes are damaged or of another format.
+
+    Example:
+        >>> load(save({"w": gradlib.ones(2)}))
+        {'w': tensor([1., 1.])}
+    """
     return _read(io.BytesIO(data), "<bytes>", device)
 
 
 def load_metadata(filename: str | os.PathLike[str]) -> dict[str, str]:
-    """The text that was given to `save_file` as metadata."""
+    """The text that was given to `save_file` as metadata, without reading tensors.
+
+    Args:
+        filename: path of the file.
+
+    Returns:
+        Text by name; empty if there is none.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        gradlib.serialization.CheckpointError: the file is damaged or of another format.
+
+    Example:
+        >>> save_file({"w": gradlib.ones(2)}, "w.safetensors", metadata={"epoch": "3"})
+        >>> load_metadata("w.safetensors")
+        {'epoch': '3'}
+    """
     with open(filename, "rb") as file:
         header, _ = _read_header(file, os.fspath(filename))
     return header.get("__metadata__") or {}

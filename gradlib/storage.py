@@ -339,6 +339,15 @@ class _LegacyStorageMeta(type):
 
     dtype: dtypes.dtype
 
+    def __init__(cls, name, bases, attrs):
+        super().__init__(name, bases, attrs)
+        cls.__doc__ = (
+            f"Makes storages of {cls.dtype.name}; ``isinstance`` asks for the dtype. Deprecated in PyTorch.\n\n"
+            "Args: nothing, a number of elements, a sequence of numbers, or ``wrap_storage=`` an UntypedStorage.\n\n"
+            "Raises:\n    RuntimeError: several of them, or memory on CUDA.\n    TypeError: something else.\n\n"
+            f"Example:\n    >>> gradlib.{name}([1]).tolist() == [1]\n    True\n"
+        )
+
     def __call__(cls, *args, wrap_storage=None, dtype=None, device=None):
         _warn_typed_storage_removal()
         forms = (
@@ -365,74 +374,50 @@ class _LegacyStorageMeta(type):
 
 
 class FloatStorage(TypedStorage, metaclass=_LegacyStorageMeta):
-    """Makes storages of float32."""
-
     dtype = _dtype = dtypes.float32
 
 
 class DoubleStorage(TypedStorage, metaclass=_LegacyStorageMeta):
-    """Makes storages of float64."""
-
     dtype = _dtype = dtypes.float64
 
 
 class HalfStorage(TypedStorage, metaclass=_LegacyStorageMeta):
-    """Makes storages of float16."""
-
     dtype = _dtype = dtypes.float16
 
 
 class BFloat16Storage(TypedStorage, metaclass=_LegacyStorageMeta):
-    """Makes storages of bfloat16."""
-
     dtype = _dtype = dtypes.bfloat16
 
 
 class LongStorage(TypedStorage, metaclass=_LegacyStorageMeta):
-    """Makes storages of int64."""
-
     dtype = _dtype = dtypes.int64
 
 
 class IntStorage(TypedStorage, metaclass=_LegacyStorageMeta):
-    """Makes storages of int32."""
-
     dtype = _dtype = dtypes.int32
 
 
 class ShortStorage(TypedStorage, metaclass=_LegacyStorageMeta):
-    """Makes storages of int16."""
-
     dtype = _dtype = dtypes.int16
 
 
 class CharStorage(TypedStorage, metaclass=_LegacyStorageMeta):
-    """Makes storages of int8."""
-
     dtype = _dtype = dtypes.int8
 
 
 class ByteStorage(TypedStorage, metaclass=_LegacyStorageMeta):
-    """Makes storages of uint8."""
-
     dtype = _dtype = dtypes.uint8
 
 
 class BoolStorage(TypedStorage, metaclass=_LegacyStorageMeta):
-    """Makes storages of bool."""
-
     dtype = _dtype = dtypes.bool_
 
 
 class ComplexFloatStorage(TypedStorage, metaclass=_LegacyStorageMeta):
-    """Makes storages of complex64."""
-
     dtype = _dtype = dtypes.complex64
 
 
 class ComplexDoubleStorage(TypedStorage, metaclass=_LegacyStorageMeta):
-    """Makes storages of complex128."""
-
     dtype = _dtype = dtypes.complex128
 
 
@@ -461,7 +446,10 @@ def _cast(kind: dtypes.dtype):
         made = self._tensor().to(kind, copy=True)
         return TypedStorage(wrap_storage=made.untyped_storage(), dtype=kind, _internal=True)
 
-    cast.__doc__ = f"The elements as numbers of dtype {kind.name}, in new memory."
+    cast.__doc__ = (
+        f"The elements as numbers of dtype {kind.name}, in new memory.\n\n"
+        "They are converted as ``Tensor.to`` does it; those of an UntypedStorage are its bytes, 0 to 255.\n"
+    )
     return cast
 
 

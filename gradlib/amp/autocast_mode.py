@@ -232,18 +232,44 @@ def _type_of(device_type: Any) -> str:
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """Whether autocast exists for a device type; RuntimeError for what is no device type."""
+    """Whether autocast exists for a device type.
+
+    Args:
+        device_type: "cpu", "cuda"...
+
+    Raises:
+        RuntimeError: it is no device type.
+
+    Example:
+        >>> gradlib.amp.is_autocast_available("cpu")
+        True
+    """
 
     return device(device_type).type in _policy.DEVICES
 
 
 def is_autocast_enabled(device_type: str = "cuda") -> bool:
-    """Whether autocast is on for a device type in this thread."""
+    """Whether autocast is on for a device type in this thread.
+
+    Example:
+        >>> with gradlib.autocast("cpu"):
+        ...     gradlib.is_autocast_enabled("cpu")
+        True
+    """
     return _type_of(device_type) in _current()
 
 
 def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -> None:
-    """Switch autocast on or off for a device type (``set_autocast_enabled(True)``: for "cuda")."""
+    """Switch autocast on or off in this thread, until it is switched again; `autocast` does it for a block.
+
+    Args:
+        device_type: "cuda" or "cpu"; ``set_autocast_enabled(True)`` is for "cuda".
+        enabled: whether it is on.
+
+    Raises:
+        TypeError: `enabled` is no bool.
+        RuntimeError: autocast does not exist for that device type.
+    """
     if isinstance(device_type, bool):
         device_type, enabled = "cuda", device_type
     if not isinstance(enabled, bool):
@@ -258,13 +284,23 @@ def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -
 
 
 def get_autocast_dtype(device_type: str) -> dtypes.dtype:
-    """The dtype that autocast uses for products on a device type."""
+    """The dtype that autocast uses for products: bfloat16 on the CPU, float16 on CUDA, unless it was set.
+
+    Example:
+        >>> gradlib.get_autocast_dtype("cpu")
+        torch.bfloat16
+    """
     kind = _type_of(device_type)
     return _current().get(kind) or _local.dtypes[kind]
 
 
 def set_autocast_dtype(device_type: str, dtype: dtypes.dtype) -> None:
-    """Choose the dtype that autocast uses for products on a device type."""
+    """Choose the dtype that autocast uses for products in this thread; `autocast` does it for a block.
+
+    Args:
+        device_type: "cuda" or "cpu".
+        dtype: float16 or bfloat16.
+    """
     kind = _type_of(device_type)
     _local.dtypes[kind] = dtype
     if kind in _current():
@@ -272,28 +308,48 @@ def set_autocast_dtype(device_type: str, dtype: dtypes.dtype) -> None:
 
 
 def is_autocast_cache_enabled() -> bool:
-    """Whether casts of parameters are kept until the outermost autocast block ends."""
+    """Whether casts of parameters are kept until the outermost autocast block ends; True at first.
+
+    Example:
+        >>> gradlib.is_autocast_cache_enabled()
+        True
+    """
     return _local.caching
 
 
 def set_autocast_cache_enabled(enabled: bool) -> None:
-    """Choose whether casts of parameters are kept."""
+    """Choose whether casts of parameters are kept until the outermost autocast block ends.
+
+    Args:
+        enabled: False casts a parameter at each use.
+    """
     _local.caching = enabled
 
 
 def clear_autocast_cache() -> None:
-    """Forget the casts of parameters that are kept."""
+    """Forget the casts of parameters that are kept, as after a change of parameters inside a block.
+
+    The next use casts anew.
+    """
     _local.casts.clear()
 
 
 def autocast_increment_nesting() -> int:
-    """Enter an autocast block; returns how many are open."""
+    """Enter an autocast block, for code that manages the state itself; `autocast` does it.
+
+    Returns:
+        How many are open in this thread.
+    """
     _local.nesting += 1
     return _local.nesting
 
 
 def autocast_decrement_nesting() -> int:
-    """Leave an autocast block; returns how many are open."""
+    """Leave an autocast block, for code that manages the state itself; `autocast` does it.
+
+    Returns:
+        How many are open in this thread.
+    """
     _local.nesting -= 1
     return _local.nesting
 
@@ -310,7 +366,10 @@ def _older(name: str, function: Callable, device: str) -> Callable:
         return function(device, *args)
 
     older.__name__ = older.__qualname__ = name
-    older.__doc__ = f"Deprecated: ``{function.__name__}('{device}')``."
+    older.__doc__ = (
+        f"``{function.__name__}('{device}')`` under an older name: it warns (DeprecationWarning) and calls it.\n\n"
+        f"Other arguments are those of `{function.__name__}`.\n"
+    )
     return older
 
 
@@ -425,8 +484,29 @@ def custom_fwd(
 ) -> Any:
     """Decorate ``forward`` of a custom Function: it runs under the caller's autocast, and ``backward`` will too.
 
-    cast_inputs: run it with autocast off instead, on float tensors cast to this dtype; nothing when autocast is off.
     Use it together with :func:`custom_bwd`.
+
+    Args:
+        fwd: the function.
+        device_type: "cuda" or "cpu".
+        cast_inputs: run it with autocast off instead, on float tensors cast to this dtype; nothing if autocast is off.
+
+    Example:
+        >>> class Product(gradlib.autograd.Function):
+        ...     @staticmethod
+        ...     @gradlib.amp.custom_fwd(device_type="cpu")
+        ...     def forward(ctx, a, b):
+        ...         ctx.save_for_backward(a, b)
+        ...         return a @ b
+        ...
+        ...     @staticmethod
+        ...     @gradlib.amp.custom_bwd(device_type="cpu")
+        ...     def backward(ctx, grad):
+        ...         a, b = ctx.saved_tensors
+        ...         return grad @ b.T, a.T @ grad
+        >>> with gradlib.autocast("cpu"):
+        ...     Product.apply(gradlib.ones(2, 2), gradlib.ones(2, 2)).dtype
+        torch.bfloat16
     """
     kind = _type_of(device_type)
     if fwd is None:
@@ -447,7 +527,14 @@ def custom_fwd(
 
 
 def custom_bwd(bwd: Callable | None = None, *, device_type: str) -> Any:
-    """Decorate ``backward`` of a custom Function: it runs with the autocast state of its ``forward``."""
+    """Decorate ``backward`` of a custom Function: it runs with the autocast state of its ``forward``.
+
+    `custom_fwd` has an example.
+
+    Args:
+        bwd: the function.
+        device_type: that of `custom_fwd`.
+    """
     kind = _type_of(device_type)
     if bwd is None:
         return functools.partial(custom_bwd, device_type=device_type)

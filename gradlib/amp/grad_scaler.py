@@ -21,7 +21,10 @@ __all__ = ["GradScaler", "OptState"]
 
 
 class OptState(Enum):
-    """What has been done for an optimizer since the last ``update``."""
+    """What has been done for an optimizer since the last ``update``: nothing, ``unscale_``, or ``step``.
+
+    A key of what `GradScaler` keeps for each optimizer; programs need not look at it.
+    """
 
     READY = 0
     UNSCALED = 1
@@ -35,23 +38,36 @@ def _fresh() -> dict[str, Any]:
 class GradScaler:
     """Scale losses so that float16 gradients do not underflow, and skip steps whose gradients overflowed.
 
+    A step with infinite or NaN gradients is left out and the scale is multiplied by `backoff_factor`; after
+    `growth_interval` good steps in a row it is multiplied by `growth_factor`. The scale and what was found lie on the
+    device; only ``step`` of an optimizer that is neither capturable nor takes `grad_scale` itself, and ``get_scale``,
+    wait for it.
+
     Args:
         device: "cuda" or "cpu".
         init_scale: the first scale.
-        growth_factor: by which the scale grows after `growth_interval` steps without overflow.
-        backoff_factor: by which it shrinks after an overflow.
-        growth_interval: see growth_factor.
-        enabled: False makes everything here do nothing (``step`` just steps).
+        growth_factor: more than 1.
+        backoff_factor: less than 1.
+        growth_interval: in steps.
+        enabled: False makes everything here do nothing (``step`` just steps). So it is, with a warning, for "cuda"
+            without a device.
 
-    The scale and what was found lie on the device; only ``step`` of an optimizer that is neither capturable nor
-    takes `grad_scale` itself, and ``get_scale``, wait for it.
+    Raises:
+        AssertionError: a factor on the wrong side of 1.
+
+    Source: P. Micikevicius et al., Mixed precision training, ICLR 2018.
 
     Example:
-        >>> scaler = gradlib.amp.GradScaler("cuda")
+        >>> optimizer = gradlib.optim.SGD(model.parameters(), lr=0.1)
+        >>> scaler = gradlib.amp.GradScaler("cpu")
+        >>> with gradlib.autocast("cpu", gradlib.float16):
+        ...     loss = loss_fn(model(x), y)
         >>> scaler.scale(loss).backward()
         >>> scaler.unscale_(optimizer)  # only to clip or look at gradients
         >>> scaler.step(optimizer)
         >>> scaler.update()
+        >>> scaler.get_scale()
+        65536.0
     """
 
     def __init__(
@@ -88,7 +104,21 @@ class GradScaler:
     # -- scaling -----------------------------------------------------------------------------------------------------
 
     def scale(self, outputs: Any) -> Any:
-        """A tensor, or tensors in a (nested) list or tuple, multiplied by the scale."""
+        """Multiply losses by the scale.
+
+        Args:
+            outputs: a Tensor, or Tensors in a (nested) list or tuple.
+
+        Returns:
+            The same form; `outputs` itself if disabled.
+
+        Raises:
+            ValueError: something else is given.
+
+        Example:
+            >>> gradlib.amp.GradScaler("cpu", init_scale=8.0).scale(gradlib.tensor(2.0)).item()
+            16.0
+        """
         if not self._enabled:
             return outputs
         if isinstance(outputs, Tensor):
@@ -122,7 +152,12 @@ class GradScaler:
     def unscale_(self, optimizer: Any) -> None:
         """Divide the gradients of the parameters of `optimizer` by the scale, in place, and note infinities and NaNs.
 
-        RuntimeError the second time before ``update``, and after ``step``.
+        Needed before clipping, or looking at, gradients; ``step`` does it otherwise.
+
+        Raises:
+            RuntimeError: the second time before ``update``, and after ``step``.
+            ValueError: gradients in float16: parameters are to be float32.
+            AssertionError: nothing was scaled yet.
         """
         if not self._enabled:
             return
@@ -163,8 +198,17 @@ class GradScaler:
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         """Unscale the gradients (unless done), then ``optimizer.step(*args, **kwargs)`` if all of them are finite.
 
-        Returns what the optimizer returns, None if the step was skipped. RuntimeError when called twice before
-        ``update``, and for closures.
+        Args:
+            optimizer: whose parameters have gradients.
+            args: of its step.
+            kwargs: of its step; no closure.
+
+        Returns:
+            What the optimizer returns, None if the step was skipped.
+
+        Raises:
+            RuntimeError: called twice before ``update``, or with a closure.
+            AssertionError: nothing was scaled yet, or no parameter has a gradient.
         """
         if not self._enabled:
             return optimizer.step(*args, **kwargs)
@@ -217,7 +261,22 @@ class GradScaler:
         return total
 
     def update(self, new_scale: float | Tensor | None = None) -> None:
-        """Shrink or grow the scale after the steps of an iteration; or set it to `new_scale`."""
+        """Shrink or grow the scale after the steps of an iteration; or set it to `new_scale`.
+
+        Args:
+            new_scale: a float, or a floating Tensor with one element.
+
+        Raises:
+            AssertionError: no step was made, or `new_scale` is a Tensor of another kind.
+            TypeError: `new_scale` is neither.
+
+        Example:
+            >>> scaler = gradlib.amp.GradScaler("cpu")
+            >>> _ = scaler.scale(gradlib.tensor(1.0))
+            >>> scaler.update(1024.0)
+            >>> scaler.get_scale()
+            1024.0
+        """
         if not self._enabled:
             return
         scale, tracker = self._need("update")
@@ -267,33 +326,65 @@ class GradScaler:
         return self._scale
 
     def get_scale(self) -> float:
-        """The scale; waits for the device."""
+        """The scale, 1 if disabled; waits for the device.
+
+        Example:
+            >>> gradlib.amp.GradScaler("cpu", init_scale=8.0).get_scale()
+            8.0
+        """
         if not self._enabled:
             return 1.0
         return self._init_scale if self._scale is None else self._scale.item()
 
     def get_growth_factor(self) -> float:
-        """By which the scale grows."""
+        """By which the scale grows after `get_growth_interval` good steps.
+
+        Example:
+            >>> gradlib.amp.GradScaler("cpu").get_growth_factor()
+            2.0
+        """
         return self._growth_factor
 
     def set_growth_factor(self, new_factor: float) -> None:
-        """Choose by which the scale grows."""
+        """Choose by which the scale grows.
+
+        Args:
+            new_factor: more than 1.
+        """
         self._growth_factor = new_factor
 
     def get_backoff_factor(self) -> float:
-        """By which the scale shrinks."""
+        """By which the scale shrinks after a step that overflowed.
+
+        Example:
+            >>> gradlib.amp.GradScaler("cpu").get_backoff_factor()
+            0.5
+        """
         return self._backoff_factor
 
     def set_backoff_factor(self, new_factor: float) -> None:
-        """Choose by which the scale shrinks."""
+        """Choose by which the scale shrinks.
+
+        Args:
+            new_factor: less than 1.
+        """
         self._backoff_factor = new_factor
 
     def get_growth_interval(self) -> int:
-        """After how many good steps the scale grows."""
+        """After how many good steps in a row the scale grows.
+
+        Example:
+            >>> gradlib.amp.GradScaler("cpu").get_growth_interval()
+            2000
+        """
         return self._growth_interval
 
     def set_growth_interval(self, new_interval: int) -> None:
-        """Choose after how many good steps the scale grows."""
+        """Choose after how many good steps in a row the scale grows.
+
+        Args:
+            new_interval: the number of steps.
+        """
         self._growth_interval = new_interval
 
     def _get_growth_tracker(self) -> int:
@@ -303,11 +394,21 @@ class GradScaler:
         return self._init_growth_tracker if tracker is None else int(tracker.item())
 
     def is_enabled(self) -> bool:
-        """Whether this does anything."""
+        """Whether this does anything: as it was asked for, but never on CUDA without a device.
+
+        Example:
+            >>> gradlib.amp.GradScaler("cpu", enabled=False).is_enabled()
+            False
+        """
         return self._enabled
 
     def state_dict(self) -> dict[str, Any]:
-        """The scale, the factors and the count of good steps; empty if disabled. Call it after ``update``."""
+        """The scale, the factors and the count of good steps; empty if disabled. Call it after ``update``.
+
+        Example:
+            >>> gradlib.amp.GradScaler("cpu").state_dict()["scale"]
+            65536.0
+        """
         if not self._enabled:
             return {}
         return {
@@ -319,7 +420,20 @@ class GradScaler:
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what ``state_dict`` gave; nothing if disabled."""
+        """Take over what ``state_dict`` gave; nothing if disabled.
+
+        Args:
+            state_dict: of another scaler.
+
+        Raises:
+            RuntimeError: it is empty, as that of a disabled one.
+
+        Example:
+            >>> scaler = gradlib.amp.GradScaler("cpu")
+            >>> scaler.load_state_dict(gradlib.amp.GradScaler("cpu", init_scale=8.0).state_dict())
+            >>> scaler.get_scale()
+            8.0
+        """
         if not self._enabled:
             return
         if not state_dict:

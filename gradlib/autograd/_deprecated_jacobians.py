@@ -28,7 +28,20 @@ def get_numerical_jacobian(
 ) -> tuple[Tensor, ...]:
     """By finite differences, of the first output of ``fn(inputs)``: one matrix for each tensor that requires grad.
 
-    target: the tensors to move in place of those of `inputs`. Matrices have a row for each element of the input.
+    Deprecated in PyTorch, so it warns (FutureWarning).
+
+    Args:
+        fn: takes `inputs` as they are.
+        inputs: Tensors, also nested.
+        target: the tensors to move in place of those of `inputs`.
+        eps: step of the finite differences.
+        grad_out: must be 1.
+
+    Returns:
+        Matrices with a row for each element of the input and a column for each of the output.
+
+    Raises:
+        ValueError: another `grad_out`, or a complex output.
     """
     _deprecated("get_numerical_jacobian")
     if grad_out != 1.0:
@@ -43,7 +56,21 @@ def get_numerical_jacobian_wrt_specific_input(
     fn: Callable, input_idx: int, inputs: Any, outputs: Any, eps: float,
     input: Tensor | None = None, is_forward_ad: bool = False,
 ) -> tuple[Tensor, ...]:  # fmt: skip
-    """By finite differences, with respect to ``inputs[input_idx]`` (or `input`): one matrix for each of `outputs`."""
+    """By finite differences, with respect to ``inputs[input_idx]`` (or `input`): one matrix for each of `outputs`.
+
+    Args:
+        fn: takes ``*inputs``.
+        input_idx: which input is moved.
+        inputs: Tensors.
+        outputs: what `fn` gave for them.
+        eps: step of the finite differences.
+        input: moved in place of ``inputs[input_idx]``.
+        is_forward_ad: accepted.
+
+    Raises:
+        AssertionError: that input does not require grad.
+        ValueError: a complex output.
+    """
     tensor = inputs[input_idx] if input is None else input
     if not tensor.requires_grad:
         raise AssertionError("Expected input to have requires_grad=True")
@@ -53,7 +80,22 @@ def get_numerical_jacobian_wrt_specific_input(
 def get_analytical_jacobian(
     inputs: Any, output: Tensor, nondet_tol: float = 0.0, grad_out: float = 1.0
 ) -> tuple[tuple[Tensor, ...], bool, bool, bool]:
-    """By backward from a real `output`: matrices; whether two runs agree; whether sizes, and dtypes, are right."""
+    """By backward, of one output: one matrix for each tensor that requires grad.
+
+    Deprecated in PyTorch, so it warns (FutureWarning).
+
+    Args:
+        inputs: Tensors, also nested.
+        output: a real Tensor computed from them.
+        nondet_tol: how much two runs of backward may differ.
+        grad_out: must be 1.
+
+    Returns:
+        (matrices, whether two runs agree, whether sizes are right, whether dtypes are).
+
+    Raises:
+        ValueError: another `grad_out`, or a complex output.
+    """
     _deprecated("get_analytical_jacobian")
     if grad_out != 1.0:
         raise ValueError(GRAD_OUT.format("get_analytical_jacobian"))

@@ -16,7 +16,26 @@ from .differentiate import Rows
 
 
 class GradcheckError(RuntimeError):
-    """What :func:`gradcheck` and :func:`gradgradcheck` raise when gradients are wrong."""
+    """What :func:`gradcheck` and :func:`gradgradcheck` raise when gradients are wrong; a RuntimeError.
+
+    The message has both Jacobians and, where it finds one, the likely cause: a factor, a sign, a transposition.
+
+    Example:
+        >>> class Wrong(gradlib.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         return x * 2
+        ...
+        ...     @staticmethod
+        ...     def backward(ctx, grad):
+        ...         return grad * 3
+        >>> x = gradlib.ones(2, dtype=gradlib.float64, requires_grad=True)
+        >>> try:
+        ...     gradlib.autograd.gradcheck(Wrong.apply, x)
+        ... except GradcheckError as error:
+        ...     print(str(error).splitlines()[-1])
+        The analytical gradient is off by a factor of 1.5.
+    """
 
     __module__ = "gradlib.autograd.gradcheck"
 

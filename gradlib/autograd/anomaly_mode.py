@@ -28,7 +28,14 @@ def is_anomaly_check_nan_enabled() -> bool:
 class set_detect_anomaly:
     """Switch anomaly detection on or off: as a function from now on, as a context manager for its block.
 
-    mode: whether it is on. check_nan: raise RuntimeError when a backward function returns nan.
+    Args:
+        mode: whether it is on in this thread; see `detect_anomaly`.
+        check_nan: raise RuntimeError when a backward function returns nan.
+
+    Example:
+        >>> with gradlib.autograd.set_detect_anomaly(True):
+        ...     gradlib.is_anomaly_enabled()
+        True
     """
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
@@ -47,13 +54,22 @@ class set_detect_anomaly:
 class detect_anomaly:
     """Anomaly detection for a block; it warns that this costs time.
 
-    When backward fails, a warning shows the traceback of the forward call that made the failing function; with
-    `check_nan`, a nan in a gradient fails.
+    When backward fails, a warning shows the traceback of the forward call that made the failing function.
+
+    Args:
+        check_nan: a nan in a gradient fails, too.
+
+    Raises:
+        RuntimeError: in backward, where a function returns nan.
 
     Example:
+        >>> x = gradlib.zeros(1, requires_grad=True)
         >>> with gradlib.autograd.detect_anomaly():
-        ...     loss = model(x).sum()
-        ...     loss.backward()
+        ...     try:
+        ...         (x.sqrt() * 0).sum().backward()
+        ...     except RuntimeError as error:
+        ...         print(error)
+        Function 'SqrtBackward0' returned nan values in its 0th output.
     """
 
     def __init__(self, check_nan: bool = True) -> None:

@@ -18,6 +18,8 @@ from ..tape.modes import FORWARD_AD, state
 from ..tape.node import AccumulateGrad, Node, edge, leaf_edge
 from ..tape.tensor import Tensor
 
+__all__ = ["backward", "grad"]
+
 NO_GRAD_FN = "element {} of tensors does not require grad and does not have a grad_fn"
 
 

@@ -32,24 +32,53 @@ __all__ = [
 
 
 class UnpackedDualTensor(NamedTuple):
-    """A dual tensor taken apart: its value, and its tangent or None."""
+    """A dual tensor taken apart: what `unpack_dual` returns.
+
+    Attributes:
+        primal: the value.
+        tangent: in its shape, or None.
+    """
 
     primal: Tensor
     tangent: Tensor | None
 
 
 def enter_dual_level() -> int:
-    """Open the level in which dual tensors live; returns its number, 0. RuntimeError if one is open."""
+    """Open the level in which dual tensors live; `dual_level` does it for a block.
+
+    Returns:
+        The number of the level, 0.
+
+    Raises:
+        RuntimeError: one is open already.
+    """
     return tangents.enter_level()
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
-    """Close the level; all tangents made in it are gone."""
+    """Close the level; all tangents made in it are gone.
+
+    Args:
+        level: its number; the one that is open, if None.
+
+    Raises:
+        RuntimeError: it is not open.
+    """
     tangents.exit_level(state.dual_level if level is None else level)
 
 
 class dual_level(_ModeDecorator):
-    """The level as a context manager that gives its number; also a decorator."""
+    """The level in which dual tensors live, as a context manager that gives its number; also a decorator.
+
+    Raises:
+        RuntimeError: one is open already.
+
+    Example:
+        >>> with dual_level():
+        ...     dual = make_dual(gradlib.tensor(3.0), gradlib.tensor(1.0))
+        ...     print(unpack_dual(dual**2).tangent)
+        tensor(6.)
+    """
 
     def __enter__(self) -> int:
         return enter_dual_level()
@@ -91,9 +120,22 @@ def __getattr__(name: str) -> Any:
 
 
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
-    """A view of `tensor` with `tangent` (of its shape; not copied if its memory has the same layout) as its tangent.
+    """A view of `tensor` with a tangent: derivatives along it are computed with every op.
 
-    Raises RuntimeError outside a level or for different sizes, ValueError for integer tensors.
+    Args:
+        tensor: Tensor [...], floating or complex.
+        tangent: of its shape; not copied if its memory has the same layout.
+        level: the number of the level; the one that is open, if None.
+
+    Raises:
+        RuntimeError: outside of a level, for different sizes, or where there is a tangent already.
+        ValueError: for integer tensors.
+
+    Example:
+        >>> with dual_level():
+        ...     dual = make_dual(gradlib.tensor([0.0, 1.0]), gradlib.tensor([1.0, 2.0]))
+        ...     unpack_dual(dual * 3).tangent.tolist()
+        [3.0, 6.0]
     """
     level = _checked_level(level)
     if level < 0:
@@ -150,7 +192,22 @@ def _layout(tensor: Tensor) -> tuple:
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
-    """The value of a dual tensor (a view without tangent) and its tangent; the tangent of any other tensor is None."""
+    """The value of a dual tensor (a view without tangent) and its tangent; the tangent of any other tensor is None.
+
+    Args:
+        tensor: the tensor.
+        level: the number of the level; the one that is open, if None.
+
+    Raises:
+        TypeError: it is no tensor.
+        RuntimeError: another level.
+
+    Example:
+        >>> with dual_level():
+        ...     value, tangent = unpack_dual(make_dual(gradlib.tensor(3.0), gradlib.tensor(1.0)).exp())
+        >>> gradlib.equal(value, tangent)
+        True
+    """
     if state.dual_level < 0 or (level is not None and level < 0):
         return UnpackedDualTensor(tensor, None)
     if not isinstance(tensor, Tensor):

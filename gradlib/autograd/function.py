@@ -14,9 +14,8 @@ import warnings
 import weakref
 from typing import Any
 
-from ..tape import errors, handed, modes, recording, saved
+from ..tape import errors, handed, recording
 from ..tape.device import stored
-from ..tape.dtypes import DIFFERENTIABLE
 from ..tape.lazy import Lazy
 from ..tape.modes import FORWARD_AD, INFERENCE, NO_GRAD, PROFILE, set_bits, shared, state
 from ..tape.node import VariadicNode, deliver, edge, next_seq
@@ -24,6 +23,8 @@ from ..tape.source import is_library, user_frame
 from ..tape.streams import stamp
 from ..tape.tensor import Tensor
 from ._function_call import NO_EDGE, InputMetadata, RawSaved, finish, fit, zeros
+from ._function_ctx import FunctionCtx
+from ._once_differentiable import once_differentiable
 
 __all__ = [
     "BackwardCFunction",
@@ -33,105 +34,6 @@ __all__ = [
     "NestedIOFunction",
     "once_differentiable",
 ]
-
-NODE_NAMES = frozenset(
-    "metadata name next_functions register_hook register_prehook _input_metadata _raw_saved_tensors "
-    "_register_hook_dict _sequence_nr _set_sequence_nr".split()
-)
-
-
-class FunctionCtx:
-    """What forward, setup_context, backward and jvp of one call share. Takes any attribute."""
-
-    # defaults; what a call sets lies in its __dict__
-    to_save: tuple | None = None
-    saved_for_forward: tuple | None = None
-    dirty_tensors: tuple | None = None
-    non_differentiable: tuple | None = None
-    materialize_grads = True
-    needs_input_grad: tuple[bool, ...] = ()
-    _saved: tuple | None = ()  # None when freed
-    _versions: tuple = ()
-    _node: Any = None  # weak reference to the Node, which holds this ctx
-
-    def save_for_backward(self, *tensors: Tensor) -> None:
-        """Keep tensors (or None) for backward, which reads them as ``ctx.saved_tensors``.
-
-        Tensors that are neither inputs nor outputs of forward are constants to double backward. The last call counts.
-        """
-        self.to_save = tensors
-
-    def save_for_forward(self, *tensors: Tensor) -> None:
-        """Keep tensors for :meth:`Function.jvp`, which reads them as ``ctx.saved_tensors``."""
-        for tensor in tensors:
-            assert isinstance(tensor, Tensor) or tensor is None, (
-                "save_for_forward expects all arguments to be tensors; you should save non-tensors as attributes on "
-                "ctx."
-            )
-        self.saved_for_forward = tensors
-
-    def mark_dirty(self, *args: Tensor) -> None:
-        """Say which inputs forward changes in place. They must be returned, and become outputs themselves."""
-        self.dirty_tensors = args
-
-    def mark_non_differentiable(self, *args: Tensor) -> None:
-        """Say which outputs are not differentiable; backward gets zeros for them."""
-        self.non_differentiable = args
-
-    def mark_shared_storage(self, *pairs) -> None:
-        """Gone: storage that tensors share is tracked without being told."""
-        warnings.warn(
-            "`mark_shared_storage` is deprecated. Tensors with shared storages are automatically tracked. Note that "
-            "calls to `set_()` are not tracked",
-            FutureWarning,
-            stacklevel=2,
-        )
-
-    def set_materialize_grads(self, value: bool) -> None:
-        """Whether gradients (and tangents) that are undefined arrive as zeros, the default, or as None."""
-        if not isinstance(value, bool):
-            raise TypeError(
-                "set_materialize_grads received an invalid combination of arguments - got "
-                f"({type(value).__name__}), but expected (bool)"
-            )
-        self.materialize_grads = value
-
-    @property
-    def saved_tensors(self) -> tuple:
-        """What :meth:`save_for_backward` kept, after the check that nothing was changed in place since."""
-        if self.saved_for_forward is not None:
-            return self.saved_for_forward
-        kept = self._saved
-        if kept is None:
-            raise RuntimeError(errors.second_backward(self._node()))
-        out = []
-        for i, version in enumerate(self._versions):
-            value = kept[i]
-            if version >= 0:
-                counter = value._ver
-                if (counter if type(counter) is int else counter.version) != version:
-                    raise saved.modified(self._node(), f"saved_tensors[{i}]", value, version)
-            elif version != saved.DIRECT:
-                value = value.tensor(self._node and self._node(), i)
-            out.append(value)
-        return tuple(out)
-
-    @property
-    def saved_variables(self) -> tuple:
-        """The old name of :attr:`saved_tensors`."""
-        warnings.warn(
-            "'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2
-        )
-        return self.saved_tensors
-
-    def __getattr__(self, name: str):
-        if name in NODE_NAMES and self._node is not None and self._node() is not None:
-            return getattr(self._node(), name)
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
-
-    def __reduce_ex__(self, protocol):
-        raise TypeError(f"cannot pickle '{type(self).__name__}' object")
-
 
 _ContextMethodMixin = FunctionCtx
 
@@ -146,13 +48,42 @@ class UnfinishedNode(VariadicNode):
     _forward_cls: Any = None
 
 
+def _of_ctx(name: str) -> Any:
+    """The method `name` of the ctx, as one of the Node."""
+
+    @functools.wraps(getattr(FunctionCtx, name))
+    def call(self, *args):
+        return getattr(self.ctx, name)(*args)
+
+    return call
+
+
 class BackwardCFunction(UnfinishedNode):
-    """The class of the ``grad_fn`` that a custom Function gives its outputs. Other attributes are those of its ctx."""
+    """The class of the ``grad_fn`` that a custom Function gives its outputs: a Node, with the attributes of its ctx.
+
+    Example:
+        >>> class Double(Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         ctx.factor = 2
+        ...         return x * 2
+        >>> y = Double.apply(gradlib.ones(1, requires_grad=True))
+        >>> isinstance(y.grad_fn, BackwardCFunction), y.grad_fn.name(), y.grad_fn.factor
+        (True, 'DoubleBackward', 2)
+    """
 
     __slots__ = ()
 
     def apply(self, *args):
-        """Run the user's backward (or vjp) on gradients of the outputs."""
+        """Run the user's backward (or vjp) on gradients of the outputs, and return what it returns.
+
+        Args:
+            args: a Tensor or None for each output.
+
+        Raises:
+            RuntimeError: both backward and vjp are overridden.
+            NotImplementedError: neither is.
+        """
         cls = self._forward_cls
         backward, vjp = cls.backward, cls.vjp
         if vjp is not Function.vjp:
@@ -165,7 +96,14 @@ class BackwardCFunction(UnfinishedNode):
         return backward(self.ctx, *args)
 
     def apply_jvp(self, *args):
-        """Run the user's jvp on tangents of the inputs."""
+        """Run the user's jvp on tangents of the inputs, and return what it returns.
+
+        Args:
+            args: a Tensor or None for each argument of forward.
+
+        Raises:
+            NotImplementedError: jvp is not overridden.
+        """
         return self._forward_cls.jvp(self.ctx, *args)
 
     def run(self, g, inbox):
@@ -235,7 +173,11 @@ class BackwardCFunction(UnfinishedNode):
 
     @property
     def saved_tensors(self):
-        """What forward saved; RuntimeError after the graph was freed."""
+        """What forward saved, as a tuple: see `FunctionCtx.saved_tensors`.
+
+        Raises:
+            RuntimeError: one of them was changed in place since, or the graph was freed by a backward.
+        """
         return self.ctx.saved_tensors
 
     @property
@@ -244,25 +186,17 @@ class BackwardCFunction(UnfinishedNode):
             raise RuntimeError(errors.second_backward(self))
         return tuple(RawSaved(self, i) for i in range(len(self.ctx._versions)))
 
-    def save_for_backward(self, *tensors):
-        """That of its ctx: see `FunctionCtx.save_for_backward`."""
-        self.ctx.save_for_backward(*tensors)
-
-    def save_for_forward(self, *tensors):
-        """That of its ctx: see `FunctionCtx.save_for_forward`."""
-        self.ctx.save_for_forward(*tensors)
-
-    def mark_dirty(self, *args):
-        """That of its ctx: see `FunctionCtx.mark_dirty`."""
-        self.ctx.mark_dirty(*args)
-
-    def mark_non_differentiable(self, *args):
-        """That of its ctx: see `FunctionCtx.mark_non_differentiable`."""
-        self.ctx.mark_non_differentiable(*args)
-
-    def set_materialize_grads(self, value):
-        """That of its ctx: see `FunctionCtx.set_materialize_grads`."""
-        self.ctx.set_materialize_grads(value)
+    (
+        save_for_backward,
+        save_for_forward,
+        mark_dirty,
+        mark_non_differentiable,
+        set_materialize_grads,
+    ) = (
+        _of_ctx(name)
+        for name in "save_for_backward save_for_forward mark_dirty mark_non_differentiable "
+        "set_materialize_grads".split()
+    )
 
     @property
     def _input_metadata(self) -> list[InputMetadata]:
@@ -308,6 +242,10 @@ class FunctionMeta(type):
 class Function(FunctionCtx, metaclass=FunctionMeta):
     """Base class of custom functions; used through :meth:`apply`, never instantiated.
 
+    A subclass overrides the static methods `forward` and `backward`; `setup_context` splits forward in
+    two, which transforms of `gradlib.func` need; `jvp` gives forward mode, `vmap` (or the attribute
+    ``generate_vmap_rule = True``) batches.
+
     Example:
         >>> class Exp(Function):
         ...     @staticmethod
@@ -320,7 +258,10 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
         ...     def backward(ctx, grad_output):
         ...         (result,) = ctx.saved_tensors
         ...         return grad_output * result
-        >>> y = Exp.apply(x)
+        >>> x = gradlib.zeros(2, requires_grad=True)
+        >>> Exp.apply(x).sum().backward()
+        >>> x.grad.tolist()
+        [1.0, 1.0]
     """
 
     generate_vmap_rule = False
@@ -346,19 +287,65 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
-        """Compute the outputs: ``forward(ctx, *args)``, or ``forward(*args)`` beside a :meth:`setup_context`."""
+        """Compute the outputs: ``forward(ctx, *args)``, or ``forward(*args)`` beside a :meth:`setup_context`.
+
+        Args:
+            args: what `apply` got: tensors and anything else. Nothing is recorded in it.
+            kwargs: what `apply` got by name, by position.
+
+        Returns:
+            A Tensor, or a tuple of Tensors and other values.
+
+        Raises:
+            NotImplementedError: here; every Function gives its own.
+        """
         raise NotImplementedError(
             "You must implement the forward function for custom autograd.Function."
         )
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
-        """Keep in `ctx` what backward needs, given forward's arguments and result."""
+        """Keep in `ctx` what backward needs, given forward's arguments and result.
+
+        Args:
+            ctx: a `FunctionCtx`.
+            inputs: the arguments of forward, as a tuple.
+            output: what it returned.
+
+        Example:
+            >>> class Square(Function):
+            ...     @staticmethod
+            ...     def forward(x):
+            ...         return x * x
+            ...
+            ...     @staticmethod
+            ...     def setup_context(ctx, inputs, output):
+            ...         ctx.save_for_backward(*inputs)
+            ...
+            ...     @staticmethod
+            ...     def backward(ctx, grad):
+            ...         return 2 * grad * ctx.saved_tensors[0]
+            >>> gradlib.func.grad(Square.apply)(gradlib.tensor(3.0)).item()
+            6.0
+        """
         raise NotImplementedError("setup_context is not implemented.")
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
-        """Given one gradient for each output, return one for each argument of forward (None where none is due)."""
+        """Given one gradient for each output, return one for each argument of forward.
+
+        Args:
+            ctx: that of forward.
+            grad_outputs: Tensors in the shapes of the outputs; None where `set_materialize_grads` says so.
+
+        Returns:
+            A Tensor (it is summed to the shape of the argument and cast to its dtype), or None where no
+            gradient is due; as a tuple for several arguments. With ``create_graph=True`` what it does is
+            recorded, so that it can be differentiated again.
+
+        Raises:
+            NotImplementedError: here; every Function gives its own, or calls it `vjp`.
+        """
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom autograd.Function to use it with "
             "backward mode AD."
@@ -368,14 +355,37 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
-        """Given one tangent for each argument (None for those that are no tensors), return one for each output."""
+        """Given one tangent for each argument of forward, return one for each output.
+
+        Args:
+            ctx: that of forward.
+            grad_inputs: Tensors in the shapes of the arguments; None for what is no tensor.
+
+        Returns:
+            A Tensor for each differentiable output, None for the others; as a tuple for several outputs.
+
+        Raises:
+            NotImplementedError: here, if the Function is called on dual tensors.
+        """
         raise NotImplementedError(
             "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
         )
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *args: Any) -> Any:
-        """The Function on a batch: returns (output, out_dims). `info` has batch_size and randomness."""
+        """The Function on a batch: called in place of forward inside ``gradlib.vmap``.
+
+        Args:
+            info: has ``batch_size`` and ``randomness``.
+            in_dims: for each argument of forward the dimension of the batch, or None.
+            args: the arguments of forward, with the batch.
+
+        Returns:
+            (output, out_dims): the outputs with the batch, and where it is.
+
+        Raises:
+            NotImplementedError: here, unless `generate_vmap_rule` is True.
+        """
         raise NotImplementedError(
             "To use autograd.Function with vmap, you must either override the vmap staticmethod or set "
             "generate_vmap_rule=True."
@@ -383,7 +393,19 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
-        """Run forward and record this Function as one Node."""
+        """Run forward and record this Function as one Node.
+
+        Args:
+            args: the arguments of forward.
+            kwargs: the same by name.
+
+        Returns:
+            What forward returned; its tensors have a ``grad_fn`` if one of `args` requires grad.
+
+        Raises:
+            TypeError: forward has parameters that only take keywords.
+            NotImplementedError: forward is not overridden.
+        """
         bits, span = state.bits, None
         setup = cls.setup_context is not Function.setup_context
         if setup or kwargs:
@@ -449,56 +471,16 @@ def _bound(forward, args: tuple, kwargs: dict, setup: bool) -> tuple:
 # -- other classes of the module -------------------------------------------------------------------------------------
 
 
-class Error(VariadicNode):
-    """Raises when backward reaches it."""
-
-    __slots__ = ("message", "n_out")
-    node_name = "torch::autograd::Error"
-
-    def gradients(self, grads, traced):
-        raise RuntimeError(self.message)
-
-
-def once_differentiable(fn):
-    """Decorator of a backward whose result must not be differentiated again: double backward raises RuntimeError.
-
-    The result is the end of its graph: it hangs on nothing but constants, so a second gradient that does not need it
-    is none at all (``allow_unused``), rather than an error.
-    """
-
-    @functools.wraps(fn)
-    def wrapper(ctx, *args):
-        with modes.Flag(NO_GRAD, True):
-            outputs = fn(ctx, *args)
-        if not modes.is_grad_enabled():
-            return outputs
-        if not any(isinstance(a, Tensor) and a._rg for a in args):
-            return outputs
-        outs = outputs if isinstance(outputs, tuple) else (outputs,)
-        constants = [
-            out.detach() if isinstance(out, Tensor) and out._array.dtype in DIFFERENTIABLE else None
-            for out in outs
-        ]
-        node: Any = Error()
-        node.seq, node.extra, node.n_out = next_seq(), None, len(outs)
-        node.edge_list = tuple(
-            NO_EDGE if c is None else edge(c.detach().requires_grad_()) for c in constants
-        )
-        node.message = (
-            "trying to differentiate twice a function that was marked with @once_differentiable"
-        )
-        for i, constant in enumerate(constants):
-            if constant is not None:
-                constant._rg, constant._fn = True, node
-                constant._nr = 0 if len(outs) == 1 else i + 1
-        guarded = tuple(out if c is None else c for out, c in zip(outs, constants, strict=True))
-        return guarded if isinstance(outputs, tuple) else guarded[0]
-
-    return wrapper
-
-
 class InplaceFunction(Function):
-    """A Function with an `inplace` flag; kept for old code."""
+    """A Function that keeps a flag `inplace`; a name for old code, which made instances.
+
+    Args:
+        inplace: kept as an attribute.
+
+    Example:
+        >>> issubclass(InplaceFunction, Function)
+        True
+    """
 
     def __init__(self, inplace: bool = False):
         super().__init__()
@@ -506,12 +488,27 @@ class InplaceFunction(Function):
 
 
 class NestedIOFunction(Function):
-    """A Function with nested inputs and outputs; kept for old code, which overrides the `_extended` methods."""
+    """A Function with nested inputs and outputs; a name for old code, which overrides the `_extended` methods.
+
+    Functions of today take and return tuples; flatten nested values before `apply`.
+
+    Example:
+        >>> issubclass(NestedIOFunction, Function)
+        True
+    """
 
     def forward_extended(self, *input: Any) -> None:
-        """The forward on nested inputs."""
+        """The forward on nested inputs, which old code overrides.
+
+        Raises:
+            NotImplementedError: here.
+        """
         raise NotImplementedError
 
     def backward_extended(self, *grad_output: Any) -> None:
-        """The backward on nested gradients."""
+        """The backward on nested gradients, which old code overrides.
+
+        Raises:
+            NotImplementedError: here.
+        """
         raise NotImplementedError

@@ -207,9 +207,21 @@ def _zeros(tensors: tuple) -> tuple:
 
 
 def vjp(func, inputs, v=None, create_graph=False, strict=False):
-    """(outputs, v^T J): the vector-Jacobian product, with the shapes of the inputs.
+    """The vector-Jacobian product of a function: its outputs, and v^T J in the shapes of the inputs.
 
-    v: of the shapes of the outputs; may be left out for a single element.
+    Args:
+        func: takes the inputs as Tensors, returns a Tensor or a tuple of them.
+        inputs: a Tensor or a tuple of them.
+        v: of the shapes of the outputs; may be left out for a single element.
+        create_graph: record the computation, to differentiate it again.
+        strict: refuse an input that the outputs do not depend on, instead of zeros.
+
+    Returns:
+        (outputs, product).
+
+    Raises:
+        TypeError: inputs or outputs are no tensors.
+        RuntimeError: `v` does not fit, or is missing; or by `strict`.
 
     Example:
         >>> _, product = vjp(lambda x: x.exp().sum(dim=1), gradlib.zeros(4, 2), gradlib.ones(4))
@@ -228,10 +240,18 @@ def vjp(func, inputs, v=None, create_graph=False, strict=False):
 
 
 def jvp(func, inputs, v=None, create_graph=False, strict=False):
-    """(outputs, J v): the Jacobian-vector product, with the shapes of the outputs.
+    """The Jacobian-vector product of a function: its outputs, and J v in the shapes of the outputs.
 
     Computed by differentiating the vector-Jacobian product with respect to its vector, so it needs no forward-mode
-    formulas. v: of the shapes of the inputs; may be left out for a single element.
+    formulas. `gradlib.func.jvp` does it in forward mode. Arguments and errors as in `vjp`.
+
+    Args:
+        v: of the shapes of the inputs; may be left out for a single element.
+
+    Example:
+        >>> _, product = jvp(lambda x: x**2, gradlib.tensor([1.0, 2.0]), gradlib.ones(2))
+        >>> product
+        tensor([2., 4.])
     """
     with modes.Flag(NO_GRAD, False):
         many, inputs = _as_tuple(inputs, "inputs", "jvp")
@@ -247,9 +267,20 @@ def jvp(func, inputs, v=None, create_graph=False, strict=False):
 
 
 def vhp(func, inputs, v=None, create_graph=False, strict=False):
-    """(output, v^T H) for a function with a single-element result: the vector-Hessian product.
+    """The vector-Hessian product of a function with a single-element result: the result, and v^T H.
 
-    v: of the shapes of the inputs, which the product has too; may be left out for a single element.
+    Arguments and errors as in `vjp`.
+
+    Args:
+        v: of the shapes of the inputs, which the product has too; may be left out for a single element.
+
+    Raises:
+        RuntimeError: the result is no single Tensor with one element.
+
+    Example:
+        >>> _, product = vhp(lambda x: (x**3).sum(), gradlib.tensor([1.0, 2.0]), gradlib.ones(2))
+        >>> product
+        tensor([ 6., 12.])
     """
     with modes.Flag(NO_GRAD, False):
         many, inputs = _as_tuple(inputs, "inputs", "vhp")
@@ -264,9 +295,14 @@ def vhp(func, inputs, v=None, create_graph=False, strict=False):
 
 
 def hvp(func, inputs, v=None, create_graph=False, strict=False):
-    """(output, H v) for a function with a single-element result: the Hessian-vector product.
+    """The Hessian-vector product of a function with a single-element result: the result, and H v.
 
-    Equal to :func:`vhp` for twice continuously differentiable functions, which is cheaper.
+    Equal to :func:`vhp` for twice continuously differentiable functions, which is cheaper. Arguments, errors as there.
+
+    Example:
+        >>> _, product = hvp(lambda x: (x**3).sum(), gradlib.tensor([1.0, 2.0]), gradlib.ones(2))
+        >>> product
+        tensor([ 6., 12.])
     """
     with modes.Flag(NO_GRAD, False):
         many, inputs = _as_tuple(inputs, "inputs", "hvp")
@@ -292,9 +328,19 @@ def jacobian(
     """The Jacobian of `func`: of shape output + input, ``J[i][j]`` for output i and input j if there are tuples.
 
     Args:
+        func: takes the inputs as Tensors, returns a Tensor or a tuple of them.
+        inputs: a Tensor or a tuple of them.
+        create_graph: record the computation, to differentiate it again.
+        strict: refuse an input that the outputs do not depend on, instead of zeros.
         vectorize: compute the rows as one batch; the same result.
         strategy: "reverse-mode" (a backward for each element of the outputs), or "forward-mode" (a forward for each
             element of the inputs), which needs ``vectorize=True``.
+
+    Raises:
+        TypeError: inputs or outputs are no tensors.
+        AssertionError: another strategy.
+        NotImplementedError: forward mode with `create_graph`, or without `vectorize`.
+        RuntimeError: by `strict`; in forward mode always, if it is given.
 
     Example:
         >>> jacobian(lambda x: x.exp().sum(dim=1), gradlib.rand(2, 3)).shape
@@ -426,7 +472,19 @@ def hessian(
 ):
     """The Hessian of a function with a single-element result; ``H[i][j]`` of shape input i + input j for a tuple.
 
-    outer_jacobian_strategy: "forward-mode" computes it forward over reverse (with ``vectorize=True``).
+    Arguments and errors as in `jacobian`.
+
+    Args:
+        vectorize: compute the rows as one batch; the same result.
+        outer_jacobian_strategy: "forward-mode" computes it forward over reverse (with ``vectorize=True``).
+
+    Raises:
+        RuntimeError: the result is no single Tensor with one element.
+
+    Example:
+        >>> hessian(lambda x: (x**3).sum(), gradlib.tensor([1.0, 2.0]))
+        tensor([[ 6.,  0.],
+                [ 0., 12.]])
     """
     many, inputs = _as_tuple(inputs, "inputs", "hessian")
     assert outer_jacobian_strategy in ("forward-mode", "reverse-mode"), STRATEGY

@@ -26,7 +26,13 @@ __all__ = [
 
 
 def is_inference_mode_enabled() -> bool:
-    """True inside :class:`inference_mode` in this thread."""
+    """Whether this thread is inside :class:`inference_mode`.
+
+    Example:
+        >>> with gradlib.inference_mode():
+        ...     gradlib.is_inference_mode_enabled()
+        True
+    """
     return bool(state.bits & INFERENCE)
 
 
@@ -34,7 +40,10 @@ class _ModeDecorator:
     """What makes a context manager a decorator: each call enters a fresh copy of it."""
 
     def clone(self):
-        """Another one of the same mode."""
+        """Another one of the same mode.
+
+        A decorated function enters a new one at each call, so that it may call itself.
+        """
         return type(self)()
 
     def __enter__(self) -> Any:
@@ -112,7 +121,8 @@ def _switch(no_grad: int) -> int:
 class no_grad(_BareDecorator):
     """Record nothing: results do not require grad, whatever the inputs do.
 
-    Factory functions keep their ``requires_grad=True``, and flags of existing tensors are untouched.
+    A context manager and a decorator; of this thread only. Factory functions keep their ``requires_grad=True``, and
+    flags of existing tensors are untouched.
 
     Example:
         >>> x = gradlib.tensor([1.0], requires_grad=True)
@@ -141,7 +151,18 @@ class no_grad(_BareDecorator):
 
 
 class enable_grad(_BareDecorator):
-    """Record again inside :class:`no_grad`. Inside :class:`inference_mode` still nothing is."""
+    """Record again inside :class:`no_grad`. Inside :class:`inference_mode` still nothing is.
+
+    A context manager and a decorator; of this thread only.
+
+    Example:
+        >>> x = gradlib.tensor([1.0], requires_grad=True)
+        >>> with gradlib.no_grad():
+        ...     with gradlib.enable_grad():
+        ...         y = x * 2
+        >>> y.requires_grad
+        True
+    """
 
     def __enter__(self) -> None:
         self.prev = _switch(0)
@@ -153,6 +174,19 @@ class set_grad_enabled(_ModeDecorator):
     """Record if `mode`: as a function from now on, as a context manager inside its block.
 
     As a decorator it leaves the mode alone at the place of decoration.
+
+    Args:
+        mode: whether operations of this thread are recorded.
+
+    Raises:
+        TypeError: it is no bool.
+
+    Example:
+        >>> x = gradlib.tensor([1.0], requires_grad=True)
+        >>> with gradlib.set_grad_enabled(False):
+        ...     y = x * 2
+        >>> y.requires_grad
+        False
     """
 
     def __init__(self, mode: bool):
@@ -192,7 +226,13 @@ _ALL = NO_GRAD | INFERENCE | FORWARD_AD
 class inference_mode(_ModeDecorator):
     """Record nothing, and make tensors that never take part in recording: no version counters, no views' histories.
 
-    ``inference_mode(False)`` inside restores normal recording.
+    A context manager and a decorator; of this thread only. ``inference_mode(False)`` inside restores normal recording.
+
+    Args:
+        mode: whether it is on.
+
+    Raises:
+        RuntimeError: later, where a tensor made in it is saved for backward, or is to require grad.
 
     Example:
         >>> w = gradlib.ones(3, requires_grad=True)
@@ -234,6 +274,14 @@ class set_multithreading_enabled(_ModeDecorator):
 
     Backward always runs in the thread that calls it (work on devices is asynchronous anyway), so this only keeps
     the setting, for code that asks for it.
+
+    Args:
+        mode: the setting of this thread.
+
+    Example:
+        >>> with gradlib.autograd.set_multithreading_enabled(False):
+        ...     gradlib.autograd.is_multithreading_enabled()
+        False
     """
 
     def __init__(self, mode: bool):

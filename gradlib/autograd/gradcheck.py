@@ -117,6 +117,11 @@ def gradcheck(
 
     `eps`, `atol`, `rtol` and `raise_exception` may be given by position.
 
+    Raises:
+        GradcheckError: the gradients differ, by `raise_exception`.
+        ValueError: no input requires grad.
+        AssertionError: neither mode is to be checked, or a batch in a mode that is not.
+
     Example:
         >>> x = gradlib.rand(3, dtype=gradlib.float64, requires_grad=True)
         >>> gradcheck(gradlib.sin, (x,))
@@ -171,11 +176,18 @@ def gradgradcheck(
     """Check second derivatives: gradcheck of the gradient of `func`, with respect to `inputs` and `grad_outputs`.
 
     Args:
+        func: as in gradcheck, like all arguments that are not named here.
         grad_outputs: a Tensor or a tuple with one for each differentiable output; made at random if not given.
         gen_non_contig_grad_outputs: make them non-contiguous.
         check_fwd_over_rev, check_rev_over_rev: the modes for the second derivative.
 
-    The other arguments are those of gradcheck.
+    Raises:
+        GradcheckError: the derivatives differ, by `raise_exception`.
+
+    Example:
+        >>> x = gradlib.rand(3, dtype=gradlib.float64, requires_grad=True)
+        >>> gradlib.autograd.gradgradcheck(gradlib.sin, (x,))
+        True
     """
     if args:
         return gradgradcheck(

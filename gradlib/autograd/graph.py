@@ -41,10 +41,18 @@ class _Edge(NamedTuple):
 class GradientEdge(_Edge):
     """Where in the graph a gradient is computed: an output of a node. ``grad`` and ``backward`` take it as input.
 
+    Unlike the tensor, it keeps no value in memory.
+
+    Attributes:
+        node: the Node.
+        output_nr: which of its outputs, counted from 0.
+
     Example:
-        >>> loss = gradlib.ones(2, requires_grad=True).sum()
-        >>> gradlib.autograd.graph.get_gradient_edge(loss).output_nr
-        0
+        >>> w = gradlib.ones(2, requires_grad=True)
+        >>> h = w * 2
+        >>> edge = gradlib.autograd.graph.get_gradient_edge(h)
+        >>> gradlib.autograd.grad(h.sum(), edge)
+        (tensor([1., 1.]),)
     """
 
     one: Tensor | None = None  # of a real scalar: the gradient that stands for none
@@ -53,7 +61,13 @@ class GradientEdge(_Edge):
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     """The edge at which the gradient of `tensor` is computed; for a leaf, its AccumulateGrad node.
 
-    RuntimeError if `tensor` does not require grad.
+    Raises:
+        RuntimeError: `tensor` does not require grad.
+
+    Example:
+        >>> loss = gradlib.ones(2, requires_grad=True).sum()
+        >>> gradlib.autograd.graph.get_gradient_edge(loss).node.name()
+        'SumBackward0'
     """
     if not tensor.requires_grad:
         raise RuntimeError(
@@ -68,7 +82,22 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
 
 
 def increment_version(tensor) -> None:
-    """Count an in-place change of `tensor` (or of each of several), as if an op had made it."""
+    """Count an in-place change of a tensor, as if an op had made it; for writes that autograd cannot see.
+
+    Backward then refuses to use what was saved of it before.
+
+    Args:
+        tensor: a Tensor, or an iterable of them.
+
+    Raises:
+        RuntimeError: something else is given.
+
+    Example:
+        >>> x = gradlib.ones(2)
+        >>> gradlib.autograd.graph.increment_version(x)
+        >>> x._version
+        1
+    """
     if isinstance(tensor, Tensor):
         tensor = (tensor,)
     elif not hasattr(tensor, "__iter__"):
@@ -87,12 +116,18 @@ def increment_version(tensor) -> None:
 class saved_tensors_hooks:
     """A pair of hooks for whatever is saved for backward inside the block; the innermost pair counts.
 
-    pack_hook: gets each tensor as it is saved; what it returns is kept in its place.
-    unpack_hook: gets that back whenever the tensor is needed, and returns a tensor of the same content.
+    Args:
+        pack_hook: gets each tensor as it is saved; what it returns is kept in its place.
+        unpack_hook: gets that back whenever the tensor is needed, and returns a tensor of the same content.
+
+    Raises:
+        TypeError: at the entry, if one of them cannot be called.
+        RuntimeError: at the entry, inside `disable_saved_tensors_hooks`.
 
     Example:
         >>> with gradlib.autograd.graph.saved_tensors_hooks(lambda t: t.numpy(), gradlib.from_numpy):
-        ...     y = x * x
+        ...     y = x.detach().requires_grad_() ** 2
+        >>> y.sum().backward()
     """
 
     def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]):
@@ -114,9 +149,12 @@ class saved_tensors_hooks:
 class save_on_cpu(saved_tensors_hooks):
     """Keep what is saved for backward in host memory, and bring it back when it is needed.
 
-    pin_memory: copy to pinned memory on a stream beside the computation, and in backward fetch what is needed next
-    while it computes (`autograd/_offload.py`).
     Tensors on the CPU are kept as they are, without a copy.
+
+    Args:
+        pin_memory: copy to pinned memory on a stream beside the computation, and in backward fetch what is needed next
+            while it computes (`autograd/_offload.py`).
+        device_type: "cuda"; accepted for compatibility.
 
     Example:
         >>> with gradlib.autograd.graph.save_on_cpu(pin_memory=True):
@@ -150,6 +188,19 @@ def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
     """Inside the block, entering :class:`saved_tensors_hooks` raises RuntimeError(error_message).
 
     So does this itself when hooks are in force already.
+
+    Args:
+        error_message: what the error says.
+
+    Example:
+        >>> graph = gradlib.autograd.graph
+        >>> with graph.disable_saved_tensors_hooks("not here"):
+        ...     try:
+        ...         with graph.save_on_cpu():
+        ...             pass
+        ...     except RuntimeError as error:
+        ...         print(error)
+        not here
     """
     if state.saved_hooks:
         raise RuntimeError(error_message)
@@ -188,9 +239,24 @@ def register_multi_grad_hook(
 ) -> RemovableHandle:
     """Call `fn` when gradients of `tensors` have been computed; it must not change them.
 
-    mode "all": with the list of gradients, when the last of those that this backward computes is there (None for
-    the others). mode "any": with the first gradient, once for each backward; tensors that require none are left out.
-    Returns a handle with ``remove()``.
+    Args:
+        tensors: leaves or results that require grad.
+        fn: with mode "all" gets the list of gradients, when the last of those that this backward computes is
+            there (None for the others); with "any" the first gradient, once for each backward.
+        mode: "all", or "any", which leaves out tensors that require no grad.
+
+    Returns:
+        A handle with ``remove()``.
+
+    Raises:
+        ValueError: another mode.
+        AssertionError: with "all", if a tensor does not require grad.
+
+    Example:
+        >>> a, b = gradlib.ones(2, requires_grad=True), gradlib.ones(2, requires_grad=True)
+        >>> handle = gradlib.autograd.graph.register_multi_grad_hook((a, b), lambda grads: print(len(grads)))
+        >>> (a * b).sum().backward()
+        2
     """
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
@@ -346,6 +412,19 @@ def allow_mutation_on_saved_tensors() -> Iterator[_AllowMutationOnSavedContext]:
     """Inside the block, saved tensors may be changed in place: they are cloned first, and backward uses the old values.
 
     Forward and backward must lie in the same block, which does not nest.
+
+    Raises:
+        RuntimeError: inside of another such block.
+        AssertionError: in a backward outside of the block.
+
+    Example:
+        >>> with gradlib.autograd.graph.allow_mutation_on_saved_tensors():
+        ...     a = gradlib.ones(2, requires_grad=True)
+        ...     b = a.clone()
+        ...     out = (b**2).sum()
+        ...     _ = b.sin_()
+        ...     gradlib.autograd.grad(out, a)
+        (tensor([2., 2.]),)
     """
     if state.saved_observer is not None:
         raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")

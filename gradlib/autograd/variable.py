@@ -17,7 +17,20 @@ class _VariableMeta(type):
 
 
 class Variable(metaclass=_VariableMeta):
-    """``Variable(tensor, requires_grad)`` gives a Tensor on the same memory; every tensor is a Variable. Deprecated."""
+    """The old name of Tensor: ``Variable(tensor)`` gives a Tensor on the same memory, and every tensor is a Variable.
+
+    Args:
+        data: Tensor; None is an empty one.
+        requires_grad: of the result.
+
+    Raises:
+        TypeError: `data` is no tensor.
+
+    Example:
+        >>> x = gradlib.autograd.Variable(gradlib.ones(2), requires_grad=True)
+        >>> isinstance(x, gradlib.autograd.Variable), x.requires_grad
+        (True, True)
+    """
 
     class _execution_engine:
         """What PyTorch calls the engine."""

@@ -79,7 +79,11 @@ matmul = cuBLASModule()
 
 
 class SDPBackend:
-    """Names of PyTorch's implementations of attention."""
+    """Names of PyTorch's implementations of attention, for `nn.attention.sdpa_kernel`.
+
+    There is one implementation here; names change nothing. ERROR is what PyTorch answers where none
+    is allowed.
+    """
 
     ERROR, MATH, FLASH_ATTENTION, EFFICIENT_ATTENTION, CUDNN_ATTENTION = -1, 0, 1, 2, 3
 

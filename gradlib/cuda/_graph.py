@@ -40,12 +40,23 @@ class PrivatePool:
 
 
 def graph_pool_handle() -> PrivatePool:
-    """A memory pool that several graphs may share: pass it as ``pool=``."""
+    """A memory pool that several graphs may share: pass it as ``pool=``.
+
+    Such graphs have to be replayed in the order in which they were captured.
+
+    Raises:
+        RuntimeError: there is no CUDA device.
+    """
     return PrivatePool()
 
 
 def is_current_stream_capturing() -> bool:
-    """Whether the work of the current stream is being recorded; False without a CUDA device."""
+    """Whether the work of the current stream is being recorded; False without a CUDA device.
+
+    Example:
+        >>> gradlib.cuda.is_current_stream_capturing()
+        False
+    """
     return shared.cuda is not None and bool(library().get_current_stream().is_capturing())
 
 
@@ -79,14 +90,24 @@ class _Keeper(Interposer):
 class CUDAGraph:
     """The work of a stretch of a program, as a graph that :meth:`replay` launches.
 
-    keep_graph: accepted; the graph is kept anyway, for ``raw_cuda_graph``.
+    `gradlib.cuda.capture` makes graphs of whole training steps.
+
+    Args:
+        keep_graph: accepted; the graph is kept anyway, for ``raw_cuda_graph``.
 
     Example:
-        >>> g = gradlib.cuda.CUDAGraph()
-        >>> with gradlib.cuda.graph(g):
-        ...     static_y = model(static_x)
-        >>> static_x.copy_(x)
-        >>> g.replay()  # static_y now belongs to x
+        >>> if gradlib.cuda.is_available():
+        ...     static_x = gradlib.ones(4, device="cuda")
+        ...     side = gradlib.cuda.Stream()
+        ...     with gradlib.cuda.stream(side):
+        ...         static_y = static_x * 2  # warm up
+        ...     gradlib.cuda.synchronize()
+        ...     g = gradlib.cuda.CUDAGraph()
+        ...     with gradlib.cuda.graph(g):
+        ...         static_y = static_x * 2
+        ...     _ = static_x.fill_(3)
+        ...     g.replay()  # static_y now belongs to the new values
+        ...     assert static_y.tolist() == [6.0] * 4
     """
 
     def __init__(self, keep_graph: bool = False):
@@ -106,9 +127,15 @@ class CUDAGraph:
     ) -> None:
         """Record the work of the current stream, which must not be the default one, from now on.
 
-        pool: from ``graph_pool_handle()`` or another graph's ``pool()``; by default a new one. capture_error_mode:
-        one of PyTorch's names; the capture is always relaxed, since the memory pool may have to grow.
         Warm up first: the first run of an operation may compile kernels and copy tables, which cannot be captured.
+
+        Args:
+            pool: from ``graph_pool_handle()`` or another graph's ``pool()``; by default a new one.
+            capture_error_mode: one of PyTorch's names; the capture is always relaxed, since the memory pool may have to
+                grow.
+
+        Raises:
+            RuntimeError: on the default stream, inside another capture, a second time, or another mode.
         """
         global _capturing
         if capture_error_mode not in _MODES:
@@ -142,7 +169,11 @@ class CUDAGraph:
         _backend.get_backend().gemm.use_graph(self._workspaces)
 
     def capture_end(self) -> None:
-        """End the recording that ``capture_begin`` began. RuntimeError if something made it invalid."""
+        """End the recording that ``capture_begin`` began.
+
+        Raises:
+            RuntimeError: something made it invalid, or there is none.
+        """
         global _capturing
         if self._capture is None:
             raise RuntimeError("capture_end() without a preceding capture_begin()")
@@ -168,17 +199,27 @@ class CUDAGraph:
     # -- use ---------------------------------------------------------------------------------------------------------
 
     def replay(self) -> None:
-        """Launch the recorded work on the current stream. Random numbers go on where the last launch left off."""
+        """Launch the recorded work on the current stream. Random numbers go on where the last launch left off.
+
+        Raises:
+            RuntimeError: nothing was captured.
+        """
         if self._graph is None:
             raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
         _order_generators(self._generators)
         self._graph.launch()
 
     def instantiate(self) -> None:
-        """Accepted; graphs are ready when their capture ends."""
+        """Do nothing: graphs are ready when their capture ends.
+
+        Accepted for programs that call it.
+        """
 
     def reset(self) -> None:
-        """Forget the graph and give its memory back when the work queued so far is done."""
+        """Forget the graph and give its memory back when the work queued so far is done.
+
+        Another capture may begin then.
+        """
         if self._graph is not None and shared.cuda is not None:
             everything = self._graph, self._pool, self._kept, self._held, self._workspaces
             shared.cuda.retire(everything, shared.cuda.current())
@@ -186,20 +227,38 @@ class CUDAGraph:
         self._kept, self._leaves, self._held, self._workspaces = {}, {}, [], {}
 
     def pool(self) -> PrivatePool:
-        """The memory pool of this graph, for ``capture_begin(pool=...)`` of another one."""
+        """The memory pool of this graph, for ``capture_begin(pool=...)`` of another one.
+
+        Raises:
+            RuntimeError: nothing was captured.
+        """
         if self._pool is None:
             raise RuntimeError("Called CUDAGraph::pool() without a preceding successful capture.")
         return self._pool
 
     def register_generator_state(self, generator: Any) -> None:
-        """Say that the graph draws from a generator other than the default ones."""
+        """Say that the graph draws from a generator other than the default ones.
+
+        Args:
+            generator: a `Generator` of this device.
+        """
         self._generators.append(generator)
 
     def enable_debug_mode(self) -> None:
-        """Accepted; ``debug_dump`` always works."""
+        """Do nothing: ``debug_dump`` always works.
+
+        Accepted for programs that call it.
+        """
 
     def debug_dump(self, debug_path: str) -> None:
-        """Write the graph to a file, in the language of Graphviz."""
+        """Write the graph to a file, in the language of Graphviz.
+
+        Args:
+            debug_path: the file.
+
+        Raises:
+            RuntimeError: nothing was captured.
+        """
         if self._graph is None:
             raise RuntimeError(
                 "Called CUDAGraph::debug_dump without a preceding successful capture."

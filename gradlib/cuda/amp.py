@@ -21,7 +21,13 @@ def _deprecated(name: str) -> None:
 
 
 class autocast(amp.autocast):
-    """Deprecated: ``gradlib.autocast("cuda", ...)``."""
+    """``gradlib.autocast("cuda", ...)`` under its old name: it warns (FutureWarning).
+
+    Args:
+        enabled: whether it is on.
+        dtype: float16 or bfloat16; float16 if None.
+        cache_enabled: as in ``gradlib.autocast``.
+    """
 
     def __init__(self, enabled: bool = True, dtype: Any = None, cache_enabled: bool = True):
 
@@ -30,7 +36,10 @@ class autocast(amp.autocast):
 
 
 class GradScaler(amp.GradScaler):
-    """Deprecated: ``gradlib.amp.GradScaler("cuda", ...)``."""
+    """``gradlib.amp.GradScaler("cuda", ...)`` under its old name: it warns (FutureWarning).
+
+    The other arguments are the same.
+    """
 
     def __init__(
         self,

@@ -20,7 +20,11 @@ __all__ = ["CaptureError", "Captured", "Finding", "capture", "dry_run"]
 
 
 class CaptureError(RuntimeError):
-    """A step cannot be captured. findings: what is in the way, as far as it is known."""
+    """A step cannot be captured; a RuntimeError.
+
+    Attributes:
+        findings: what is in the way, as far as it is known: a list of `Finding`.
+    """
 
     def __init__(self, text: str, findings: list[Finding] | None = None):
         super().__init__(text)
@@ -48,7 +52,10 @@ def capture(
         clone_outputs: return copies of the results; otherwise the next call overwrites them.
 
     Example:
-        >>> optimizer = gradlib.optim.Adam(model.parameters(), capturable=True)
+        >>> device = "cuda" if gradlib.cuda.is_available() else "cpu"
+        >>> model = gradlib.nn.Linear(3, 2).to(device)
+        >>> x, y = gradlib.ones(4, 3, device=device), gradlib.zeros(4, 2, device=device)
+        >>> optimizer = gradlib.optim.Adam(model.parameters(), capturable=device == "cuda")
         >>> @gradlib.cuda.capture
         ... def step(x, y):
         ...     optimizer.zero_grad()
@@ -56,7 +63,7 @@ def capture(
         ...     loss.backward()
         ...     optimizer.step()
         ...     return loss
-        >>> for x, y in batches:
+        >>> for _ in range(5):
         ...     loss = step(x, y)
     """
     if step is None:
@@ -81,7 +88,10 @@ class _Entry:
 
 
 class Captured:
-    """What :func:`capture` returns: call it like the step. ``reset()`` forgets the graphs."""
+    """What :func:`capture` returns: call it like the step.
+
+    It has the step's name and docstring.
+    """
 
     def __init__(self, step: Callable, warmup: int, pool: Any, clone_outputs: bool):
         self.step, self.warmup, self.pool, self.clone_outputs = step, warmup, pool, clone_outputs
@@ -91,7 +101,10 @@ class Captured:
         functools.update_wrapper(self, step, updated=())
 
     def reset(self) -> None:
-        """Forget all graphs, and the warm-up."""
+        """Forget all graphs, and the warm-up: the next calls run as usual again.
+
+        Needed after a change of what is frozen: layers, hyperparameters, the optimizer.
+        """
         for entry in self.entries.values():
             if entry.graph is not None:
                 entry.graph.reset()

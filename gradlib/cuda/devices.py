@@ -15,18 +15,43 @@ from ..devices.cuda.library import (
 
 
 def init() -> None:
-    """Get the CUDA library ready now instead of on first use; RuntimeError without a device."""
+    """Get the CUDA library ready now instead of on first use.
+
+    Raises:
+        RuntimeError: it says what is missing without a device.
+    """
     library()
 
 
 def set_device(device: Any) -> None:
-    """Make `device` current in this thread. A negative index changes nothing."""
+    """Make a device current in this thread; a ``with cuda.device(...)`` block is safer.
+
+    Args:
+        device: a device, "cuda:1" or an index; a negative one changes nothing.
+
+    Raises:
+        RuntimeError: there is no such device.
+        ValueError: it is no CUDA device.
+    """
     if not isinstance(device, int) or device >= 0:
         library().Device(index_of(device)).use()
 
 
 class device:
-    """Make a device current for a block: ``with cuda.device(1): ...``. None or a negative index changes nothing."""
+    """Make a device current for a block; the one before comes back.
+
+    Args:
+        device: a device, "cuda:1" or an index; None or a negative one changes nothing.
+
+    Raises:
+        RuntimeError: there is no such device.
+        ValueError: it is no CUDA device.
+
+    Example:
+        >>> if gradlib.cuda.is_available():
+        ...     with gradlib.cuda.device(0):
+        ...         x = gradlib.ones(2, device="cuda")  # cuda:0
+    """
 
     def __init__(self, device: Any):
         nothing = device is None or (isinstance(device, int) and device < 0)
@@ -45,7 +70,15 @@ class device:
 
 
 class device_of(device):
-    """Make the device of a tensor current for a block; nothing for a CPU tensor."""
+    """Make the device of a tensor current for a block.
+
+    Args:
+        obj: a Tensor; nothing changes for one on the CPU.
+
+    Example:
+        >>> with gradlib.cuda.device_of(gradlib.ones(2)):
+        ...     pass
+    """
 
     def __init__(self, obj: Any):
         super().__init__(obj.get_device() if obj.is_cuda else -1)
@@ -53,7 +86,14 @@ class device_of(device):
 
 @dataclasses.dataclass(frozen=True)
 class DeviceProperties:
-    """What a device is: sizes in bytes, clocks in kHz."""
+    """What a device is: sizes in bytes, clocks in kHz; what `get_device_properties` returns.
+
+    Attributes:
+        name: for example "NVIDIA H200".
+        major, minor: the compute capability.
+        total_memory: of the device.
+        multi_processor_count: how many multiprocessors it has; the other names say which limit they are.
+    """
 
     name: str
     major: int
@@ -77,7 +117,14 @@ class DeviceProperties:
 
 
 def get_device_properties(device: Any = None) -> DeviceProperties:
-    """Name, compute capability, memory, multiprocessors... of a device."""
+    """Name, compute capability, memory, multiprocessors... of a device.
+
+    Args:
+        device: a device, "cuda:1" or an index; None for the current one.
+
+    Raises:
+        RuntimeError: there is no such device.
+    """
     p = library().runtime.getDeviceProperties(index_of(device))
 
     def get(name: str) -> int:
@@ -93,26 +140,59 @@ def get_device_properties(device: Any = None) -> DeviceProperties:
 
 
 def get_device_name(device: Any = None) -> str:
-    """The name of a device, for example "NVIDIA H200"."""
+    """The name of a device, for example "NVIDIA H200".
+
+    Args:
+        device: a device, "cuda:1" or an index; None for the current one.
+
+    Raises:
+        RuntimeError: there is no such device.
+    """
     return get_device_properties(device).name
 
 
 def get_device_capability(device: Any = None) -> tuple[int, int]:
-    """The compute capability of a device: (major, minor)."""
+    """The compute capability of a device: (major, minor), for example (9, 0).
+
+    Args:
+        device: a device, "cuda:1" or an index; None for the current one.
+
+    Raises:
+        RuntimeError: there is no such device.
+    """
     p = get_device_properties(device)
     return p.major, p.minor
 
 
 def can_device_access_peer(device: Any, peer_device: Any) -> bool:
-    """Whether kernels on `device` can read the memory of `peer_device`."""
+    """Whether kernels on `device` can read the memory of `peer_device`.
+
+    Args:
+        device: a device, "cuda:1" or an index.
+        peer_device: another one.
+
+    Raises:
+        RuntimeError: there is no such device.
+    """
     return bool(library().runtime.deviceCanAccessPeer(index_of(device), index_of(peer_device)))
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Whether the current device computes in bfloat16: compute capability 8.0 and newer do in hardware."""
+    """Whether the current device computes in bfloat16; False without one.
+
+    Args:
+        including_emulation: False asks for hardware that does: compute capability 8.0 and newer.
+
+    Example:
+        >>> gradlib.cuda.is_bf16_supported() == gradlib.cuda.is_available()
+        True
+    """
     return is_available() and (including_emulation or get_device_capability()[0] >= 8)
 
 
 def is_launch_blocking() -> bool:
-    """Whether CUDA_LAUNCH_BLOCKING is set, so that every launch waits and errors appear where they happen."""
+    """Whether CUDA_LAUNCH_BLOCKING is 1, so that every launch waits and errors appear where they happen.
+
+    It is set in the environment before the program starts.
+    """
     return os.environ.get("CUDA_LAUNCH_BLOCKING") == "1"

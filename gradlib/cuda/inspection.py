@@ -20,7 +20,13 @@ __all__ = ["Finding", "dry_run", "watch"]
 
 
 class Finding(NamedTuple):
-    """Something that cannot be captured: what it is, why, and the user's line."""
+    """Something that cannot be captured: an entry of what `dry_run` returns and of `CaptureError.findings`.
+
+    Attributes:
+        what: the operation, or the reading of a value.
+        why: the reason.
+        where: the line of the program.
+    """
 
     what: str
     why: str
@@ -133,7 +139,10 @@ def refused_step(optimizer: Any) -> str | None:
 
 @contextlib.contextmanager
 def watch() -> Iterator[Inspector]:
-    """Collect findings from this thread for a block."""
+    """Collect findings from this thread for a block.
+
+    Gives an `Inspector`; `dry_run` is how to use it.
+    """
 
     inspector = Inspector()
     plain = {name: Tensor.__dict__.get(name) for name in _READS}
@@ -160,8 +169,11 @@ def dry_run(step: Callable, *args: Any, **kwargs: Any) -> list[Finding]:
     optimizers with ``capturable=True`` may step meanwhile.
 
     Example:
-        >>> for finding in gradlib.cuda.dry_run(train_step, x, y):
-        ...     print(finding)
+        >>> def step(x):
+        ...     return x if x.sum().item() > 0 else -x
+        >>> if gradlib.cuda.is_available():
+        ...     (finding,) = gradlib.cuda.dry_run(step, gradlib.ones(3, device="cuda"))
+        ...     assert "item" in str(finding)
     """
     with watch() as inspector:
         step(*args, **kwargs)

@@ -25,29 +25,77 @@ def _on(device: Any) -> Any:
 
 
 def memory_allocated(device: Any = None) -> int:
-    """The bytes that arrays on `device` use now."""
+    """The bytes that arrays on a device use now.
+
+    Args:
+        device: a device, "cuda:1" or an index; None for the current one.
+
+    Raises:
+        RuntimeError: there is no CUDA device.
+
+    Example:
+        >>> if gradlib.cuda.is_available():
+        ...     before = gradlib.cuda.memory_allocated()
+        ...     x = gradlib.ones(1024, device="cuda")
+        ...     assert gradlib.cuda.memory_allocated() - before == 4096
+    """
     with _on(device):
         return int(_pool().used_bytes())
 
 
 def memory_reserved(device: Any = None) -> int:
-    """The bytes that the pool has taken from `device`: those in use and those kept for reuse."""
+    """The bytes that the pool has taken from a device: those in use and those kept for reuse.
+
+    Args:
+        device: a device, "cuda:1" or an index; None for the current one.
+
+    Raises:
+        RuntimeError: there is no CUDA device.
+    """
     with _on(device):
         return int(_pool().total_bytes())
 
 
 def max_memory_allocated(device: Any = None) -> int:
-    """The largest `memory_allocated` since the start or since `reset_peak_memory_stats`."""
+    """The largest `memory_allocated` since the start or since `reset_peak_memory_stats`, in bytes.
+
+    Args:
+        device: a device, "cuda:1" or an index; None for the current one.
+
+    Raises:
+        RuntimeError: there is no CUDA device.
+
+    Example:
+        >>> if gradlib.cuda.is_available():
+        ...     gradlib.cuda.reset_peak_memory_stats()
+        ...     loss = model(x).sum()
+        ...     loss.backward()
+        ...     peak = gradlib.cuda.max_memory_allocated()  # of this step
+    """
     return max(get_backend().allocator.peak_used[index_of(device)], memory_allocated(device))
 
 
 def max_memory_reserved(device: Any = None) -> int:
-    """The largest `memory_reserved` since the start or since `reset_peak_memory_stats`."""
+    """The largest `memory_reserved` since the start or since `reset_peak_memory_stats`, in bytes.
+
+    Args:
+        device: a device, "cuda:1" or an index; None for the current one.
+
+    Raises:
+        RuntimeError: there is no CUDA device.
+    """
     return max(get_backend().allocator.peak_held[index_of(device)], memory_reserved(device))
 
 
 def reset_peak_memory_stats(device: Any = None) -> None:
-    """Let the peaks start again from what is in use now."""
+    """Let the peaks start again from what is in use now.
+
+    Args:
+        device: a device, "cuda:1" or an index; None for the current one.
+
+    Raises:
+        RuntimeError: there is no CUDA device.
+    """
     allocator, index = get_backend().allocator, index_of(device)
     allocator.peak_used[index] = memory_allocated(index)
     allocator.peak_held[index] = memory_reserved(index)
@@ -57,21 +105,40 @@ reset_max_memory_allocated = reset_peak_memory_stats
 
 
 def empty_cache() -> None:
-    """Give the pool's free blocks back to the device, so that other programs can use them."""
+    """Give the pool's free blocks back to the device, so that other programs can use them.
+
+    Nothing happens while CUDA is not in use. It waits for the device, and the next allocations ask it again.
+    """
     if shared.cuda is not None:
         shared.cuda.sweep()
         _pool().free_all_blocks()
 
 
 def mem_get_info(device: Any = None) -> tuple[int, int]:
-    """(free, total) bytes of a device, as the driver counts them for all processes."""
+    """(free, total) bytes of a device, as the driver counts them for all processes.
+
+    Args:
+        device: a device, "cuda:1" or an index; None for the current one.
+
+    Raises:
+        RuntimeError: there is no CUDA device.
+    """
     with _on(device):
         free, total = library().runtime.memGetInfo()
     return int(free), int(total)
 
 
 def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None:
-    """Let this process use at most this part (0 to 1) of a device's memory; more raises OutOfMemoryError."""
+    """Let this process use at most a part of a device's memory; more raises OutOfMemoryError.
+
+    Args:
+        fraction: 0 to 1.
+        device: a device, "cuda:1" or an index; None for the current one.
+
+    Raises:
+        ValueError: `fraction` is outside of [0, 1].
+        RuntimeError: there is no CUDA device.
+    """
     if not 0 <= fraction <= 1:
         raise ValueError(f"Invalid fraction value: {fraction}. Allowed range: 0.0-1.0")
     with _on(device):
@@ -79,7 +146,17 @@ def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None
 
 
 def memory_stats(device: Any = None) -> dict[str, int]:
-    """Figures under PyTorch's names: allocated_bytes.all.current and .peak, reserved_bytes.all.current and .peak."""
+    """Figures of memory in bytes, under PyTorch's names.
+
+    Args:
+        device: a device, "cuda:1" or an index; None for the current one.
+
+    Returns:
+        A dict with allocated_bytes.all.current and .peak, reserved_bytes.all.current and .peak.
+
+    Raises:
+        RuntimeError: there is no CUDA device.
+    """
     return {
         "allocated_bytes.all.current": memory_allocated(device),
         "allocated_bytes.all.peak": max_memory_allocated(device),
@@ -89,7 +166,17 @@ def memory_stats(device: Any = None) -> dict[str, int]:
 
 
 def memory_snapshot(device: Any = None) -> list[dict[str, Any]]:
-    """What holds memory on a device: a dict with line, bytes and arrays for each line of the program, largest first."""
+    """What holds memory on a device, by line of the program, the largest first.
+
+    Args:
+        device: a device, "cuda:1" or an index; None for the current one.
+
+    Returns:
+        A list of dicts with "line" (of the program that made the arrays), "bytes" and "arrays" (how many).
+
+    Raises:
+        RuntimeError: there is no CUDA device.
+    """
     return [
         {"line": line, "bytes": n, "arrays": count}
         for line, n, count in held_by_line(index_of(device))
@@ -97,7 +184,15 @@ def memory_snapshot(device: Any = None) -> list[dict[str, Any]]:
 
 
 def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
-    """The figures of `memory_stats` and, unless `abbreviated`, of `memory_snapshot`, as text."""
+    """The figures of `memory_stats` and of `memory_snapshot`, as text to print.
+
+    Args:
+        device: a device, "cuda:1" or an index; None for the current one.
+        abbreviated: leave out the lines of the program.
+
+    Raises:
+        RuntimeError: there is no CUDA device.
+    """
     rows = [f"memory of cuda:{index_of(device)}"]
     rows += [f"  {name:<30}{readable(n):>12}" for name, n in memory_stats(device).items()]
     if not abbreviated:
@@ -109,7 +204,19 @@ _raw: dict[int, Any] = {}
 
 
 def caching_allocator_alloc(size: int, device: Any = None, stream: Any = None) -> int:
-    """Take `size` bytes from the pool for another library; returns the address."""
+    """Take memory from the pool for another library; `caching_allocator_delete` gives it back.
+
+    Args:
+        size: in bytes.
+        device: a device, "cuda:1" or an index; None for the current one.
+        stream: accepted; the memory belongs to the current one.
+
+    Returns:
+        The address.
+
+    Raises:
+        OutOfMemoryError: there is not enough.
+    """
     with _on(device):
         memory = get_backend().allocator(size)
     _raw[memory.ptr] = memory
@@ -117,6 +224,13 @@ def caching_allocator_alloc(size: int, device: Any = None, stream: Any = None) -
 
 
 def caching_allocator_delete(mem_ptr: int) -> None:
-    """Give back what `caching_allocator_alloc` returned."""
+    """Give back what `caching_allocator_alloc` returned.
+
+    Args:
+        mem_ptr: the address.
+
+    Raises:
+        ValueError: it is none of those.
+    """
     if _raw.pop(mem_ptr, None) is None:
         raise ValueError(f"{mem_ptr:#x} is no address that caching_allocator_alloc returned")

@@ -30,30 +30,65 @@ def utilization(device: Any = None) -> int:
 
 
 def memory_usage(device: Any = None) -> int:
-    """Percent of the time that the device's memory was read or written. Arguments as for `utilization`."""
+    """Percent of the time that the device's memory was read or written.
+
+    Args:
+        device: as in `utilization`.
+
+    Raises:
+        RuntimeError: pynvml or an NVIDIA driver is missing.
+    """
     library, handle = open_device(device)
     return library.nvmlDeviceGetUtilizationRates(handle).memory
 
 
 def device_memory_used(device: Any = None) -> int:
-    """Bytes of the device's memory that are taken. Arguments as for `utilization`."""
+    """Bytes of the device's memory that are taken, by all processes.
+
+    Args:
+        device: as in `utilization`.
+
+    Raises:
+        RuntimeError: pynvml or an NVIDIA driver is missing.
+    """
     library, handle = open_device(device)
     return library.nvmlDeviceGetMemoryInfo(handle).used
 
 
 def temperature(device: Any = None) -> int:
-    """Degrees Celsius. Arguments as for `utilization`."""
+    """The temperature of the device in degrees Celsius.
+
+    Args:
+        device: as in `utilization`.
+
+    Raises:
+        RuntimeError: pynvml or an NVIDIA driver is missing.
+    """
     library, handle = open_device(device)
     return library.nvmlDeviceGetTemperature(handle, library.NVML_TEMPERATURE_GPU)
 
 
 def power_draw(device: Any = None) -> int:
-    """Milliwatts. Arguments as for `utilization`."""
+    """The power that the device draws, in milliwatts.
+
+    Args:
+        device: as in `utilization`.
+
+    Raises:
+        RuntimeError: pynvml or an NVIDIA driver is missing.
+    """
     library, handle = open_device(device)
     return library.nvmlDeviceGetPowerUsage(handle)
 
 
 def clock_rate(device: Any = None) -> int:
-    """The clock of the multiprocessors in MHz. Arguments as for `utilization`."""
+    """The clock of the multiprocessors, in MHz.
+
+    Args:
+        device: as in `utilization`.
+
+    Raises:
+        RuntimeError: pynvml or an NVIDIA driver is missing.
+    """
     library, handle = open_device(device)
     return library.nvmlDeviceGetClockInfo(handle, library.NVML_CLOCK_SM)

@@ -26,7 +26,19 @@ _depth = _Depth()
 
 
 def range_push(msg: str) -> int:
-    """Open a range inside those that this thread has open; returns its depth, counted from 0."""
+    """Open a range inside those that this thread has open.
+
+    Args:
+        msg: its text.
+
+    Returns:
+        Its depth, counted from 0.
+
+    Example:
+        >>> depth = gradlib.cuda.nvtx.range_push("step")
+        >>> gradlib.cuda.nvtx.range_pop() == depth
+        True
+    """
     emitter = connect(None)
     if emitter is not None:
         emitter.push(msg)
@@ -35,7 +47,11 @@ def range_push(msg: str) -> int:
 
 
 def range_pop() -> int:
-    """Close the range that this thread opened last; returns its depth, -1 if none was open."""
+    """Close the range that this thread opened last with `range_push`.
+
+    Returns:
+        Its depth, -1 if none was open.
+    """
     if _depth.open == 0:
         return -1
     _depth.open -= 1
@@ -46,20 +62,35 @@ def range_pop() -> int:
 
 
 def range_start(msg: str) -> int:
-    """Open a range that another thread may close; returns its number for `range_end`."""
+    """Open a range that another thread may close.
+
+    Args:
+        msg: its text.
+
+    Returns:
+        Its number, for `range_end`; 0 with no profiler attached.
+    """
     emitter = connect(None)
     return 0 if emitter is None else emitter.start(msg)
 
 
 def range_end(range_id: int) -> None:
-    """Close the range with a number from `range_start`."""
+    """Close the range with a number from `range_start`; in any thread.
+
+    Args:
+        range_id: the number.
+    """
     emitter = connect(None)
     if emitter is not None:
         emitter.end(range_id)
 
 
 def mark(msg: str) -> None:
-    """Say that something happened at this moment."""
+    """Say that something happened at this moment: a point on the timeline.
+
+    Args:
+        msg: its text.
+    """
     emitter = connect(None)
     if emitter is not None:
         emitter.mark(msg)

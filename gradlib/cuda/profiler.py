@@ -11,12 +11,20 @@ __all__ = ["profile", "start", "stop"]
 
 
 def start() -> None:
-    """Let the attached profiler record; RuntimeError that says what is missing without CUDA."""
+    """Let the attached profiler (``nsys profile --capture-range=cudaProfilerApi``) record.
+
+    Raises:
+        RuntimeError: it says what is missing without CUDA.
+    """
     library().runtime.profilerStart()
 
 
 def stop() -> None:
-    """Let the attached profiler pause; RuntimeError that says what is missing without CUDA."""
+    """Let the attached profiler pause.
+
+    Raises:
+        RuntimeError: it says what is missing without CUDA.
+    """
     library().runtime.profilerStop()
 
 
@@ -25,9 +33,9 @@ def profile() -> Iterator[None]:
     """Let the attached profiler record a block.
 
     Example:
-        >>> with gradlib.cuda.profiler.profile():
-        ...     with gradlib.autograd.profiler.emit_nvtx():
-        ...         model(x)
+        >>> if gradlib.cuda.is_available():
+        ...     with gradlib.cuda.profiler.profile(), gradlib.autograd.profiler.emit_nvtx():
+        ...         y = model(x)
     """
     start()
     try:

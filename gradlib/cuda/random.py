@@ -31,7 +31,16 @@ __all__ = [
 
 
 def manual_seed(seed: int) -> None:
-    """Seed the generator of the current device; kept for later where there is no CUDA device."""
+    """Seed the generator of the current device; kept for later where there is no CUDA device.
+
+    ``gradlib.manual_seed`` seeds those of all devices.
+
+    Args:
+        seed: an int, from -2**63 to 2**64 - 1.
+
+    Raises:
+        ValueError: it is outside of that.
+    """
     if is_available():
         default_generator().manual_seed(check_seed(seed, exact=False))
     else:
@@ -39,26 +48,46 @@ def manual_seed(seed: int) -> None:
 
 
 def seed() -> None:
-    """Seed the generator of the current device from the operating system."""
+    """Seed the generator of the current device from the operating system.
+
+    Raises:
+        RuntimeError: there is no CUDA device.
+    """
     default_generator().seed()
 
 
 def seed_all() -> None:
-    """Seed the generators of all devices with one number from the operating system."""
+    """Seed the generators of all devices with one number from the operating system.
+
+    Those that are used first later included.
+    """
     manual_seed_all(Generator().seed())
 
 
 def initial_seed() -> int:
-    """The seed that the generator of the current device was started with."""
+    """The seed that the generator of the current device was started with.
+
+    Raises:
+        RuntimeError: there is no CUDA device.
+    """
     return default_generator().initial_seed()
 
 
 def get_rng_state_all() -> list[Any]:
-    """The states of the generators of all devices."""
+    """The states of the generators of all devices, as a list; empty without CUDA.
+
+    Example:
+        >>> len(gradlib.cuda.get_rng_state_all()) == gradlib.cuda.device_count()
+        True
+    """
     return [get_rng_state(i) for i in range(device_count())]
 
 
 def set_rng_state_all(new_states: Iterable[Any]) -> None:
-    """Put states from `get_rng_state_all` back."""
+    """Put states from `get_rng_state_all` back, the first on device 0.
+
+    Args:
+        new_states: an iterable of states.
+    """
     for i, state in enumerate(new_states):
         set_rng_state(state, i)

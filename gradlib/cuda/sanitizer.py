@@ -73,7 +73,12 @@ class Use(NamedTuple):
 
 
 class Report(NamedTuple):
-    """Two uses of the same memory that nothing orders; ``str()`` tells it in full."""
+    """Two uses of the same memory that nothing orders; ``str()`` tells it in full.
+
+    Attributes:
+        first: the earlier use: the operation, its stream and the line of the program.
+        second: the later one.
+    """
 
     first: Use
     second: Use
@@ -88,7 +93,11 @@ class Report(NamedTuple):
 
 
 class UnsynchronizedAccessError(RuntimeError):
-    """A race was found. report: the two uses."""
+    """A race was found; a RuntimeError.
+
+    Attributes:
+        report: the two uses.
+    """
 
     def __init__(self, report: Report):
         super().__init__(str(report))
@@ -96,7 +105,11 @@ class UnsynchronizedAccessError(RuntimeError):
 
 
 class CUDASanitizerErrors(RuntimeError):
-    """The races that a block of :func:`sanitize` ended with. errors: the reports."""
+    """The races that a block of :func:`sanitize` ended with; a RuntimeError.
+
+    Attributes:
+        errors: a list of `Report`.
+    """
 
     def __init__(self, errors: list[Report]):
         super().__init__("\n\n".join(map(str, errors)))
@@ -431,10 +444,15 @@ _installed: _Installed | None = None
 
 
 def enable_cuda_sanitizer(on_error: str = "raise") -> None:
-    """Watch this thread from now on.
+    """Watch this thread from now on; `sanitize` does it for a block.
 
-    on_error: "raise": UnsynchronizedAccessError after the operation that makes the race; "warn": a warning;
-    "collect": only keep it for :func:`disable_cuda_sanitizer`.
+    Args:
+        on_error: "raise": UnsynchronizedAccessError after the operation that makes the race; "warn": a warning;
+            "collect": only keep it for :func:`disable_cuda_sanitizer`.
+
+    Raises:
+        ValueError: another `on_error`.
+        RuntimeError: it is on already.
     """
     global _installed
     if on_error not in ("raise", "warn", "collect"):
@@ -447,7 +465,11 @@ def enable_cuda_sanitizer(on_error: str = "raise") -> None:
 
 
 def disable_cuda_sanitizer() -> list[Report]:
-    """Stop watching; returns the races that were found. Call it in the thread that enabled it."""
+    """Stop watching. Call it in the thread that enabled it.
+
+    Returns:
+        The races that were found, as a list of `Report`; empty if it was off.
+    """
     global _installed
     if _installed is None:
         return []
@@ -463,10 +485,15 @@ def sanitize(on_error: str = "raise") -> Iterator[list[Report]]:
     With "collect", all of them are raised as CUDASanitizerErrors when the block ends.
 
     Example:
-        >>> with gradlib.cuda.sanitizer.sanitize():
-        ...     with gradlib.cuda.stream(side):
-        ...         y = x * 2
-        ...     z = y + 1  # UnsynchronizedAccessError: nothing waits for `side`
+        >>> if gradlib.cuda.is_available():
+        ...     x, side = gradlib.ones(1000, device="cuda"), gradlib.cuda.Stream()
+        ...     gradlib.cuda.synchronize()
+        ...     with gradlib.cuda.sanitizer.sanitize("collect") as races:
+        ...         with gradlib.cuda.stream(side):
+        ...             y = x * 2
+        ...         z = y + 1  # nothing waits for `side`
+        ...         assert len(races) == 1
+        ...         races.clear()  # else they are raised here
     """
     enable_cuda_sanitizer(on_error)
     assert _installed is not None

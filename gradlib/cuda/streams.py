@@ -18,12 +18,19 @@ class Stream:
         device: a device, "cuda:1" or an index; None for the current one.
         priority: 0, or -1 for work that goes first.
 
+    Raises:
+        RuntimeError: there is no CUDA device, or none with that index.
+        ValueError: `device` is no CUDA device.
+
     Example:
-        >>> s = gradlib.cuda.Stream()
-        >>> s.wait_stream(gradlib.cuda.current_stream())  # what it reads is ready
-        >>> with gradlib.cuda.stream(s):
-        ...     y = model(x)
-        >>> gradlib.cuda.current_stream().wait_stream(s)  # before y is used here
+        >>> if gradlib.cuda.is_available():
+        ...     x = gradlib.ones(1000, device="cuda")
+        ...     s = gradlib.cuda.Stream()
+        ...     s.wait_stream(gradlib.cuda.current_stream())  # x is ready
+        ...     with gradlib.cuda.stream(s):
+        ...         y = x * 2
+        ...     gradlib.cuda.current_stream().wait_stream(s)  # before y is used here
+        ...     assert y.sum().item() == 2000
     """
 
     def __init__(self, device: Any = None, priority: int = 0, **kwargs: Any):
@@ -84,25 +91,47 @@ class Stream:
     # -- order -------------------------------------------------------------------------------------------------------
 
     def wait_event(self, event: Event) -> None:
-        """Work queued here from now on starts after `event`; the host does not wait."""
+        """Work queued here from now on starts after `event`; the host does not wait.
+
+        Args:
+            event: nothing happens if it was never recorded.
+        """
         event.wait(self)
 
     def wait_stream(self, stream: Stream) -> None:
-        """Work queued here from now on starts after what is in `stream` now; the host does not wait."""
+        """Work queued here from now on starts after what is in `stream` now; the host does not wait.
+
+        Args:
+            stream: of any device.
+        """
         self.wait_event(stream.record_event())
 
     def record_event(self, event: Event | None = None) -> Event:
-        """Record `event` (a new one if None) after what is in this stream now; returns it."""
+        """Record an event after what is in this stream now.
+
+        Args:
+            event: the event; a new one if None.
+
+        Returns:
+            The event.
+        """
         event = Event() if event is None else event
         event.record(self)
         return event
 
     def query(self) -> bool:
-        """Whether all work queued here is done."""
+        """Whether all work queued here is done; does not wait.
+
+        Memory that it used may be written from the host then.
+        """
         return bool(self._stream.done)
 
     def synchronize(self) -> None:
-        """Wait on the host until all work queued here is done."""
+        """Wait on the host until all work queued here is done.
+
+        Raises:
+            RuntimeError: some of it failed.
+        """
         self._stream.synchronize()
 
     def __enter__(self) -> Stream:
@@ -116,7 +145,15 @@ class Stream:
 
 
 class ExternalStream(Stream):
-    """A stream that another library made, by its address; that library keeps it alive."""
+    """A stream that another library made, by its address; that library keeps it alive.
+
+    Args:
+        stream_ptr: the address of the CUDA stream.
+        device: where it is; None for the current one.
+
+    Raises:
+        RuntimeError: there is no CUDA device.
+    """
 
     def __init__(self, stream_ptr: int, device: Any = None, **kwargs: Any):
         index = index_of(device)
@@ -141,7 +178,19 @@ class Event:
     Args:
         enable_timing: whether `elapsed_time` can be asked.
         blocking: whether `synchronize` lets the processor do other things while it waits.
-        interprocess: not supported; NotImplementedError.
+        interprocess: not supported.
+
+    Raises:
+        NotImplementedError: `interprocess`.
+
+    Example:
+        >>> if gradlib.cuda.is_available():
+        ...     start, end = (gradlib.cuda.Event(enable_timing=True) for _ in range(2))
+        ...     start.record()
+        ...     y = gradlib.randn(1000, 1000, device="cuda").exp()
+        ...     end.record()
+        ...     end.synchronize()
+        ...     assert start.elapsed_time(end) > 0  # milliseconds
     """
 
     def __init__(
@@ -166,7 +215,14 @@ class Event:
         return 0 if self._event is None else self._event.ptr
 
     def record(self, stream: Stream | None = None) -> None:
-        """Put this mark after what is in `stream` (the current one if None) now."""
+        """Put this mark after what is in a stream now; an earlier place is forgotten.
+
+        Args:
+            stream: the stream; the current one if None.
+
+        Raises:
+            RuntimeError: the event was recorded on another device before.
+        """
         stream = current_stream() if stream is None else stream
         cuda = library()
         if self._event is None:
@@ -181,25 +237,38 @@ class Event:
             self._event.record(stream._stream)
 
     def wait(self, stream: Stream | None = None) -> None:
-        """Let `stream` (the current one if None) wait for this event; nothing if it was never recorded."""
+        """Let a stream wait for this event; nothing if it was never recorded. The host does not wait.
+
+        Args:
+            stream: the stream; the current one if None.
+        """
         stream = current_stream() if stream is None else stream
         if self._event is not None:
             with library().Device(stream._index):
                 stream._stream.wait_event(self._event)
 
     def query(self) -> bool:
-        """Whether all work before this mark is done; True if it was never recorded."""
+        """Whether all work before this mark is done; True if it was never recorded. Does not wait.
+
+        What the work wrote may be read then.
+        """
         return True if self._event is None else bool(self._event.done)
 
     def synchronize(self) -> None:
-        """Wait on the host until the work before this mark is done."""
+        """Wait on the host until the work before this mark is done; nothing if it was never recorded.
+
+        Raises:
+            RuntimeError: some of it failed.
+        """
         if self._event is not None:
             self._event.synchronize()
 
     def elapsed_time(self, end_event: Event) -> float:
-        """Milliseconds from this event to `end_event`.
+        """Milliseconds from this event to `end_event`, with a resolution of about half a microsecond.
 
-        Raises ValueError if one has no timing, RuntimeError if one is not recorded or not reached yet.
+        Raises:
+            ValueError: one has no timing, or is not recorded.
+            RuntimeError: one is not reached yet.
         """
         if not (self._timing and end_event._timing):
             raise ValueError("Both events must be created with argument 'enable_timing=True'.")
@@ -212,7 +281,11 @@ class Event:
         return float(library().get_elapsed_time(self._event, end_event._event))
 
     def ipc_handle(self) -> bytes:
-        """NotImplementedError: events between processes are not supported."""
+        """Refuse: events between processes are not supported.
+
+        Raises:
+            NotImplementedError: always.
+        """
         raise NotImplementedError("gradlib.cuda.Event: events between processes are not supported")
 
     def __repr__(self) -> str:
@@ -224,7 +297,11 @@ class Event:
 
 
 class StreamContext:
-    """Make a stream current for a block, and its device; what was current before comes back. None: nothing."""
+    """Make a stream current for a block, and its device; what was current before comes back.
+
+    Args:
+        stream: None changes nothing.
+    """
 
     def __init__(self, stream: Stream | None):
         self.stream = stream
@@ -249,30 +326,64 @@ class StreamContext:
 
 
 def stream(stream: Stream | None) -> StreamContext:
-    """A context manager in which `stream` is current: ``with cuda.stream(s): ...``."""
+    """A context manager in which a stream is current: what `StreamContext` makes.
+
+    Args:
+        stream: None changes nothing.
+
+    Example:
+        >>> if gradlib.cuda.is_available():
+        ...     s = gradlib.cuda.Stream()
+        ...     with gradlib.cuda.stream(s):
+        ...         assert gradlib.cuda.current_stream() == s
+    """
     return StreamContext(stream)
 
 
 def set_stream(stream: Stream | None) -> None:
-    """Make `stream` (and its device) current in this thread; a `with` block is safer."""
+    """Make `stream` (and its device) current in this thread; a `with` block is safer.
+
+    Args:
+        stream: None changes nothing.
+    """
     if stream is not None:
         library().Device(stream._index).use()
         stream._stream.use()
 
 
 def current_stream(device: Any = None) -> Stream:
-    """The stream that work on `device` (the current one if None) goes to in this thread."""
+    """The stream that work on a device goes to in this thread.
+
+    Args:
+        device: a device, "cuda:1" or an index; None for the current one.
+
+    Raises:
+        RuntimeError: there is no CUDA device.
+        ValueError: `device` is no CUDA device.
+    """
     index = index_of(device)
     return Stream._of(index, library().get_current_stream(index))
 
 
 def default_stream(device: Any = None) -> Stream:
-    """The stream that work goes to when no other is chosen."""
+    """The stream that work on a device goes to when no other is chosen.
+
+    Args:
+        device: a device, "cuda:1" or an index; None for the current one.
+
+    Raises:
+        RuntimeError: there is no CUDA device.
+    """
     return Stream._of(index_of(device), library().Stream.null)
 
 
 def get_stream_from_external(data_ptr: int, device: Any = None) -> Stream:
-    """A stream of another library, by its address."""
+    """A stream of another library, by its address: an `ExternalStream`.
+
+    Args:
+        data_ptr: the address of the CUDA stream; that library keeps it alive.
+        device: where it is; None for the current one.
+    """
     return ExternalStream(data_ptr, device)
 
 

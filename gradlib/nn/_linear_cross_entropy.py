@@ -33,6 +33,12 @@ class LinearCrossEntropyOptions:
 
     Raises:
         ValueError: a value that is none of these.
+
+    Example:
+        >>> options = nn.LinearCrossEntropyOptions(batch_chunk_size=2)
+        >>> loss = nn.LinearCrossEntropyLoss(3, 4, options=options)
+        >>> loss(gradlib.zeros(5, 3), gradlib.tensor([0, 1, 2, 3, 0])).dim()
+        0
     """
 
     allow_retain_graph: bool = False
@@ -57,7 +63,17 @@ class LinearCrossEntropyOptions:
             )
 
     def rows(self, batch: int, features: int, classes: int) -> int:
-        """How many samples a piece has."""
+        """How many samples a piece has, by these options.
+
+        Args:
+            batch: samples in all.
+            features: size of a sample.
+            classes: scores of a sample.
+
+        Example:
+            >>> nn.LinearCrossEntropyOptions(chunking_method=None).rows(64, 8, 1000)
+            64
+        """
         if self.batch_chunk_size is not None:
             return self.batch_chunk_size
         if self.chunking_method is None:

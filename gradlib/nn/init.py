@@ -63,6 +63,9 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
         nonlinearity: the name of the function, as in `nn.functional`.
         param: the slope of leaky_relu; 0.01 by default.
 
+    Raises:
+        ValueError: another name, or a slope that is no number.
+
     Example:
         >>> nn.init.calculate_gain("leaky_relu", 1.0)
         1.0
@@ -86,8 +89,16 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
     """Fill with values drawn evenly from [a, b).
 
+    Args:
+        tensor: Tensor [...], floating; changed in place, outside the graph, and returned.
+        a: smallest value.
+        b: beyond the largest one.
+        generator: source of random numbers; None is the default one.
+
     Example:
-        >>> w = nn.init.uniform_(gradlib.empty(3, 5))
+        >>> w = nn.init.uniform_(gradlib.empty(3, 5), -1, 1)
+        >>> bool((w.abs() <= 1).all())
+        True
     """
     with no_grad():
         return tensor.uniform_(a, b, generator=generator)
@@ -96,8 +107,16 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = No
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
     """Fill with values drawn from the normal distribution N(mean, std**2).
 
+    Args:
+        tensor: Tensor [...], floating; changed in place, outside the graph, and returned.
+        mean: of the distribution.
+        std: its standard deviation.
+        generator: source of random numbers; None is the default one.
+
     Example:
-        >>> w = nn.init.normal_(gradlib.empty(3, 5))
+        >>> w = nn.init.normal_(gradlib.empty(3, 5), std=0.02)
+        >>> tuple(w.shape)
+        (3, 5)
     """
     with no_grad():
         return tensor.normal_(mean, std, generator=generator)
@@ -117,7 +136,7 @@ def trunc_normal_(
     else from the uniform distribution on [a, b].
 
     Args:
-        tensor: Tensor [...], floating.
+        tensor: Tensor [...], floating; changed in place, outside the graph, and returned.
         mean: of the distribution before truncation.
         std: of the distribution before truncation.
         a: smallest value, absolute (not in units of `std`).
@@ -125,7 +144,9 @@ def trunc_normal_(
         generator: source of random numbers; None is the default one.
 
     Example:
-        >>> w = nn.init.trunc_normal_(gradlib.empty(3, 5))
+        >>> w = nn.init.trunc_normal_(gradlib.empty(3, 5), std=0.02, a=-0.04, b=0.04)
+        >>> bool((w.abs() <= 0.04).all())
+        True
     """
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
@@ -185,6 +206,10 @@ def _reject_uniform(
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """Fill with `val`.
 
+    Args:
+        tensor: Tensor [...]; changed in place, outside the graph, and returned.
+        val: the number.
+
     Example:
         >>> nn.init.constant_(gradlib.empty(2), 0.5).tolist()
         [0.5, 0.5]
@@ -194,13 +219,30 @@ def constant_(tensor: Tensor, val: float) -> Tensor:
 
 
 def ones_(tensor: Tensor) -> Tensor:
-    """Fill with ones."""
+    """Fill with ones; in place, outside the graph.
+
+    Returns:
+        The tensor.
+
+    Example:
+        >>> nn.init.ones_(gradlib.empty(2)).tolist()
+        [1.0, 1.0]
+    """
     with no_grad():
         return tensor.fill_(1.0)
 
 
 def zeros_(tensor: Tensor) -> Tensor:
-    """Fill with zeros."""
+    """Fill with zeros; in place, outside the graph.
+
+    Returns:
+        The tensor.
+
+    Example:
+        >>> layer = nn.Linear(2, 2)
+        >>> nn.init.zeros_(layer.bias).tolist()
+        [0.0, 0.0]
+    """
     with no_grad():
         return tensor.zero_()
 
@@ -208,8 +250,15 @@ def zeros_(tensor: Tensor) -> Tensor:
 def eye_(tensor: Tensor) -> Tensor:
     """Make a matrix the identity: a linear layer that keeps its inputs, as far as they fit.
 
+    Args:
+        tensor: Tensor [rows, columns]; changed in place, outside the graph, and returned.
+
     Raises:
         ValueError: the tensor is not 2-dimensional.
+
+    Example:
+        >>> nn.init.eye_(gradlib.empty(2, 3)).tolist()
+        [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
     """
     if tensor.ndimension() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
@@ -223,8 +272,17 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     """Make a convolution weight keep its inputs: output channel d copies input channel d.
 
     Args:
-        tensor: Tensor [out, in / groups, ...], of 3, 4 or 5 dimensions.
+        tensor: Tensor [out, in / groups, ...], of 3, 4 or 5 dimensions; changed in place.
         groups: of the convolution; must divide out.
+
+    Raises:
+        ValueError: another number of dimensions, or `groups` does not divide out.
+
+    Example:
+        >>> w = nn.init.dirac_(gradlib.empty(2, 2, 3))
+        >>> x = gradlib.arange(8.0).reshape(2, 4)
+        >>> gradlib.equal(F.conv1d(x, w, padding=1), x)
+        True
     """
     dims = tensor.ndimension()
     if dims not in (3, 4, 5):
@@ -263,11 +321,21 @@ def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
     """Fill from U(-a, a) with a = gain * sqrt(6 / (fan_in + fan_out)).
 
+    Args:
+        tensor: Tensor [out, in, ...]; fan_in is in times, fan_out is out times the product of the rest.
+        gain: see `calculate_gain`.
+        generator: source of random numbers; None is the default one.
+
+    Raises:
+        ValueError: the tensor has less than 2 dimensions.
+
     Source: X. Glorot, Y. Bengio, Understanding the difficulty of training deep feedforward
     neural networks, AISTATS 2010.
 
     Example:
-        >>> w = nn.init.xavier_uniform_(gradlib.empty(3, 5))
+        >>> w = nn.init.xavier_uniform_(gradlib.empty(2, 4))
+        >>> bool((w.abs() <= 1).all())
+        True
     """
     std = gain * math.sqrt(2.0 / float(sum(_calculate_fan_in_and_fan_out(tensor))))
     bound = math.sqrt(3.0) * std
@@ -277,8 +345,15 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) ->
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
     """Fill from N(0, std**2) with std = gain * sqrt(2 / (fan_in + fan_out)).
 
+    Arguments and errors as in `xavier_uniform_`.
+
     Source: X. Glorot, Y. Bengio, Understanding the difficulty of training deep feedforward
     neural networks, AISTATS 2010.
+
+    Example:
+        >>> w = nn.init.xavier_normal_(gradlib.empty(3, 5), nn.init.calculate_gain("tanh"))
+        >>> tuple(w.shape)
+        (3, 5)
     """
     std = gain * math.sqrt(2.0 / float(sum(_calculate_fan_in_and_fan_out(tensor))))
     return normal_(tensor, 0.0, std, generator)
@@ -294,16 +369,21 @@ def kaiming_uniform_(
     """Fill from U(-bound, bound) with bound = gain * sqrt(3 / fan).
 
     Args:
-        tensor: Tensor [out, in, ...].
+        tensor: Tensor [out, in, ...]; changed in place, outside the graph, and returned.
         a: the negative slope of the leaky_relu after this layer.
         mode: "fan_in" keeps the variance in the forward pass, "fan_out" in the backward pass.
         nonlinearity: what follows the layer; see `calculate_gain`.
         generator: source of random numbers; None is the default one.
 
+    Raises:
+        ValueError: the tensor has less than 2 dimensions, another mode or nonlinearity.
+
     Source: K. He et al., Delving deep into rectifiers, ICCV 2015.
 
     Example:
-        >>> w = nn.init.kaiming_uniform_(gradlib.empty(3, 5), nonlinearity="relu")
+        >>> w = nn.init.kaiming_uniform_(gradlib.empty(3, 6), nonlinearity="relu")
+        >>> bool((w.abs() <= 1).all())
+        True
     """
     if 0 in tensor.shape:
         warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=2)
@@ -320,9 +400,16 @@ def kaiming_normal_(
     nonlinearity: str = "leaky_relu",
     generator: Any = None,
 ) -> Tensor:
-    """Fill from N(0, std**2) with std = gain / sqrt(fan); arguments as in `kaiming_uniform_`.
+    """Fill from N(0, std**2) with std = gain / sqrt(fan).
+
+    Arguments and errors as in `kaiming_uniform_`.
 
     Source: K. He et al., Delving deep into rectifiers, ICCV 2015.
+
+    Example:
+        >>> w = nn.init.kaiming_normal_(gradlib.empty(8, 3, 5, 5), mode="fan_out", nonlinearity="relu")
+        >>> tuple(w.shape)
+        (8, 3, 5, 5)
     """
     if 0 in tensor.shape:
         warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=2)
@@ -337,8 +424,21 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
     The Q of a QR factorisation of a normal matrix, with the signs of R's diagonal, so that Q is
     distributed evenly.
 
+    Args:
+        tensor: Tensor [out, ...]; changed in place, outside the graph, and returned.
+        gain: factor.
+        generator: source of random numbers; None is the default one.
+
+    Raises:
+        ValueError: the tensor has less than 2 dimensions.
+
     Source: A. Saxe et al., Exact solutions to the nonlinear dynamics of learning in deep linear
     neural networks, ICLR 2014; F. Mezzadri, arXiv:math-ph/0609050.
+
+    Example:
+        >>> w = nn.init.orthogonal_(gradlib.empty(2, 5))
+        >>> gradlib.allclose(w @ w.T, gradlib.eye(2), atol=1e-5)
+        True
     """
     if tensor.ndimension() < 2:
         raise ValueError("Only tensors with 2 or more dimensions are supported")
@@ -360,7 +460,20 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
     """Fill a matrix from N(0, std**2), then zero a fraction `sparsity` of each column.
 
+    Args:
+        tensor: Tensor [rows, columns]; changed in place, outside the graph, and returned.
+        sparsity: the fraction, rounded up to whole elements.
+        std: standard deviation of the others.
+        generator: source of random numbers; None is the default one.
+
+    Raises:
+        ValueError: the tensor is not 2-dimensional.
+
     Source: J. Martens, Deep learning via Hessian-free optimization, ICML 2010.
+
+    Example:
+        >>> (nn.init.sparse_(gradlib.empty(4, 3), 0.5) == 0).sum(0).tolist()
+        [2, 2, 2]
     """
     if tensor.ndimension() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
@@ -386,7 +499,10 @@ def _deprecated(fn: Callable[..., Tensor]) -> Callable[..., Tensor]:
         )
         return fn(*args, **kwargs)
 
-    call.__doc__ = f"Deprecated name of `{new}`."
+    call.__doc__ = (
+        f"`{new}` under its old name: it warns (FutureWarning) and calls it.\n\n"
+        f"Arguments, result and errors are those of `{new}`.\n"
+    )
     call.__name__ = old
     return call
 

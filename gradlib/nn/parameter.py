@@ -34,6 +34,9 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
             parameter. None makes an empty tensor of shape [0].
         requires_grad: whether gradients are accumulated into `.grad`.
 
+    Raises:
+        RuntimeError: the dtype cannot require grad, and `requires_grad` is not False.
+
     Example:
         >>> layer = nn.Module()
         >>> layer.scale = nn.Parameter(gradlib.ones(2))
@@ -123,7 +126,8 @@ def _converts(name: str) -> Any:
 
     convert.__name__ = convert.__qualname__ = name
     convert.__doc__ = (
-        f"Another one without a shape, as ``Tensor.{name}`` would make its dtype and device."
+        f"Another one without a shape, as ``Tensor.{name}`` would make its dtype and device.\n\n"
+        f"Arguments are those of ``Tensor.{name}``; this one stays as it is.\n"
     )
     return convert
 
@@ -135,7 +139,19 @@ class _Uninitialized:
     requires_grad: bool
 
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
-        """Give the tensor its shape (values stay undefined) and its final class."""
+        """Give the tensor its shape and its final class, in place; values stay undefined.
+
+        Args:
+            shape: of the tensor.
+            device: where it goes; where it was made for, if None.
+            dtype: floating; that which it was made with, if None.
+
+        Example:
+            >>> p = nn.UninitializedParameter()
+            >>> p.materialize((2, 3))
+            >>> type(p).__name__, tuple(p.shape)
+            ('Parameter', (2, 3))
+        """
         self.data = ops.empty(
             shape,
             device=self.device if device is None else device,
@@ -168,7 +184,11 @@ class _Uninitialized:
 
     @property
     def shape(self) -> Any:
-        """RuntimeError: it is not known yet."""
+        """Refuse: the shape is not known yet.
+
+        Raises:
+            RuntimeError: always. Call the module once, or `materialize`.
+        """
         raise RuntimeError(
             "Can't access the shape of an uninitialized parameter or buffer. This error usually "
             "happens in `load_state_dict` when trying to load an uninitialized parameter into an "
@@ -181,7 +201,11 @@ class _Uninitialized:
     is_cuda = property(lambda self: self.data.is_cuda, doc="Whether that is a CUDA device.")
 
     def size(self, dim: int | None = None) -> Any:
-        """That of the empty tensor."""
+        """The size of the empty tensor that stands for this one: [0].
+
+        Args:
+            dim: one dimension; None is all.
+        """
         return self.data.size() if dim is None else self.data.size(dim)
 
     def is_floating_point(self) -> bool:
@@ -200,11 +224,19 @@ class _Uninitialized:
     to, cpu, cuda, type = map(_converts, ("to", "cpu", "cuda", "type"))
 
     def requires_grad_(self, requires_grad: bool = True) -> Any:
-        """Refused, as all that is not said otherwise."""
+        """Refuse, as every operation does that is not said otherwise.
+
+        Raises:
+            ValueError: always. Pass `requires_grad` to the constructor.
+        """
         return self._array
 
     def share_memory_(self) -> Any:
-        """RuntimeError: there is nothing to share yet."""
+        """Refuse: there is nothing to share yet.
+
+        Raises:
+            RuntimeError: always. Call the module once, or `materialize`.
+        """
         raise RuntimeError(
             "Can't share memory on an uninitialized parameter or buffer. Call `forward` to "
             "initialize the parameters before calling `module.share_memory()`."
@@ -226,6 +258,15 @@ class _Uninitialized:
 class UninitializedParameter(_Uninitialized, Parameter):
     """A parameter whose shape is not known yet; `materialize(shape)` turns it into a Parameter.
 
+    Args:
+        requires_grad: whether gradients will be accumulated into `.grad`.
+        device: where it will be.
+        dtype: that it will have.
+
+    Raises:
+        ValueError: it is computed with.
+        RuntimeError: it is asked for its shape.
+
     Example:
         >>> p = nn.UninitializedParameter()
         >>> p.materialize((2, 3))
@@ -244,7 +285,24 @@ class UninitializedParameter(_Uninitialized, Parameter):
 
 
 class UninitializedBuffer(_Uninitialized, Tensor):
-    """A buffer whose shape is not known yet; `materialize(shape)` turns it into a Tensor."""
+    """A buffer whose shape is not known yet; `materialize(shape)` turns it into a Tensor.
+
+    Args:
+        requires_grad: whether it will require grad.
+        device: where it will be.
+        dtype: that it will have.
+        persistent: whether it is part of the module's `state_dict`.
+
+    Raises:
+        ValueError: it is computed with.
+        RuntimeError: it is asked for its shape.
+
+    Example:
+        >>> b = nn.UninitializedBuffer()
+        >>> b.materialize((2, 3))
+        >>> tuple(b.shape)
+        (2, 3)
+    """
 
     cls_to_become = Tensor
 

@@ -57,11 +57,27 @@ class LRScheduler:
     """Base class of learning rate schedules.
 
     A subclass gives `get_lr`: the learning rates of epoch `last_epoch`, computed from those of
-    the epoch before, so that schedules can be chained.
+    the epoch before, so that schedules can be chained. A program calls `step` once an epoch (or a
+    batch, where a schedule says so), after the optimizer's.
 
     Args:
         optimizer: whose learning rates are set.
-        last_epoch: epoch to resume after; -1 starts anew and records "initial_lr".
+        last_epoch: epoch to resume after; -1 starts anew and records "initial_lr" in each group.
+
+    Raises:
+        TypeError: `optimizer` is none.
+        KeyError: resuming, where a group has no "initial_lr".
+
+    Example:
+        >>> class Halved(LRScheduler):
+        ...     def get_lr(self):
+        ...         return [lr / 2**self.last_epoch for lr in self.base_lrs]
+        >>> opt = gradlib.optim.SGD([gradlib.ones(1, requires_grad=True)], lr=1.0)
+        >>> scheduler = Halved(opt)
+        >>> opt.step()
+        >>> scheduler.step()
+        >>> opt.param_groups[0]["lr"]
+        0.5
     """
 
     _get_lr_called_within_step = False
@@ -99,23 +115,47 @@ class LRScheduler:
             self._is_initial = False
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimizer."""
+        """What is to be saved of the schedule: everything but the optimizer.
+
+        Functions are in it only where they are objects of a class, by their attributes.
+
+        Returns:
+            A dict, for `load_state_dict`.
+        """
         return {k: v for k, v in self.__dict__.items() if k != "optimizer"}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` returned."""
+        """Take over what `state_dict` returned; the optimizer has a state of its own to load.
+
+        Args:
+            state_dict: of a schedule made with the same arguments.
+        """
         self.__dict__.update(state_dict)
 
     def get_last_lr(self) -> list[Any]:
-        """The learning rates set last, one per group."""
+        """The learning rates set last, one per group: numbers, or tensors where the groups have tensors.
+
+        Returns:
+            A list.
+        """
         return self._last_lr
 
     def get_lr(self) -> list[Any]:
-        """The learning rates of epoch `last_epoch`; subclasses give it."""
+        """The learning rates of epoch `last_epoch`, one per group; subclasses give it, `step` calls it.
+
+        A program asks `get_last_lr`; this one warns outside of `step`.
+
+        Raises:
+            NotImplementedError: here.
+        """
         raise NotImplementedError
 
     def step(self, epoch: int | None = None) -> None:
-        """Go to the next epoch, or to `epoch` (deprecated), and set the learning rates."""
+        """Go to the next epoch and set the learning rates of the optimizer; after its own step, else it warns.
+
+        Args:
+            epoch: deprecated: go to this one, by the closed form where there is one.
+        """
         if self._step_count == 1 and not getattr(self.optimizer, "_opt_called", False):
             warnings.warn(
                 "Detected call of `lr_scheduler.step()` before `optimizer.step()`. In PyTorch "
@@ -185,7 +225,6 @@ class _LambdaBase(LRScheduler):
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` returned."""
         rest = {k: v for k, v in state_dict.items() if k != "lr_lambdas"}
         super().load_state_dict(rest)
         for fn, saved in zip(self.lr_lambdas, state_dict["lr_lambdas"]):

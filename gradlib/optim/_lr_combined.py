@@ -52,7 +52,6 @@ class _Combined(LRScheduler):
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` returned."""
         self.__dict__.update({k: v for k, v in state_dict.items() if k != "_schedulers"})
         for scheduler, saved in zip(self._schedulers, state_dict["_schedulers"]):
             scheduler.load_state_dict(saved)
@@ -63,9 +62,27 @@ class SequentialLR(_Combined):
 
     Args:
         optimizer: whose learning rates are set.
-        schedulers: in order.
+        schedulers: in order, all of this optimizer.
         milestones: epochs at which the next one takes over; one fewer than schedulers.
-        last_epoch: epoch to resume after.
+        last_epoch: epoch to resume after; -1 starts anew.
+
+    Raises:
+        ValueError: no scheduler, another number of milestones, one of another optimizer, or a
+            `ReduceLROnPlateau`, which needs a metric.
+        TypeError: one that has no optimizer.
+
+    Example:
+        >>> opt = gradlib.optim.SGD([gradlib.ones(1, requires_grad=True)], lr=1.0)
+        >>> warmup = gradlib.optim.lr_scheduler.LinearLR(opt, 0.5, total_iters=2)
+        >>> decay = gradlib.optim.lr_scheduler.ExponentialLR(opt, 0.1)
+        >>> scheduler = gradlib.optim.lr_scheduler.SequentialLR(opt, [warmup, decay], milestones=[2])
+        >>> lrs = []
+        >>> for epoch in range(4):
+        ...     lrs.append(round(scheduler.get_last_lr()[0], 4))
+        ...     opt.step()
+        ...     scheduler.step()
+        >>> lrs
+        [0.5, 0.75, 1.0, 0.1]
     """
 
     def __init__(
@@ -94,7 +111,11 @@ class SequentialLR(_Combined):
         self._last_lr = first.get_last_lr()
 
     def recursive_undo(self, sched: Any = None) -> None:
-        """Take back the first step that the schedulers made when they were constructed."""
+        """Take back the first step that the schedulers made when they were constructed.
+
+        Args:
+            sched: a schedule, whose schedulers are gone through as well; this one by default.
+        """
         sched = self if sched is None else sched
         if hasattr(sched, "_schedulers"):
             for inner in sched._schedulers:
@@ -115,11 +136,28 @@ class SequentialLR(_Combined):
 
 
 class ChainedScheduler(_Combined):
-    """Several schedules, all applied every epoch.
+    """Several schedules, all applied every epoch: their factors are multiplied.
 
     Args:
         schedulers: applied in order.
         optimizer: whose learning rates are set; that of the schedulers by default.
+
+    Raises:
+        ValueError: no scheduler, one of another optimizer, or a `ReduceLROnPlateau`.
+        TypeError: one that has no optimizer.
+
+    Example:
+        >>> opt = gradlib.optim.SGD([gradlib.ones(1, requires_grad=True)], lr=1.0)
+        >>> warmup = gradlib.optim.lr_scheduler.ConstantLR(opt, 0.1, total_iters=2)
+        >>> decay = gradlib.optim.lr_scheduler.ExponentialLR(opt, 0.5)
+        >>> scheduler = gradlib.optim.lr_scheduler.ChainedScheduler([warmup, decay])
+        >>> lrs = []
+        >>> for epoch in range(4):
+        ...     lrs.append(round(scheduler.get_last_lr()[0], 4))
+        ...     opt.step()
+        ...     scheduler.step()
+        >>> lrs
+        [0.1, 0.05, 0.25, 0.125]
     """
 
     def __init__(
@@ -138,7 +176,7 @@ class ChainedScheduler(_Combined):
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """lr is multiplied by `factor` when a metric has not improved for `patience` epochs.
+    """lr is multiplied by `factor` when a metric has not improved for more than `patience` epochs.
 
     Args:
         optimizer: whose learning rates are set.
@@ -150,6 +188,10 @@ class ReduceLROnPlateau(LRScheduler):
         cooldown: epochs after a change during which none is counted.
         min_lr: smallest learning rate, one value or one per group.
         eps: smallest change of a learning rate.
+
+    Raises:
+        ValueError: `factor` is 1 or more, another mode, another number of `min_lr` than groups.
+        TypeError: `optimizer` is none.
 
     Example:
         >>> opt = gradlib.optim.SGD([gradlib.ones(1, requires_grad=True)], lr=1.0)

@@ -27,16 +27,32 @@ def _set_momentum(group: dict[str, Any], use_beta1: bool, value: Any) -> None:
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """lr follows half a cosine from the initial lr to eta_min, then starts again.
+    """lr = eta_min + (initial lr - eta_min) * (1 + cos(pi * T_cur / T_i)) / 2, starting again after T_i.
+
+    T_cur counts from the last restart; T_i is T_0 at first, then T_mult times the one before.
 
     Args:
         optimizer: whose learning rates are set.
         T_0: epochs until the first restart.
         T_mult: each period is longer than the one before by this factor.
         eta_min: smallest learning rate.
-        last_epoch: epoch to resume after.
+        last_epoch: epoch to resume after; -1 starts anew.
+
+    Raises:
+        ValueError: `T_0` or `T_mult` is no positive integer, `eta_min` no number.
 
     Source: I. Loshchilov, F. Hutter, SGDR, ICLR 2017.
+
+    Example:
+        >>> opt = gradlib.optim.SGD([gradlib.ones(1, requires_grad=True)], lr=1.0)
+        >>> scheduler = gradlib.optim.lr_scheduler.CosineAnnealingWarmRestarts(opt, T_0=2)
+        >>> lrs = []
+        >>> for epoch in range(5):
+        ...     lrs.append(round(scheduler.get_last_lr()[0], 4))
+        ...     opt.step()
+        ...     scheduler.step()
+        >>> lrs
+        [1.0, 0.5, 1.0, 0.5, 1.0]
     """
 
     def __init__(
@@ -63,13 +79,19 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        """The learning rates of this epoch."""
         self._warn_outside_step()
         share = (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
         return [self.eta_min + (lr - self.eta_min) * share for lr in self.base_lrs]
 
     def step(self, epoch: float | None = None) -> None:  # type: ignore[override]
-        """Go to the next epoch, or to `epoch`, which may have a fraction."""
+        """Go to the next epoch, or to `epoch`.
+
+        Args:
+            epoch: may have a fraction, such as epoch + i / batches; not negative.
+
+        Raises:
+            ValueError: it is negative.
+        """
         if epoch is None and self.last_epoch < 0:
             epoch = 0
         if epoch is None:
@@ -107,6 +129,10 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 class CyclicLR(LRScheduler):
     """lr goes up and down between base_lr and max_lr; one step per batch.
 
+    With c = floor(1 + step / n), n the steps of a cycle, lr = base_lr + (max_lr - base_lr) * h * scale:
+    h rises from 0 to 1 in `step_size_up` steps and falls back in `step_size_down`, and scale is 1
+    ("triangular"), 1 / 2**(c - 1) ("triangular2") or gamma**step ("exp_range").
+
     Args:
         optimizer: whose learning rates are set.
         base_lr: lower bound, one value or one per group.
@@ -120,9 +146,23 @@ class CyclicLR(LRScheduler):
         cycle_momentum: momentum, or beta1, goes the other way.
         base_momentum: lower bound of the momentum.
         max_momentum: upper bound of the momentum.
-        last_epoch: step to resume after.
+        last_epoch: step to resume after; -1 starts anew.
+
+    Raises:
+        ValueError: another mode, or `cycle_momentum` where the optimizer has none.
 
     Source: L. Smith, Cyclical learning rates for training neural networks, WACV 2017.
+
+    Example:
+        >>> opt = gradlib.optim.SGD([gradlib.ones(1, requires_grad=True)], lr=1.0)
+        >>> scheduler = gradlib.optim.lr_scheduler.CyclicLR(opt, 0.1, 0.5, step_size_up=2)
+        >>> lrs = []
+        >>> for epoch in range(6):
+        ...     lrs.append(round(scheduler.get_last_lr()[0], 4))
+        ...     opt.step()
+        ...     scheduler.step()
+        >>> lrs
+        [0.1, 0.3, 0.5, 0.3, 0.1, 0.3]
     """
 
     def __init__(
@@ -176,7 +216,11 @@ class CyclicLR(LRScheduler):
         self.base_lrs = base_lrs
 
     def scale_fn(self, x: float) -> float:
-        """The scale of the amplitude."""
+        """The scale of the amplitude in a cycle, or at a step.
+
+        Args:
+            x: the number of the cycle, from 1, or of the step, as `scale_mode` says.
+        """
         if self._scale_fn_custom is not None:
             return self._scale_fn_custom(x)
         if self.mode == "triangular":
@@ -212,7 +256,6 @@ class CyclicLR(LRScheduler):
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` returned."""
         rest = dict(state_dict)
         saved = rest.pop("_scale_fn_custom", None)
         super().load_state_dict(rest)
@@ -222,6 +265,9 @@ class CyclicLR(LRScheduler):
 
 class OneCycleLR(LRScheduler):
     """lr rises from max_lr / div_factor to max_lr, then falls far below; one step per batch.
+
+    It rises during the first `pct_start` of the steps and then falls to max_lr / div_factor /
+    final_div_factor, each along half a cosine or a line.
 
     Args:
         optimizer: whose learning rates are set.
@@ -237,9 +283,25 @@ class OneCycleLR(LRScheduler):
         div_factor: max_lr over the first learning rate.
         final_div_factor: first over the last learning rate.
         three_phase: fall back to the first learning rate, then to the last one.
-        last_epoch: step to resume after.
+        last_epoch: step to resume after; -1 starts anew.
 
-    Source: L. Smith, N. Topin, Super-convergence, arXiv:1708.07120.
+    Raises:
+        ValueError: the number of steps is missing or not positive, `pct_start` is outside of [0, 1],
+            another strategy, `cycle_momentum` where the optimizer has none; in `step`, beyond the end.
+
+    Source: L. Smith, N. Topin, Super-convergence, arXiv:1708.07120 (2017).
+
+    Example:
+        >>> opt = gradlib.optim.SGD([gradlib.ones(1, requires_grad=True)], lr=1.0)
+        >>> scheduler = gradlib.optim.lr_scheduler.OneCycleLR(
+        ...     opt, 1.0, total_steps=5, pct_start=0.6, anneal_strategy="linear")
+        >>> lrs = []
+        >>> for epoch in range(5):
+        ...     lrs.append(round(scheduler.get_last_lr()[0], 4))
+        ...     opt.step()
+        ...     scheduler.step()
+        >>> lrs
+        [0.04, 0.52, 1.0, 0.5, 0.0]
     """
 
     def __init__(

@@ -18,19 +18,24 @@ class LambdaLR(_LambdaBase):
     Args:
         optimizer: whose learning rates are set.
         lr_lambda: one function, or one per group.
-        last_epoch: epoch to resume after.
+        last_epoch: epoch to resume after; -1 starts anew.
+
+    Raises:
+        ValueError: another number of functions than groups.
 
     Example:
         >>> opt = gradlib.optim.SGD([gradlib.ones(1, requires_grad=True)], lr=1.0)
-        >>> scheduler = gradlib.optim.lr_scheduler.LambdaLR(opt, lambda epoch: 0.5 ** epoch)
-        >>> opt.step(), scheduler.step()
-        (None, None)
-        >>> scheduler.get_last_lr()
-        [0.5]
+        >>> scheduler = gradlib.optim.lr_scheduler.LambdaLR(opt, lambda epoch: 1 / (1 + epoch))
+        >>> lrs = []
+        >>> for epoch in range(3):
+        ...     lrs.append(round(scheduler.get_last_lr()[0], 4))
+        ...     opt.step()
+        ...     scheduler.step()
+        >>> lrs
+        [1.0, 0.5, 0.3333]
     """
 
     def get_lr(self) -> list[Any]:
-        """The learning rates of this epoch."""
         self._warn_outside_step()
         return [lr * fn(self.last_epoch) for fn, lr in zip(self.lr_lambdas, self.base_lrs)]
 
@@ -41,7 +46,22 @@ class MultiplicativeLR(_LambdaBase):
     Args:
         optimizer: whose learning rates are set.
         lr_lambda: one function, or one per group.
-        last_epoch: epoch to resume after.
+        last_epoch: epoch to resume after; -1 starts anew.
+
+    Raises:
+        TypeError: it cannot be called.
+        ValueError: another number of functions than groups.
+
+    Example:
+        >>> opt = gradlib.optim.SGD([gradlib.ones(1, requires_grad=True)], lr=1.0)
+        >>> scheduler = gradlib.optim.lr_scheduler.MultiplicativeLR(opt, lambda epoch: 0.5)
+        >>> lrs = []
+        >>> for epoch in range(3):
+        ...     lrs.append(round(scheduler.get_last_lr()[0], 4))
+        ...     opt.step()
+        ...     scheduler.step()
+        >>> lrs
+        [1.0, 0.5, 0.25]
     """
 
     def __init__(self, optimizer: Optimizer, lr_lambda: Any, last_epoch: int = -1) -> None:
@@ -51,7 +71,6 @@ class MultiplicativeLR(_LambdaBase):
         super().__init__(optimizer, lr_lambda, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        """The learning rates of this epoch."""
         self._warn_outside_step()
         if self._is_initial:
             return self._current()
@@ -59,13 +78,24 @@ class MultiplicativeLR(_LambdaBase):
 
 
 class StepLR(LRScheduler):
-    """lr is multiplied by gamma every `step_size` epochs.
+    """lr = initial lr * gamma ** (epoch // step_size): multiplied by gamma every `step_size` epochs.
 
     Args:
         optimizer: whose learning rates are set.
         step_size: epochs between changes.
         gamma: the factor.
-        last_epoch: epoch to resume after.
+        last_epoch: epoch to resume after; -1 starts anew.
+
+    Example:
+        >>> opt = gradlib.optim.SGD([gradlib.ones(1, requires_grad=True)], lr=1.0)
+        >>> scheduler = gradlib.optim.lr_scheduler.StepLR(opt, step_size=2)
+        >>> lrs = []
+        >>> for epoch in range(5):
+        ...     lrs.append(round(scheduler.get_last_lr()[0], 4))
+        ...     opt.step()
+        ...     scheduler.step()
+        >>> lrs
+        [1.0, 1.0, 0.1, 0.1, 0.01]
     """
 
     def __init__(
@@ -76,7 +106,6 @@ class StepLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        """The learning rates of this epoch."""
         self._warn_outside_step()
         if self.last_epoch == 0 or self.last_epoch % self.step_size != 0:
             return self._current()
@@ -87,13 +116,24 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """lr is multiplied by gamma at every milestone.
+    """lr = initial lr * gamma ** (milestones passed): multiplied by gamma at every milestone.
 
     Args:
         optimizer: whose learning rates are set.
         milestones: epochs, increasing.
         gamma: the factor.
-        last_epoch: epoch to resume after.
+        last_epoch: epoch to resume after; -1 starts anew.
+
+    Example:
+        >>> opt = gradlib.optim.SGD([gradlib.ones(1, requires_grad=True)], lr=1.0)
+        >>> scheduler = gradlib.optim.lr_scheduler.MultiStepLR(opt, [1, 3])
+        >>> lrs = []
+        >>> for epoch in range(5):
+        ...     lrs.append(round(scheduler.get_last_lr()[0], 4))
+        ...     opt.step()
+        ...     scheduler.step()
+        >>> lrs
+        [1.0, 0.1, 0.1, 0.01, 0.01]
     """
 
     def __init__(
@@ -108,7 +148,6 @@ class MultiStepLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        """The learning rates of this epoch."""
         self._warn_outside_step()
         times = self.milestones.get(self.last_epoch, 0)
         if times == 0:
@@ -121,13 +160,27 @@ class MultiStepLR(LRScheduler):
 
 
 class ConstantLR(LRScheduler):
-    """lr is multiplied by `factor` for the first `total_iters` epochs.
+    """lr = initial lr * factor for the first `total_iters` epochs, then the initial lr.
 
     Args:
         optimizer: whose learning rates are set.
         factor: between 0 and 1.
         total_iters: epochs.
-        last_epoch: epoch to resume after.
+        last_epoch: epoch to resume after; -1 starts anew.
+
+    Raises:
+        ValueError: `factor` is outside of [0, 1].
+
+    Example:
+        >>> opt = gradlib.optim.SGD([gradlib.ones(1, requires_grad=True)], lr=1.0)
+        >>> scheduler = gradlib.optim.lr_scheduler.ConstantLR(opt, factor=0.5, total_iters=2)
+        >>> lrs = []
+        >>> for epoch in range(4):
+        ...     lrs.append(round(scheduler.get_last_lr()[0], 4))
+        ...     opt.step()
+        ...     scheduler.step()
+        >>> lrs
+        [0.5, 0.5, 1.0, 1.0]
     """
 
     def __init__(
@@ -144,7 +197,6 @@ class ConstantLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        """The learning rates of this epoch."""
         self._warn_outside_step()
         if self.last_epoch == 0:
             return [lr * self.factor for lr in self._current()]
@@ -158,14 +210,28 @@ class ConstantLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
-    """lr goes from initial * start_factor to initial * end_factor in `total_iters` epochs.
+    """lr = initial lr * (start_factor + (end_factor - start_factor) * min(epoch / total_iters, 1)).
 
     Args:
         optimizer: whose learning rates are set.
         start_factor: above 0, at most 1.
         end_factor: between 0 and 1.
         total_iters: epochs.
-        last_epoch: epoch to resume after.
+        last_epoch: epoch to resume after; -1 starts anew.
+
+    Raises:
+        ValueError: a factor is out of range.
+
+    Example:
+        >>> opt = gradlib.optim.SGD([gradlib.ones(1, requires_grad=True)], lr=1.0)
+        >>> scheduler = gradlib.optim.lr_scheduler.LinearLR(opt, start_factor=0.5, total_iters=2)
+        >>> lrs = []
+        >>> for epoch in range(4):
+        ...     lrs.append(round(scheduler.get_last_lr()[0], 4))
+        ...     opt.step()
+        ...     scheduler.step()
+        >>> lrs
+        [0.5, 0.75, 1.0, 1.0]
     """
 
     def __init__(
@@ -189,7 +255,6 @@ class LinearLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        """The learning rates of this epoch."""
         self._warn_outside_step()
         if self.last_epoch == 0:
             return [lr * self.start_factor for lr in self._current()]
@@ -207,12 +272,23 @@ class LinearLR(LRScheduler):
 
 
 class ExponentialLR(LRScheduler):
-    """lr is multiplied by gamma every epoch.
+    """lr = initial lr * gamma ** epoch.
 
     Args:
         optimizer: whose learning rates are set.
         gamma: the factor.
-        last_epoch: epoch to resume after.
+        last_epoch: epoch to resume after; -1 starts anew.
+
+    Example:
+        >>> opt = gradlib.optim.SGD([gradlib.ones(1, requires_grad=True)], lr=1.0)
+        >>> scheduler = gradlib.optim.lr_scheduler.ExponentialLR(opt, gamma=0.5)
+        >>> lrs = []
+        >>> for epoch in range(3):
+        ...     lrs.append(round(scheduler.get_last_lr()[0], 4))
+        ...     opt.step()
+        ...     scheduler.step()
+        >>> lrs
+        [1.0, 0.5, 0.25]
     """
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
@@ -220,7 +296,6 @@ class ExponentialLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        """The learning rates of this epoch."""
         self._warn_outside_step()
         if self._is_initial:
             return self._current()
@@ -231,13 +306,24 @@ class ExponentialLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """lr = initial lr * (1 - epoch / total_iters)**power, and 0 after that.
+    """lr = initial lr * (1 - epoch / total_iters) ** power, and 0 after that.
 
     Args:
         optimizer: whose learning rates are set.
         total_iters: epochs.
         power: of the polynomial.
-        last_epoch: epoch to resume after.
+        last_epoch: epoch to resume after; -1 starts anew.
+
+    Example:
+        >>> opt = gradlib.optim.SGD([gradlib.ones(1, requires_grad=True)], lr=1.0)
+        >>> scheduler = gradlib.optim.lr_scheduler.PolynomialLR(opt, total_iters=4, power=2.0)
+        >>> lrs = []
+        >>> for epoch in range(6):
+        ...     lrs.append(round(scheduler.get_last_lr()[0], 4))
+        ...     opt.step()
+        ...     scheduler.step()
+        >>> lrs
+        [1.0, 0.5625, 0.25, 0.0625, 0.0, 0.0]
     """
 
     def __init__(
@@ -252,7 +338,6 @@ class PolynomialLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        """The learning rates of this epoch."""
         self._warn_outside_step()
         if self._is_initial or self.last_epoch > self.total_iters:
             return self._current()
@@ -267,15 +352,28 @@ class PolynomialLR(LRScheduler):
 
 
 class CosineAnnealingLR(LRScheduler):
-    """lr follows half a cosine from the initial lr to eta_min in T_max epochs, and back.
+    """lr = eta_min + (initial lr - eta_min) * (1 + cos(pi * epoch / T_max)) / 2.
+
+    Half a cosine from the initial lr to eta_min in T_max epochs; after that it rises again.
 
     Args:
         optimizer: whose learning rates are set.
         T_max: epochs of half a period.
         eta_min: smallest learning rate.
-        last_epoch: epoch to resume after.
+        last_epoch: epoch to resume after; -1 starts anew.
 
     Source: I. Loshchilov, F. Hutter, SGDR, ICLR 2017 (without restarts).
+
+    Example:
+        >>> opt = gradlib.optim.SGD([gradlib.ones(1, requires_grad=True)], lr=1.0)
+        >>> scheduler = gradlib.optim.lr_scheduler.CosineAnnealingLR(opt, T_max=4)
+        >>> lrs = []
+        >>> for epoch in range(5):
+        ...     lrs.append(round(scheduler.get_last_lr()[0], 4))
+        ...     opt.step()
+        ...     scheduler.step()
+        >>> lrs
+        [1.0, 0.8536, 0.5, 0.1464, 0.0]
     """
 
     def __init__(
@@ -286,7 +384,6 @@ class CosineAnnealingLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        """The learning rates of this epoch."""
         self._warn_outside_step()
         if self._is_initial:
             return self._current()

@@ -26,7 +26,18 @@ class Adadelta(ElementwiseOptimizer):
         maximize: follow the gradient upwards.
         differentiable: record the step.
 
+    Raises:
+        ValueError: a setting outside of its range.
+
     Source: M. Zeiler, ADADELTA, arXiv:1212.5701.
+
+    Example:
+        >>> w = gradlib.ones(1, requires_grad=True)
+        >>> opt = gradlib.optim.Adadelta([w], lr=1.0)
+        >>> (w * 2).sum().backward()
+        >>> opt.step()
+        >>> round(w.item(), 4)
+        0.9968
     """
 
     def __init__(

@@ -27,7 +27,18 @@ class Adagrad(ElementwiseOptimizer):
         differentiable: record the step.
         fused: accepted.
 
+    Raises:
+        ValueError: a setting outside of its range.
+
     Source: J. Duchi et al., Adaptive subgradient methods, JMLR 12 (2011).
+
+    Example:
+        >>> w = gradlib.ones(1, requires_grad=True)
+        >>> opt = gradlib.optim.Adagrad([w], lr=0.1)
+        >>> (w * 2).sum().backward()
+        >>> opt.step()
+        >>> round(w.item(), 4)
+        0.9
     """
 
     def __init__(

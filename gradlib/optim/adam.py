@@ -37,6 +37,9 @@ class Adam(ElementwiseOptimizer):
         fused: accepted.
         decoupled_weight_decay: decay p itself, as AdamW does.
 
+    Raises:
+        ValueError: a setting outside of its range.
+
     Source: D. Kingma, J. Ba, Adam, ICLR 2015; S. Reddi et al., On the convergence of Adam and
     beyond, ICLR 2018.
 
@@ -124,7 +127,7 @@ def averages(h: Any, g: Any, s: dict[str, Any]) -> dict[str, Any]:
 class AdamW(Adam):
     """Adam with decoupled weight decay: p also shrinks by lr * weight_decay * p.
 
-    Arguments as in `Adam`.
+    Arguments and errors as in `Adam`.
 
     Source: I. Loshchilov, F. Hutter, Decoupled weight decay regularization, ICLR 2019.
 

@@ -24,7 +24,18 @@ class Adamax(ElementwiseOptimizer):
         differentiable: record the step.
         capturable: keep the step count on the device.
 
+    Raises:
+        ValueError: a setting outside of its range.
+
     Source: D. Kingma, J. Ba, Adam, ICLR 2015, section 7.
+
+    Example:
+        >>> w = gradlib.ones(1, requires_grad=True)
+        >>> opt = gradlib.optim.Adamax([w], lr=0.1)
+        >>> (w * 2).sum().backward()
+        >>> opt.step()
+        >>> round(w.item(), 4)
+        0.9
     """
 
     def __init__(

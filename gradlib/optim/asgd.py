@@ -30,8 +30,19 @@ class ASGD(ElementwiseOptimizer):
         differentiable: record the step.
         capturable: keep counters on the device.
 
+    Raises:
+        ValueError: a setting outside of its range.
+
     Source: B. Polyak, A. Juditsky, Acceleration of stochastic approximation by averaging,
     SIAM J. Control Optim. 30 (1992).
+
+    Example:
+        >>> w = gradlib.ones(1, requires_grad=True)
+        >>> opt = gradlib.optim.ASGD([w], lr=0.1)
+        >>> (w * 2).sum().backward()
+        >>> opt.step()
+        >>> round(w.item(), 4)
+        0.8
     """
 
     on_device = "params, mus, etas, and state_steps"

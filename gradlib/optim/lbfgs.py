@@ -30,6 +30,9 @@ class LBFGS(Optimizer):
         history_size: differences that are kept.
         line_search_fn: None, or "strong_wolfe".
 
+    Raises:
+        ValueError: several parameter groups.
+
     Source: J. Nocedal, S. Wright, Numerical optimization, 2nd edition, algorithms 7.4 and 3.5.
 
     Example:

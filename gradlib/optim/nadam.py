@@ -31,7 +31,18 @@ class NAdam(ElementwiseOptimizer):
         capturable: keep counters on the device.
         differentiable: record the step.
 
+    Raises:
+        ValueError: a setting outside of its range.
+
     Source: T. Dozat, Incorporating Nesterov momentum into Adam, ICLR workshop 2016.
+
+    Example:
+        >>> w = gradlib.ones(1, requires_grad=True)
+        >>> opt = gradlib.optim.NAdam([w], lr=0.1)
+        >>> (w * 2).sum().backward()
+        >>> opt.step()
+        >>> round(w.item(), 4)
+        0.8944
     """
 
     on_device = "params, mu_products and state_steps"

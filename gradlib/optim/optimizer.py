@@ -45,7 +45,14 @@ def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandl
 
 
 def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Run `hook(optimizer, args, kwargs)` after the step of every optimizer."""
+    """Run a hook after the step of every optimizer.
+
+    Args:
+        hook: `hook(optimizer, args, kwargs)`.
+
+    Returns:
+        A handle whose `remove()` takes the hook away.
+    """
     return _add(_global_post_hooks, hook)
 
 
@@ -143,6 +150,20 @@ class Optimizer:
     Raises:
         TypeError: `params` holds something that is not a tensor.
         ValueError: it is empty, or a parameter is not a leaf.
+
+    Example:
+        >>> class Signs(gradlib.optim.Optimizer):
+        ...     @gradlib.no_grad()
+        ...     def step(self, closure=None):
+        ...         for group in self.param_groups:
+        ...             for p in group["params"]:
+        ...                 p.sub_(group["lr"] * p.grad.sign())
+        >>> w = gradlib.ones(1, requires_grad=True)
+        >>> opt = Signs([w], {"lr": 0.25})
+        >>> (w * 2).sum().backward()
+        >>> opt.step()
+        >>> w.item()
+        0.75
     """
 
     _opt_called: bool
@@ -205,35 +226,91 @@ class Optimizer:
     # --- hooks ----------------------------------------------------------------------------
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Run `hook(optimizer, args, kwargs)` before each step; it may return (args, kwargs)."""
+        """Run a hook before each step.
+
+        Args:
+            hook: `hook(optimizer, args, kwargs)`; what it returns, unless None, replaces (args, kwargs).
+
+        Returns:
+            A handle whose `remove()` takes the hook away.
+
+        Raises:
+            RuntimeError: in `step`, if it returns something else.
+        """
         return _add(self._optimizer_step_pre_hooks, hook)
 
     def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Run `hook(optimizer, args, kwargs)` after each step."""
+        """Run a hook after each step.
+
+        Args:
+            hook: `hook(optimizer, args, kwargs)`.
+
+        Returns:
+            A handle whose `remove()` takes the hook away.
+
+        Example:
+            >>> opt = gradlib.optim.SGD([gradlib.ones(1, requires_grad=True)], lr=0.1)
+            >>> handle = opt.register_step_post_hook(lambda optimizer, args, kwargs: print("step"))
+            >>> opt.step()
+            step
+            >>> handle.remove()
+        """
         return _add(self._optimizer_step_post_hooks, hook)
 
     def register_state_dict_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
-        """Run `hook(optimizer)` before `state_dict`."""
+        """Run a hook before `state_dict`.
+
+        Args:
+            hook: `hook(optimizer)`.
+            prepend: run it before the hooks that are there already.
+
+        Returns:
+            A handle whose `remove()` takes the hook away.
+        """
         return _add(self._optimizer_state_dict_pre_hooks, hook, prepend)
 
     def register_state_dict_post_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
-        """Run `hook(optimizer, state_dict)` after `state_dict`; it may return another dict."""
+        """Run a hook after `state_dict`.
+
+        Args:
+            hook: `hook(optimizer, state_dict)`; what it returns, unless None, replaces the dict.
+            prepend: run it before the hooks that are there already.
+
+        Returns:
+            A handle whose `remove()` takes the hook away.
+        """
         return _add(self._optimizer_state_dict_post_hooks, hook, prepend)
 
     def register_load_state_dict_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
-        """Run `hook(optimizer, state_dict)` before loading; it may return another dict."""
+        """Run a hook before `load_state_dict`.
+
+        Args:
+            hook: `hook(optimizer, state_dict)`; what it returns, unless None, replaces the dict.
+            prepend: run it before the hooks that are there already.
+
+        Returns:
+            A handle whose `remove()` takes the hook away.
+        """
         return _add(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
 
     def register_load_state_dict_post_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
-        """Run `hook(optimizer)` after loading."""
+        """Run a hook after `load_state_dict`.
+
+        Args:
+            hook: `hook(optimizer)`.
+            prepend: run it before the hooks that are there already.
+
+        Returns:
+            A handle whose `remove()` takes the hook away.
+        """
         return _add(self._optimizer_load_state_dict_post_hooks, hook, prepend)
 
     # --- state ----------------------------------------------------------------------------

@@ -32,7 +32,18 @@ class RAdam(ElementwiseOptimizer):
         capturable: keep the step count on the device.
         differentiable: record the step.
 
+    Raises:
+        ValueError: a setting outside of its range.
+
     Source: L. Liu et al., On the variance of the adaptive learning rate and beyond, ICLR 2020.
+
+    Example:
+        >>> w = gradlib.ones(1, requires_grad=True)
+        >>> opt = gradlib.optim.RAdam([w], lr=0.1)
+        >>> (w * 2).sum().backward()
+        >>> opt.step()
+        >>> round(w.item(), 4)
+        0.8
     """
 
     def __init__(

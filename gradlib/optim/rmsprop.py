@@ -29,8 +29,19 @@ class RMSprop(ElementwiseOptimizer):
         maximize: follow the gradient upwards.
         differentiable: record the step.
 
+    Raises:
+        ValueError: a setting outside of its range.
+
     Source: G. Hinton, lecture 6e of Neural networks for machine learning (2012); centered:
     A. Graves, arXiv:1308.0850.
+
+    Example:
+        >>> w = gradlib.ones(1, requires_grad=True)
+        >>> opt = gradlib.optim.RMSprop([w], lr=0.01)
+        >>> (w * 2).sum().backward()
+        >>> opt.step()
+        >>> round(w.item(), 4)
+        0.9
     """
 
     def __init__(

@@ -28,8 +28,19 @@ class Rprop(ElementwiseOptimizer):
         maximize: follow the gradient upwards.
         differentiable: record the step.
 
+    Raises:
+        ValueError: a setting outside of its range.
+
     Source: M. Riedmiller, H. Braun, A direct adaptive method for faster backpropagation
     learning, ICNN 1993.
+
+    Example:
+        >>> w = gradlib.ones(1, requires_grad=True)
+        >>> opt = gradlib.optim.Rprop([w], lr=0.1)
+        >>> (w * 2).sum().backward()
+        >>> opt.step()
+        >>> round(w.item(), 4)
+        0.9
     """
 
     def __init__(

@@ -28,6 +28,9 @@ class SGD(ElementwiseOptimizer):
         differentiable: record the step, so that gradients flow through it.
         fused: accepted.
 
+    Raises:
+        ValueError: a setting outside of its range, or Nesterov momentum without momentum.
+
     Source: I. Sutskever et al., On the importance of initialization and momentum in deep
     learning, ICML 2013.
 

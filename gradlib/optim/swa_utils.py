@@ -36,7 +36,21 @@ def _check_decay(decay: float) -> None:
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> Callable[..., Tensor]:
-    """The average decay * old + (1 - decay) * new, of one tensor."""
+    """The exponential moving average decay * old + (1 - decay) * new, of one tensor.
+
+    Args:
+        decay: 0 to 1.
+
+    Returns:
+        A function (old, new, count) -> Tensor, for `AveragedModel`.
+
+    Raises:
+        ValueError: `decay` is outside of [0, 1].
+
+    Example:
+        >>> get_ema_avg_fn(0.75)(gradlib.ones(1), gradlib.zeros(1), 1).item()
+        0.75
+    """
     _check_decay(decay)
 
     def update(ema_param: Tensor, current_param: Tensor, num_averaged: Any) -> Tensor:
@@ -47,7 +61,15 @@ def get_ema_avg_fn(decay: float = 0.999) -> Callable[..., Tensor]:
 
 
 def get_swa_avg_fn() -> Callable[..., Tensor]:
-    """The plain average of all models so far, of one tensor."""
+    """The plain average of all models so far: old + (new - old) / (count + 1), of one tensor.
+
+    Returns:
+        A function (old, new, count) -> Tensor, for `AveragedModel`.
+
+    Example:
+        >>> get_swa_avg_fn()(gradlib.ones(1), gradlib.full((1,), 3.0), 1).item()
+        2.0
+    """
 
     def update(averaged_param: Tensor, current_param: Tensor, num_averaged: Any) -> Tensor:
         with no_grad():
@@ -66,12 +88,35 @@ def _multi(one: Callable[..., Tensor]) -> Callable[..., None]:
 
 
 def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[..., None]:
-    """`get_ema_avg_fn` of lists of tensors, in place."""
+    """`get_ema_avg_fn` of lists of tensors, in place.
+
+    Args:
+        decay: 0 to 1.
+
+    Returns:
+        A function (old ones, new ones, count) -> None, for `AveragedModel`.
+
+    Raises:
+        ValueError: `decay` is outside of [0, 1].
+
+    Example:
+        >>> average = AveragedModel(nn.Linear(2, 2), multi_avg_fn=get_ema_multi_avg_fn(0.99))
+    """
     return _multi(get_ema_avg_fn(decay))
 
 
 def get_swa_multi_avg_fn() -> Callable[..., None]:
-    """`get_swa_avg_fn` of lists of tensors, in place."""
+    """`get_swa_avg_fn` of lists of tensors, in place.
+
+    Returns:
+        A function (old ones, new ones, count) -> None, for `AveragedModel`.
+
+    Example:
+        >>> old = [gradlib.ones(1)]
+        >>> get_swa_multi_avg_fn()(old, [gradlib.full((1,), 3.0)], 1)
+        >>> old[0].item()
+        2.0
+    """
     return _multi(get_swa_avg_fn())
 
 
@@ -84,6 +129,12 @@ class AveragedModel(Module):
         avg_fn: (averaged, current, count) to the new average; the plain average by default.
         multi_avg_fn: the same on lists, in place.
         use_buffers: also average the buffers; else they are copied.
+
+    Attributes:
+        n_averaged: buffer [], int64: how many models are in the average.
+
+    Raises:
+        AssertionError: both functions are given.
 
     Source: P. Izmailov et al., Averaging weights leads to wider optima and better
     generalization, UAI 2018.
@@ -122,7 +173,20 @@ class AveragedModel(Module):
         return self.module(*args, **kwargs)
 
     def update_parameters(self, model: Module) -> None:
-        """Take the present parameters of `model` into the average."""
+        """Take the present parameters of `model` into the average; the first ones are copied.
+
+        Args:
+            model: of the class and shapes of that which was copied.
+
+        Example:
+            >>> model = gradlib.nn.Linear(1, 1, bias=False)
+            >>> average = AveragedModel(model)
+            >>> for value in (1.0, 3.0):
+            ...     _ = model.weight.data.fill_(value)
+            ...     average.update_parameters(model)
+            >>> average.module.weight.item()
+            2.0
+        """
 
         def tensors(m: Module) -> list[Tensor]:
             if self.use_buffers:
@@ -149,10 +213,19 @@ class AveragedModel(Module):
 def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
     """Recompute the running statistics of all batch norms of `model` over one pass of `loader`.
 
+    An averaged model has statistics of none of the models in it. They become plain averages over
+    the batches.
+
     Args:
         loader: gives batches; of a tuple or list the first element is the input.
-        model: what is called.
+        model: what is called, in training mode, without recording.
         device: that inputs are moved to.
+
+    Example:
+        >>> model = gradlib.nn.BatchNorm1d(1)
+        >>> update_bn([gradlib.full((4, 1), 2.0)], model)
+        >>> model.running_mean.tolist()
+        [2.0]
     """
     momenta = {}
     for module in model.modules():
@@ -175,14 +248,28 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
 
 
 class SWALR(LRScheduler):
-    """lr goes to `swa_lr` in `anneal_epochs` epochs and stays there.
+    """lr goes to `swa_lr` in `anneal_epochs` epochs, along half a cosine or a line, and stays there.
 
     Args:
         optimizer: whose learning rates are set.
         swa_lr: one value or one per group.
         anneal_epochs: epochs.
         anneal_strategy: "cos" or "linear".
-        last_epoch: epoch to resume after.
+        last_epoch: epoch to resume after; -1 starts anew.
+
+    Raises:
+        ValueError: another strategy, or `anneal_epochs` is no integer or negative.
+
+    Example:
+        >>> opt = gradlib.optim.SGD([gradlib.ones(1, requires_grad=True)], lr=1.0)
+        >>> scheduler = SWALR(opt, 0.5, anneal_epochs=2, anneal_strategy="linear")
+        >>> lrs = []
+        >>> for epoch in range(4):
+        ...     lrs.append(round(scheduler.get_last_lr()[0], 4))
+        ...     opt.step()
+        ...     scheduler.step()
+        >>> lrs
+        [1.0, 0.75, 0.5, 0.5]
     """
 
     def __init__(

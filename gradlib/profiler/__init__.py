@@ -33,5 +33,10 @@ __all__ = [
 
 
 def kineto_available() -> bool:
-    """Whether profiles are made by PyTorch's Kineto library: never here, and nothing is missing without it."""
+    """Whether profiles are made by PyTorch's Kineto library: never here, and nothing is missing without it.
+
+    Example:
+        >>> kineto_available()
+        False
+    """
     return False

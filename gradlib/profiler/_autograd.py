@@ -203,7 +203,10 @@ class profile(Exports):
 
     @property
     def self_cpu_time_total(self) -> float:
-        """Microseconds spent on the CPU: the sum of the self times of all events."""
+        """Microseconds spent on the CPU: the sum of the self times of all events.
+
+        To be asked for after the block.
+        """
         return self.function_events.self_cpu_time_total
 
     def table(
@@ -217,7 +220,16 @@ class profile(Exports):
         top_level_events_only: bool = False,
         time_unit: str | None = None,
     ) -> str:
-        """All events as a table; see `EventList.table`, which `key_averages` gives for sums."""
+        """All events as a table; `key_averages` gives the same of sums.
+
+        Arguments and errors are those of `EventList.table`.
+
+        Example:
+            >>> with profile() as prof:
+            ...     y = gradlib.ones(2) * 2
+            >>> print(prof.table(row_limit=3))  # doctest: +ELLIPSIS
+            ---...mul...
+        """
         return self.function_events.table(
             sort_by,
             row_limit,
@@ -261,13 +273,29 @@ class profile(Exports):
         group_by_stack_n: int = 0,
         group_by_overload_name: bool = False,
     ) -> EventList:
-        """Sums over the events of one name; see `EventList.key_averages`."""
+        """Sums over the events of one name.
+
+        Arguments are those of `EventList.key_averages`.
+
+        Example:
+            >>> with profile() as prof:
+            ...     y = gradlib.ones(2) * 2 * 3
+            >>> [(e.key, e.count) for e in prof.key_averages()]
+            [('mul', 2)]
+        """
         return self.function_events.key_averages(
             group_by_input_shape, group_by_stack_n, group_by_overload_name
         )
 
     def total_average(self) -> FunctionEventAvg:
-        """Sums over all events."""
+        """Sums over all events, as one FunctionEventAvg with the key "Total".
+
+        Example:
+            >>> with profile() as prof:
+            ...     y = gradlib.ones(2) * 2 + 1
+            >>> prof.total_average().count
+            2
+        """
         return self.function_events.total_average()
 
 

@@ -15,7 +15,12 @@ from ._table import render
 
 
 class StringTable(defaultdict):
-    """Names by their mangled form, demangled when first asked for; other names stand for themselves."""
+    """Names by their mangled form, demangled when first asked for; other names stand for themselves.
+
+    Example:
+        >>> StringTable()["_ZN3foo3barEv"]
+        'foo::bar()'
+    """
 
     def __missing__(self, key: str) -> str:
         self[key] = value = demangle(key)
@@ -34,7 +39,12 @@ class MemRecordsAcc:
         self._start_nses = [record[0].start_ns() for record in self._mem_records]
 
     def in_interval(self, start_ns: int, end_ns: int) -> Iterator[Any]:
-        """The records that start in [start_ns, end_ns], by time."""
+        """The records that start in [start_ns, end_ns], in order of time.
+
+        Args:
+            start_ns: nanoseconds.
+            end_ns: nanoseconds.
+        """
         first = bisect_left(self._start_nses, start_ns)
         yield from self._mem_records[first : bisect_right(self._start_nses, end_ns)]
 
@@ -94,7 +104,10 @@ class EventList(Exports, list):
 
     @property
     def self_cpu_time_total(self) -> float:
-        """Microseconds: the sum of the self times of all events."""
+        """Microseconds: the sum of the self times of all events.
+
+        That is the time in which anything recorded ran.
+        """
         return sum([event.self_cpu_time_total for event in self])
 
     def table(
@@ -146,7 +159,12 @@ class EventList(Exports, list):
         return self
 
     def supported_export_stacks_metrics(self) -> list[str]:
-        """The metrics that `export_stacks` takes."""
+        """The metrics that `export_stacks` takes.
+
+        Example:
+            >>> EventList().supported_export_stacks_metrics()[0]
+            'self_cpu_time_total'
+        """
         return ["self_cpu_time_total", "self_cuda_time_total", "self_device_time_total"]
 
     def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
@@ -211,7 +229,12 @@ class EventList(Exports, list):
         return like
 
     def total_average(self) -> FunctionEventAvg:
-        """The sums over all events, with the key "Total"."""
+        """The sums over all events, as one FunctionEventAvg with the key "Total".
+
+        Example:
+            >>> EventList([FunctionEvent(0, "mul", 1, 0, 3), FunctionEvent(1, "add", 1, 3, 5)]).total_average().count
+            2
+        """
         total = FunctionEventAvg()
         total.key, total.use_device = "Total", self._use_device
         total._accumulate(self)

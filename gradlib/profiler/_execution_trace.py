@@ -39,9 +39,12 @@ class ExecutionTraceObserver:
     """Writes the execution trace of this thread from `start` to `stop`, also as part of a `profile`.
 
     Example:
-        >>> observer = ExecutionTraceObserver().register_callback("trace.json")  # doctest: +SKIP
-        >>> with profile(execution_trace_observer=observer):  # doctest: +SKIP
-        ...     train_step()
+        >>> observer = ExecutionTraceObserver().register_callback("trace.json")
+        >>> with profile(execution_trace_observer=observer):
+        ...     y = gradlib.ones(2) * 2
+        >>> import json
+        >>> [node["name"] for node in json.load(open("trace.json"))["nodes"]][-1]
+        'mul'
     """
 
     def __init__(self) -> None:
@@ -55,7 +58,11 @@ class ExecutionTraceObserver:
 
     @staticmethod
     def build_execution_trace_obs_from_env() -> ExecutionTraceObserver | None:
-        """An observer with a new file if ENABLE_PYTORCH_EXECUTION_TRACE is 1 in the environment."""
+        """An observer with a new temporary file if ENABLE_PYTORCH_EXECUTION_TRACE is 1 in the environment.
+
+        Returns:
+            The observer, or None.
+        """
         if os.environ.get(VARIABLE) != "1":
             return None
         file, path = tempfile.mkstemp(".et.json")
@@ -63,13 +70,23 @@ class ExecutionTraceObserver:
         return ExecutionTraceObserver().register_callback(path)
 
     def register_callback(self, output_file_path: str | os.PathLike) -> ExecutionTraceObserver:
-        """Write to this file; only the first call of an observer counts."""
+        """Write to this file; only the first call of an observer counts.
+
+        Args:
+            output_file_path: the file.
+
+        Returns:
+            The observer.
+        """
         if self._path is None:
             self._path = os.fspath(output_file_path)
         return self
 
     def unregister_callback(self) -> None:
-        """Stop, and write to no file."""
+        """Stop, and write to no file from now on.
+
+        What was recorded until now is written.
+        """
         self.stop()
         self._path = None
 
@@ -85,11 +102,17 @@ class ExecutionTraceObserver:
         return self._running
 
     def get_output_file_path(self) -> str | None:
-        """The file."""
+        """The path of the file that is written to; None for none.
+
+        See `register_callback`.
+        """
         return self._path
 
     def start(self) -> None:
-        """Begin to observe this thread; nothing happens without a file."""
+        """Begin to observe this thread; nothing happens without a file.
+
+        What was observed before is forgotten.
+        """
         if self._path is None or self._running:
             return
         self._running, self._nodes, self._open, self._known, self._last = True, [], {}, {}, 0
@@ -98,7 +121,11 @@ class ExecutionTraceObserver:
         recording.add(self)
 
     def stop(self) -> None:
-        """End, and write the file."""
+        """End, and write the file; nothing happens if it does not observe.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
         if not self._running:
             return
         recording.remove(self)
@@ -117,7 +144,11 @@ class ExecutionTraceObserver:
     # -- what it is told of; see core.recording ------------------------------------------------------------------------
 
     def enter(self, name: str, op: Any, args: Any, attrs: tuple, seq: int, scope: int) -> dict:
-        """Note the beginning of a range."""
+        """Note the beginning of a range; called by operations.
+
+        Returns:
+            What `exit` gets.
+        """
         ident = threading.get_ident()
         around = self._open.get(ident)
         if around is None:
@@ -134,7 +165,12 @@ class ExecutionTraceObserver:
         return node
 
     def exit(self, token: dict, result: Any) -> None:
-        """Note its end; those inside it come first in the file."""
+        """Note the end of a range; those inside it come first in the file.
+
+        Args:
+            token: what `enter` returned.
+            result: of the operation.
+        """
         if not self._running:
             return
         self.abandon(token)
@@ -143,7 +179,11 @@ class ExecutionTraceObserver:
         self._nodes.append(token)
 
     def abandon(self, token: dict) -> None:
-        """Forget a range that is open."""
+        """Forget a range that is open.
+
+        Args:
+            token: what `enter` returned.
+        """
         around = self._open[threading.get_ident()]
         if token in around:  # not a label that was opened elsewhere
             around.remove(token)

@@ -14,7 +14,12 @@ OUT_OF_MEMORY_EVENT_NAME = "[OutOfMemory]"
 
 
 class DeviceType(enum.Enum):
-    """Where an event ran."""
+    """Where an event ran: what `FunctionEvent.device_type` is.
+
+    Example:
+        >>> DeviceType.CUDA.value
+        1
+    """
 
     CPU = 0
     CUDA = 1
@@ -34,7 +39,12 @@ class Interval:
         self.start, self.end = start, end
 
     def elapsed_us(self) -> float:
-        """The length in microseconds."""
+        """The length in microseconds.
+
+        Example:
+            >>> Interval(1.0, 3.5).elapsed_us()
+            2.5
+        """
         return self.end - self.start
 
     def __repr__(self) -> str:
@@ -42,26 +52,39 @@ class Interval:
 
 
 Kernel = namedtuple("Kernel", ["name", "device", "duration"])
-Kernel.__doc__ = "A kernel that an event started on a device; its duration is in microseconds."
+Kernel.__doc__ = """A kernel that an event started on a device: an entry of `FunctionEvent.kernels`.
+
+Attributes:
+    name: of the kernel.
+    device: its index.
+    duration: in microseconds.
+"""
 
 
 def _per_call(total: str) -> property:
     def average(self) -> float:
         return getattr(self, total) / self.count if self.count else 0.0
 
-    return property(average, doc=f"``{total}`` of one call, in microseconds.")
+    doc = f"``{total}`` of one call, in microseconds.\n\nThe total divided by ``count``; 0 of no calls."
+    return property(average, doc=doc)
 
 
 def _as_text(name: str) -> property:
-    return property(lambda self: format_time(getattr(self, name)), doc=f"``{name}`` with a unit.")
+    doc = f"``{name}`` with a unit.\n\nText such as ``1.500ms``: in us, ms or s, by its size."
+    return property(lambda self: format_time(getattr(self, name)), doc=doc)
 
 
 def _alias(name: str) -> property:
-    return property(lambda self: getattr(self, name), doc=f"The older name of ``{name}``.")
+    doc = f"The older name of ``{name}``.\n\nThe same number, whatever the device is."
+    return property(lambda self: getattr(self, name), doc=doc)
 
 
 class FormattedTimesMixin:
-    """Averages of times in microseconds, and their forms with a unit, from the totals that a subclass has."""
+    """Averages of times in microseconds, and their forms with a unit, from the totals that a subclass has.
+
+    Events and sums over events have them: ``cpu_time`` is ``cpu_time_total`` of one call, ``cpu_time_str`` the same as
+    text; names with ``self`` leave the events inside out, those with ``device`` or ``cuda`` count kernels.
+    """
 
     count: int
 
@@ -149,15 +172,29 @@ class FunctionEvent(FormattedTimesMixin):
         self.cpu_parent: FunctionEvent | None = None
 
     def append_kernel(self, name: str, device: int, duration: float) -> None:
-        """Add a device kernel of `duration` microseconds."""
+        """Add a device kernel that this event started.
+
+        Args:
+            name: of the kernel.
+            device: its index.
+            duration: in microseconds.
+        """
         self.kernels.append(Kernel(name, device, duration))
 
     def append_cpu_child(self, child: FunctionEvent) -> None:
-        """Add an event that ran directly inside this one."""
+        """Add an event that ran directly inside this one.
+
+        Args:
+            child: the event; its `set_cpu_parent` is for the caller to call.
+        """
         self.cpu_children.append(child)
 
     def set_cpu_parent(self, parent: FunctionEvent) -> None:
-        """Set the innermost event around this one."""
+        """Set the innermost event around this one.
+
+        Args:
+            parent: the event.
+        """
         self.cpu_parent = parent
 
     @property
@@ -167,19 +204,28 @@ class FunctionEvent(FormattedTimesMixin):
 
     @property
     def cpu_time_total(self) -> float:
-        """Microseconds from start to end; 0 for an event of a device."""
+        """Microseconds from start to end; 0 for an event of a device.
+
+        The events inside it are counted; see `self_cpu_time_total`.
+        """
         return self.time_range.elapsed_us() if self.device_type is DeviceType.CPU else 0
 
     @property
     def self_cpu_time_total(self) -> float:
-        """`cpu_time_total` less that of the children."""
+        """Microseconds spent in the event itself: `cpu_time_total` less that of the events inside it.
+
+        0 for an asynchronous event.
+        """
         if self.is_async:
             return 0
         return self.cpu_time_total - sum([child.cpu_time_total for child in self.cpu_children])
 
     @property
     def device_time_total(self) -> float:
-        """Microseconds of the kernels of this event and the events inside it."""
+        """Microseconds of the kernels of this event and the events inside it.
+
+        0 for an asynchronous event.
+        """
         if self.is_async:
             return 0
         if self.device_type is not DeviceType.CPU:
@@ -191,19 +237,28 @@ class FunctionEvent(FormattedTimesMixin):
 
     @property
     def self_device_time_total(self) -> float:
-        """`device_time_total` less that of the children."""
+        """Microseconds of the kernels of this event itself.
+
+        `device_time_total` less that of the events inside it.
+        """
         return self.device_time_total - sum(
             [child.device_time_total for child in self.cpu_children]
         )
 
     @property
     def self_cpu_memory_usage(self) -> int:
-        """`cpu_memory_usage` less that of the children."""
+        """Bytes allocated less bytes released by the event itself, on the CPU.
+
+        `cpu_memory_usage` less that of the events inside it.
+        """
         return self.cpu_memory_usage - sum([child.cpu_memory_usage for child in self.cpu_children])
 
     @property
     def self_device_memory_usage(self) -> int:
-        """`device_memory_usage` less that of the children."""
+        """Bytes allocated less bytes released by the event itself, on the device.
+
+        `device_memory_usage` less that of the events inside it.
+        """
         return self.device_memory_usage - sum(
             [child.device_memory_usage for child in self.cpu_children]
         )
@@ -236,7 +291,22 @@ _sums_of = attrgetter(*SUMS)
 
 
 class FunctionEventAvg(FormattedTimesMixin):
-    """The sums over a group of events; ``*_time`` is the time of one call."""
+    """The sums over a group of events: an entry of `EventList.key_averages`; ``*_time`` is the time of one call.
+
+    Attributes:
+        key: the name of the events.
+        count: how many there are.
+        cpu_time_total, self_cpu_time_total: sums in microseconds; the same with ``device``.
+        cpu_memory_usage, self_cpu_memory_usage: sums in bytes; the same with ``device``.
+        flops: the sum of the estimates.
+
+    Example:
+        >>> total = FunctionEventAvg()
+        >>> for start in (0, 10):
+        ...     _ = total.add(FunctionEvent(start, "mul", 1, start, start + 3))
+        >>> total.count, total.cpu_time_total, total.cpu_time
+        (2, 6, 3.0)
+    """
 
     cpu_time_total: float
     device_time_total: float
@@ -264,7 +334,11 @@ class FunctionEventAvg(FormattedTimesMixin):
         self.cpu_parent: FunctionEvent | None = None
 
     def add(self, other: FunctionEvent | FunctionEventAvg) -> FunctionEventAvg:
-        """Add an event, or the sums over others with the same key; returns self."""
+        """Add an event, or the sums over others with the same key; returns self.
+
+        Args:
+            other: what is added. The first one gives key, shapes and stack.
+        """
         if self.key is None:
             for name in (
                 "key node_id scope is_async is_remote is_legacy is_user_annotation use_device device_type "

@@ -67,7 +67,10 @@ class _KinetoProfile(Exports):
 
     @property
     def use_device(self) -> str | None:
-        """Name of the device that is timed beside the CPU."""
+        """Name of the device that is timed beside the CPU, such as "cuda"; None for none.
+
+        The first of the activities that names one.
+        """
         names = {activity.name for activity in self.activities}
         return next((name.lower() for name in _DEVICES if name in names), None)
 
@@ -83,7 +86,10 @@ class _KinetoProfile(Exports):
         self.stop_trace()
 
     def prepare_trace(self) -> None:
-        """Get ready for `start_trace`."""
+        """Get ready for `start_trace`: what takes time is done before the recording.
+
+        Warns the second time, unless events of all cycles are kept.
+        """
         self._cycles += 1
         if self._cycles == 2 and not self.acc_events:
             warnings.warn(
@@ -94,7 +100,11 @@ class _KinetoProfile(Exports):
         self.profiler = self._recording()
 
     def start_trace(self) -> None:
-        """Begin to record, after `prepare_trace`."""
+        """Begin to record, after `prepare_trace`; `start` does both.
+
+        Raises:
+            AssertionError: `prepare_trace` was not called.
+        """
         if self.execution_trace_observer is not None:
             self.execution_trace_observer.start()
         if self.profiler is None:
@@ -104,7 +114,11 @@ class _KinetoProfile(Exports):
         self.profiler.__enter__()
 
     def stop_trace(self) -> None:
-        """End the recording."""
+        """End the recording.
+
+        Raises:
+            AssertionError: there is none.
+        """
         if self.profiler is None:
             raise AssertionError("Profiler must be initialized before stopping trace")
         self.profiler.__exit__(None, None, None)
@@ -163,19 +177,40 @@ class _KinetoProfile(Exports):
         group_by_stack_n: int = 0,
         group_by_overload_name: bool = False,
     ) -> EventList:
-        """Sums over the events of one name; see `EventList.key_averages`."""
+        """Sums over the events of one name.
+
+        Arguments are those of `EventList.key_averages`.
+
+        Raises:
+            AssertionError: nothing was recorded yet.
+        """
         self._must_exist("getting key averages")
         return self.events().key_averages(
             group_by_input_shape, group_by_stack_n, group_by_overload_name
         )
 
     def export_chrome_trace(self, path: str | os.PathLike, use_python_export: bool = False) -> None:
-        """Write a trace for ui.perfetto.dev or chrome://tracing; see `Exports.export_chrome_trace`."""
+        """Write a trace for ui.perfetto.dev or chrome://tracing.
+
+        Arguments are those of `EventList.export_chrome_trace`.
+
+        Raises:
+            AssertionError: nothing was recorded yet.
+        """
         self._must_exist("exporting chrome trace")
         super().export_chrome_trace(path, use_python_export)
 
     def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
-        """Write stacks for flame graph tools; see `EventList.export_stacks`."""
+        """Write stacks for flame graph tools; see `EventList.export_stacks`.
+
+        Args:
+            path: the file.
+            metric: "self_cpu_time_total" or "self_device_time_total".
+
+        Raises:
+            AssertionError: nothing was recorded yet, or the profile is without ``with_stack=True``.
+            ValueError: another metric.
+        """
         self._must_exist("exporting stacks")
         if not self.with_stack:
             raise AssertionError("export_stacks() requires with_stack=True")
@@ -194,7 +229,12 @@ class _KinetoProfile(Exports):
     # -- metadata ------------------------------------------------------------------------------------------------------
 
     def add_metadata(self, key: str, value: str) -> None:
-        """Put a text into the trace file."""
+        """Put a text into the trace file.
+
+        Args:
+            key: its name.
+            value: the text.
+        """
         self.preset_metadata[key] = value
 
     def add_metadata_json(self, key: str, value: str) -> None:
@@ -208,11 +248,18 @@ class _KinetoProfile(Exports):
     preset_metadata_json = add_metadata_json
 
     def get_trace_id(self) -> str | None:
-        """What tells the last recording from all others; None before the first."""
+        """What tells the last recording from all others; None before the first.
+
+        32 hexadecimal digits, or what `custom_trace_id_callback` gave. It is "trace_id" in trace files.
+        """
         return self._trace_id
 
     def set_custom_trace_id_callback(self, callback: Callable[[], str] | None) -> None:
-        """Take the identity of each recording from `callback`."""
+        """Take the identity of each recording from a function, from the next one on.
+
+        Args:
+            callback: gives a str; None goes back to random ones.
+        """
         self.custom_trace_id_callback = callback
 
 

@@ -24,13 +24,26 @@ _UNKNOWN = (-1, -1)  # the thread of work whose call was not recorded
 
 
 class EnforceUnique:
-    """Raises an error if a key is seen more than once."""
+    """Raises an error if a key is seen more than once.
+
+    Example:
+        >>> seen = EnforceUnique()
+        >>> seen.see("range", 1)
+        >>> seen.see("range", 2)
+    """
 
     def __init__(self) -> None:
         self.seen: set[tuple] = set()
 
     def see(self, *key) -> None:
-        """Take note of a key; RuntimeError "duplicate key: ..." if it was seen before."""
+        """Take note of a key.
+
+        Args:
+            key: its parts.
+
+        Raises:
+            RuntimeError: "duplicate key: ..." if it was seen before.
+        """
         if key in self.seen:
             raise RuntimeError(f"duplicate key: {key}")
         self.seen.add(key)
@@ -64,7 +77,15 @@ def load_nvprof(path: str | os.PathLike, *, microseconds: bool = False) -> Trace
 
 
 def parse_nvprof_trace(path: str | os.PathLike) -> list[FunctionEvent]:
-    """The events of `load_nvprof` as a plain list: sorted by start, kernels attached."""
+    """The events of `load_nvprof` as a plain list: sorted by start, kernels attached.
+
+    Args:
+        path: an SQLite file of nvprof.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        RuntimeError: it is no file of nvprof, has no ranges, or numbers two of them alike.
+    """
     return list(load_nvprof(path))
 
 

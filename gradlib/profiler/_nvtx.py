@@ -146,10 +146,12 @@ class emit_nvtx(_Emitting):
     On a machine with a device in use, it is synchronized on entry and exit. RuntimeError if entered twice.
 
     Example:
-        >>> with gradlib.cuda.profiler.profile():
-        ...     model(x)  # warm up
-        ...     with gradlib.autograd.profiler.emit_nvtx():
+        >>> def training():
+        ...     y = model(x)  # warm up
+        ...     with gradlib.cuda.profiler.profile(), gradlib.autograd.profiler.emit_nvtx():
         ...         model(x).sum().backward()
+        >>> if gradlib.cuda.is_available():
+        ...     training()
     """
 
     kind = "NVTX"
@@ -188,7 +190,7 @@ class emit_itt(_Emitting):
 
     Example:
         >>> with gradlib.autograd.profiler.emit_itt():
-        ...     model(x)
+        ...     y = model(x)
     """
 
     kind = "ITT"

@@ -99,14 +99,21 @@ class profile(_KinetoProfile):
         self.stop()
 
     def start(self) -> None:
-        """Begin with the step at hand."""
+        """Begin with the step at hand; a ``with`` block does it.
+
+        What happens in it is what the schedule says for it.
+        """
         self._running = True
         KinetoStepTracker.init_step_count(STEP_NAME)
         self._change(self.schedule(self.step_num))
         self._begin_label()
 
     def stop(self) -> None:
-        """End; a cycle that is being recorded is over."""
+        """End; a cycle that is being recorded is over, and `on_trace_ready` is called.
+
+        Raises:
+            AssertionError: nothing was started.
+        """
         if not self._running:
             self._must_exist("stopping trace")
             return
@@ -121,7 +128,10 @@ class profile(_KinetoProfile):
         KinetoStepTracker.erase_step_count(STEP_NAME)
 
     def step(self) -> None:
-        """The next step begins."""
+        """Say that the next step begins: at the end of each iteration of the loop.
+
+        What is recorded of it is what the schedule says for it.
+        """
         self.step_num += 1
         if not self._running:
             return

@@ -14,7 +14,15 @@ from ._exports import Exports
 
 
 class ProfilerAction(enum.Enum):
-    """What a profile does during a step."""
+    """What a profile does during a step: nothing, warm up (record, and forget it), record, or end a cycle.
+
+    A `schedule` gives one for each step.
+
+    Example:
+        >>> plan = schedule(wait=1, warmup=1, active=1)
+        >>> plan(1)
+        <ProfilerAction.WARMUP: 1>
+    """
 
     NONE = 0
     WARMUP = 1  # record, and forget it
@@ -23,7 +31,14 @@ class ProfilerAction(enum.Enum):
 
 
 class ProfilerActivity(enum.Enum):
-    """What is recorded. Those after CUDA have no device here: asking for them warns."""
+    """What is recorded: an entry of `activities` of `profile`.
+
+    CPU is the operations, CUDA the times of their kernels. The others have no device here: asking for them warns.
+
+    Example:
+        >>> with profile(activities=[ProfilerActivity.CPU]) as prof:
+        ...     y = gradlib.ones(2) * 2
+    """
 
     CPU = 0
     CUDA = 2
@@ -34,7 +49,12 @@ class ProfilerActivity(enum.Enum):
 
 
 def supported_activities() -> set[ProfilerActivity]:
-    """CPU, and CUDA where there is a device."""
+    """The activities that can be recorded: CPU, and CUDA where there is a device.
+
+    Example:
+        >>> ProfilerActivity.CPU in supported_activities()
+        True
+    """
     return {ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if is_available() else [])}
 
 
@@ -111,12 +131,17 @@ def tensorboard_trace_handler(
     """An `on_trace_ready` that writes ``<worker>.<time>.pt.trace.json`` into a directory, as TensorBoard reads it.
 
     Args:
+        dir_name: the directory; made if there is none.
         worker_name: by default the names of the host and of the process.
         use_gzip: write ``.pt.trace.json.gz``.
         use_python_export: accepted; there is one exporter.
 
     Raises:
         RuntimeError: the directory cannot be made (when a trace is ready).
+
+    Example:
+        >>> with profile(on_trace_ready=tensorboard_trace_handler("log", worker_name="me")):
+        ...     y = gradlib.ones(2) * 2
     """
 
     def handler(prof: Exports) -> None:

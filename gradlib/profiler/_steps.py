@@ -10,6 +10,14 @@ class KinetoStepTracker:
     """Counts training steps for several requesters; the global step is the largest count.
 
     Several parts of a program (an optimizer, a profile) may each announce the steps; counted together they count once.
+
+    Example:
+        >>> KinetoStepTracker.init_step_count("trainer")
+        >>> before = KinetoStepTracker.current_step()
+        >>> KinetoStepTracker.increment_step("trainer") - before
+        1
+        >>> KinetoStepTracker.erase_step_count("trainer")
+        True
     """
 
     _current_step = 0
@@ -17,17 +25,35 @@ class KinetoStepTracker:
 
     @classmethod
     def init_step_count(cls, requester: str) -> None:
-        """Let `requester` take part, from the current step on."""
+        """Let `requester` take part, from the current step on.
+
+        Args:
+            requester: a name.
+        """
         cls._step_dict[requester] = cls._current_step
 
     @classmethod
     def erase_step_count(cls, requester: str) -> bool:
-        """Forget `requester`; whether it was known."""
+        """Forget `requester`.
+
+        Args:
+            requester: a name.
+
+        Returns:
+            Whether it was known.
+        """
         return cls._step_dict.pop(requester, None) is not None
 
     @classmethod
     def increment_step(cls, requester: str) -> int:
-        """Count a step of `requester`; returns the global step. Warns when that grows by more than 1."""
+        """Count a step of `requester`; one that is not known takes part from now on.
+
+        Args:
+            requester: a name.
+
+        Returns:
+            The global step. A warning says so when that grows by more than 1.
+        """
         if requester not in cls._step_dict:
             cls.init_step_count(requester)
         cls._step_dict[requester] += 1
@@ -45,5 +71,8 @@ class KinetoStepTracker:
 
     @classmethod
     def current_step(cls) -> int:
-        """The global step."""
+        """The global step: the largest count of all requesters.
+
+        It does not fall when one is forgotten.
+        """
         return cls._current_step

@@ -23,7 +23,16 @@ _ROOT = "archive"
 
 
 class CheckpointError(RuntimeError, pickle.UnpicklingError):
-    """A file is no checkpoint, or it is damaged. The message names the file."""
+    """A file is no checkpoint, or it is damaged. The message names the file.
+
+    Example:
+        >>> _ = open("text.pt", "w").write("no checkpoint")
+        >>> try:
+        ...     gradlib.load("text.pt")
+        ... except gradlib.serialization.CheckpointError as error:
+        ...     "text.pt" in str(error)
+        True
+    """
 
 
 def write(file: Any, data_pkl: bytes, members: Iterable[tuple[str, np.ndarray]]) -> None:

@@ -18,7 +18,11 @@ from gradlib.tape.tensor import Tensor, to_host
 
 
 def attributes_of(tensor: Tensor) -> dict[str, Any]:
-    """What the user has set on the tensor."""
+    """What the user has set on the tensor, by name; what the graph keeps there is left out.
+
+    Args:
+        tensor: the tensor.
+    """
     return {k: v for k, v in tensor.__dict__.items() if k not in names.INTERNAL}
 
 
@@ -44,7 +48,12 @@ def _whole_owner(array: Any) -> Any:
 
 
 def copy_memory(root: Any, memo: dict[int, Any]) -> Any:
-    """The copy that one deepcopy makes of the memory of `root`: uint8, the same for all that share it."""
+    """The copy that one deepcopy makes of the memory of `root`: uint8, the same for all that share it.
+
+    Args:
+        root: a raw array.
+        memo: of the deepcopy.
+    """
     if id(root) not in memo:
         memo[id(root)] = copied(flat_bytes(root))
         memo.setdefault(id(memo), []).append(root)  # keeps it, and its id, alive meanwhile

@@ -32,12 +32,20 @@ def add_safe_globals(safe_globals: Iterable[Any]) -> None:
 
 
 def get_safe_globals() -> list[Any]:
-    """What `add_safe_globals` has allowed."""
+    """What `add_safe_globals` has allowed ``load`` to make, as a list.
+
+    Example:
+        >>> gradlib.serialization.get_safe_globals()
+        []
+    """
     return unpickler.get_allowed()
 
 
 def clear_safe_globals() -> None:
-    """Take back all that `add_safe_globals` has allowed."""
+    """Take back all that `add_safe_globals` has allowed.
+
+    ``load`` with `weights_only` refuses these classes and functions again.
+    """
     unpickler.set_allowed([])
 
 

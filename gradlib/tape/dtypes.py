@@ -31,7 +31,12 @@ class dtype:
         return self.category == COMPLEX
 
     def to_real(self) -> dtype:
-        """The type of the real part: complex64 to float32, complex128 to float64."""
+        """The type of the real part: complex64 to float32, complex128 to float64; real types stay.
+
+        Example:
+            >>> gradlib.complex128.to_real()
+            torch.float64
+        """
         return {complex64: float32, complex128: float64}.get(self, self)
 
     def to_complex(self) -> dtype:
@@ -143,7 +148,21 @@ def get_default_dtype() -> dtype:
 
 
 def set_default_dtype(d: dtype) -> None:
-    """The dtype of new floating tensors; only floating types are accepted."""
+    """Choose the dtype of new tensors of Python floats, and of factories without `dtype`.
+
+    Args:
+        d: a floating dtype; float32 at first.
+
+    Raises:
+        TypeError: it is no dtype, or none of those.
+
+    Example:
+        >>> gradlib.set_default_dtype(gradlib.float64)
+        >>> kind = gradlib.tensor(1.0).dtype
+        >>> gradlib.set_default_dtype(gradlib.float32)
+        >>> kind
+        torch.float64
+    """
     global _default
     if not isinstance(d, dtype):
         raise TypeError(
@@ -172,7 +191,16 @@ def promote(a: dtype, b: dtype | None) -> dtype: ...
 @overload
 def promote(a: dtype | None, b: dtype | None) -> Any: ...
 def promote(a: dtype | None, b: dtype | None) -> dtype | None:
-    """The smallest dtype that both convert to without a loss of category; None is neutral."""
+    """The smallest dtype that both convert to without a loss of category; None is neutral.
+
+    Args:
+        a: a dtype.
+        b: another one.
+
+    Example:
+        >>> gradlib.promote_types(gradlib.int32, gradlib.float16)
+        torch.float16
+    """
     if a is b or b is None:
         return a
     if a is None:
@@ -231,7 +259,16 @@ def result_type(operands) -> dtype:
 
 
 def can_cast(from_: dtype, to: dtype) -> bool:
-    """Whether `from_` converts to `to` without going down a category (complex > float > int > bool)."""
+    """Whether `from_` converts to `to` without going down a category (complex > float > int > bool).
+
+    Args:
+        from_: a dtype.
+        to: another one.
+
+    Example:
+        >>> gradlib.can_cast(gradlib.float64, gradlib.float32), gradlib.can_cast(gradlib.float32, gradlib.int64)
+        (True, False)
+    """
     return from_.category <= to.category
 
 

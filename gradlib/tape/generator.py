@@ -153,17 +153,37 @@ class Generator:
         return self
 
     def seed(self) -> int:
-        """Start from a seed taken from the operating system, and return that seed."""
+        """Start from a seed taken from the operating system.
+
+        Returns:
+            The seed.
+        """
         number = int.from_bytes(os.urandom(8), "little")
         self.manual_seed(number)
         return number
 
     def initial_seed(self) -> int:
-        """The seed that this generator was started with."""
+        """The seed that this generator was started with.
+
+        Example:
+            >>> gradlib.Generator().manual_seed(7).initial_seed()
+            7
+        """
         return self._seed
 
     def get_state(self) -> Any:
-        """The state, as a uint8 Tensor that `set_state` accepts."""
+        """The state, for `set_state`.
+
+        Returns:
+            Tensor [n], uint8, on the CPU.
+
+        Example:
+            >>> g = gradlib.Generator()
+            >>> state = g.get_state()
+            >>> a = gradlib.rand(2, generator=g)
+            >>> gradlib.equal(gradlib.rand(2, generator=g.set_state(state)), a)
+            True
+        """
         return _to_tensor(self._pack())
 
     def set_state(self, new_state: Any) -> Generator:
@@ -180,25 +200,51 @@ class Generator:
         return self
 
     def clone_state(self) -> Generator:
-        """A new generator in the same state as this one."""
+        """A new generator in the same state as this one: both draw the same numbers from now on.
+
+        Example:
+            >>> g = gradlib.Generator()
+            >>> h = g.clone_state()
+            >>> gradlib.equal(gradlib.rand(2, generator=g), gradlib.rand(2, generator=h))
+            True
+        """
         copy = type(self)(self.device)
         copy._unpack(self._pack())
         return copy
 
     def graphsafe_get_state(self) -> Generator:
-        """Only generators of a device that captures graphs have this."""
+        """Refuse: only generators of a device that captures graphs have this.
+
+        Raises:
+            NotImplementedError: always.
+        """
         raise NotImplementedError("graphsafe_get_state is not supported in this Generator")
 
     def graphsafe_set_state(self, state: Generator) -> Generator:
-        """Only generators of a device that captures graphs have this."""
+        """Refuse: only generators of a device that captures graphs have this.
+
+        Raises:
+            NotImplementedError: always.
+        """
         raise NotImplementedError("graphsafe_set_state is not supported in this Generator")
 
     def get_offset(self) -> int:
-        """Only counter-based generators (CUDA) have an offset."""
+        """How far a counter-based generator (CUDA) is in its sequence; refused on the CPU.
+
+        Raises:
+            RuntimeError: on the CPU.
+        """
         raise RuntimeError("CPU Generator does not use offset")
 
     def set_offset(self, offset: int) -> Generator:
-        """Only counter-based generators (CUDA) have an offset."""
+        """Go to a place in the sequence of a counter-based generator (CUDA); refused on the CPU.
+
+        Args:
+            offset: what `get_offset` gave.
+
+        Raises:
+            RuntimeError: on the CPU.
+        """
         raise RuntimeError("CPU Generator does not use offset")
 
     def _pack(self) -> bytes:

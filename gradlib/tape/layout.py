@@ -30,13 +30,23 @@ class _Named(str):
 
 
 class layout(_Named):
-    """How a tensor is stored; all tensors here are ``gradlib.strided``."""
+    """How a tensor is stored; all tensors here are ``gradlib.strided``.
+
+    Example:
+        >>> gradlib.ones(2).layout
+        torch.strided
+    """
 
     __slots__ = ()
 
 
 class memory_format(_Named):
-    """The order of strides: ``contiguous_format``, ``preserve_format``, ``channels_last``, ``channels_last_3d``."""
+    """The order of strides: ``contiguous_format``, ``preserve_format``, ``channels_last``, ``channels_last_3d``.
+
+    Example:
+        >>> gradlib.empty(1, 2, 3, 4, memory_format=gradlib.channels_last).stride()
+        (24, 1, 8, 2)
+    """
 
     __slots__ = ()
 

@@ -62,7 +62,16 @@ class Extra:
 
 
 class Node:
-    """A vertex of the backward graph: ``tensor.grad_fn``. Made by operations, never by users."""
+    """A vertex of the backward graph: ``tensor.grad_fn``. Made by operations, never by users.
+
+    What the op saved is there under ``_saved_<name>``, as in PyTorch.
+
+    Example:
+        >>> x = gradlib.ones(2, requires_grad=True)
+        >>> node = (x * 3).sum().grad_fn
+        >>> node.name(), node.next_functions[0][0].name()
+        ('SumBackward0', 'MulBackward0')
+    """
 
     __slots__ = ("__weakref__", "code", "extra", "lasti", "seq", "stream")
     extra: Extra | None  # what few nodes have: hooks, retained gradients, ...
@@ -74,25 +83,49 @@ class Node:
     # -- graph ---------------------------------------------------------------------------------------------------
 
     def edges(self) -> tuple[tuple[Node | None, int], ...]:
-        """(node, output number) for each differentiable argument."""
+        """The node and output number that the gradient of each differentiable argument goes to.
+
+        Output numbers are 0 for the only output of a node, else 1 + position; `next_functions` has those of PyTorch.
+        """
         return ()
 
     def targets(self) -> tuple[Node | None, ...]:
-        """The nodes that the gradients go to, None where there is none."""
+        """The nodes that the gradients go to, None where there is none.
+
+        The nodes of `edges`, without output numbers.
+        """
         return tuple(node for node, _ in self.edges())
 
     def name(self) -> str:
-        """The name as PyTorch spells it, for example ``MulBackward0``."""
+        """The name as PyTorch spells it, for example ``MulBackward0``.
+
+        Example:
+            >>> (gradlib.ones(2, requires_grad=True) * 2).grad_fn.name()
+            'MulBackward0'
+        """
         return self.node_name
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
-        """The nodes that the gradients of this node flow to: ((Node or None, output number), ...)."""
+        """The nodes that the gradients of this node flow to: ((Node or None, output number), ...).
+
+        Example:
+            >>> x = gradlib.ones(2, requires_grad=True)
+            >>> [node.name() for node, _ in (x * x).grad_fn.next_functions]
+            ['torch::autograd::AccumulateGrad', 'torch::autograd::AccumulateGrad']
+        """
         return tuple((node, max(nr - 1, 0)) for node, nr in self.edges())
 
     @property
     def metadata(self) -> dict:
-        """A dict for the user."""
+        """A dict for the user, empty at first; it lives as long as the node.
+
+        Example:
+            >>> node = (gradlib.ones(2, requires_grad=True) * 2).grad_fn
+            >>> node.metadata["layer"] = "first"
+            >>> node.metadata
+            {'layer': 'first'}
+        """
         extra = self.make_extra()
         if extra.metadata is None:
             extra.metadata = {}
@@ -100,12 +133,18 @@ class Node:
 
     @property
     def requires_grad(self) -> bool:
-        """True: only what leads to a gradient is in a graph."""
+        """True: only what leads to a gradient is in a graph.
+
+        Tensors and nodes can be asked alike.
+        """
         return True
 
     @property
     def site(self):
-        """Where the user's program made this node, for `source.describe`; None if unknown."""
+        """Where the user's program made this node: (code object, offset of the instruction), or None if unknown.
+
+        For `source.describe`.
+        """
         try:
             return (self.code, self.lasti)
         except AttributeError:
@@ -125,13 +164,31 @@ class Node:
     # -- hooks ---------------------------------------------------------------------------------------------------
 
     def make_extra(self) -> Extra:
-        """The record of what hangs on the node (hooks, metadata, ...), made if there is none."""
+        """The record of what hangs on the node (hooks, metadata, ...), made if there is none.
+
+        Most nodes have none.
+        """
         if self.extra is None:
             self.extra = Extra()
         return self.extra
 
     def register_hook(self, fn) -> RemovableHandle:
-        """Call ``fn(grad_inputs, grad_outputs)`` after this node ran; a returned tuple replaces grad_inputs."""
+        """Call `fn` after this node ran; a tuple that it returns replaces the gradients that go on from here.
+
+        Args:
+            fn: ``fn(grad_inputs, grad_outputs)``, tuples of Tensors or None: what the node gives, and what it got.
+
+        Returns:
+            A handle whose ``remove()`` takes the hook away.
+
+        Example:
+            >>> x = gradlib.ones(2, requires_grad=True)
+            >>> y = x * 3
+            >>> _ = y.grad_fn.register_hook(lambda grads, _: (grads[0] * 10, grads[1]))
+            >>> y.sum().backward()
+            >>> x.grad.tolist()
+            [30.0, 30.0]
+        """
         extra = self.make_extra()
         if extra.posthooks is None:
             extra.posthooks = OrderedDict()
@@ -140,7 +197,22 @@ class Node:
         return handle
 
     def register_prehook(self, fn) -> RemovableHandle:
-        """Call ``fn(grad_outputs)`` before this node runs; a returned tuple replaces grad_outputs."""
+        """Call `fn` before this node runs; a tuple that it returns replaces the gradients that arrived.
+
+        Args:
+            fn: ``fn(grad_outputs)``, a tuple of Tensors or None.
+
+        Returns:
+            A handle whose ``remove()`` takes the hook away.
+
+        Example:
+            >>> x = gradlib.ones(2, requires_grad=True)
+            >>> y = x * 3
+            >>> _ = y.grad_fn.register_prehook(lambda grads: (grads[0] * 10,))
+            >>> y.sum().backward()
+            >>> x.grad.tolist()
+            [30.0, 30.0]
+        """
         extra = self.make_extra()
         if extra.prehooks is None:
             extra.prehooks = OrderedDict()
@@ -153,7 +225,12 @@ class Node:
     # -- running -------------------------------------------------------------------------------------------------
 
     def run(self, g, inbox: dict) -> None:
-        """Compute this node's gradients from the raw gradient `g` and deliver them to the inbox of its targets."""
+        """Compute this node's gradients from the raw gradient `g` and deliver them to the inbox of its targets.
+
+        Args:
+            g: a raw array; a list of them, or None, for a node with several outputs.
+            inbox: what has arrived for each node of this backward.
+        """
         for (node, nr), grad in zip(
             self.edges(), self.gradients((g,) if self.n_out == 1 else g, False), strict=False
         ):
@@ -168,7 +245,10 @@ class Node:
         raise NotImplementedError
 
     def release(self) -> None:
-        """Forget the saved tensors; a later run raises."""
+        """Forget the saved tensors; a later run raises.
+
+        The engine calls it after the node ran, unless the graph is retained.
+        """
 
     def __call__(self, *grads):
         """Run this node on gradients given as Tensors; gradients as Tensors, one alone not in a tuple."""

@@ -310,7 +310,14 @@ HOOKS_ON_NONE = "Calling register_hooks on a saved tensor with value None is for
 
 
 class SavedTensor:
-    """One saved tensor of a node: ``grad_fn._raw_saved_self``."""
+    """One saved tensor of a node: ``grad_fn._raw_saved_self``; its hooks can be set one by one.
+
+    Example:
+        >>> x = gradlib.ones(2, requires_grad=True)
+        >>> y = x.exp()
+        >>> y.grad_fn._raw_saved_result.register_hooks(lambda t: t.tolist(), gradlib.tensor)
+        >>> y.sum().backward()
+    """
 
     __slots__ = ("_name", "_node")
 

@@ -17,7 +17,19 @@ _state = {"warn_only": False, "warn_always": False, "interop": 1}
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
     """Only CUDA kernels whose results are the same bits in every run; on a CPU all are.
 
-    warn_only: accepted for compatibility: there is no operation without a deterministic form, so none warns or fails.
+    Args:
+        mode: whether that is asked for.
+        warn_only: accepted for compatibility: there is no operation without a deterministic form, so none warns or
+            fails.
+
+    Raises:
+        TypeError: one of them is no bool.
+
+    Example:
+        >>> gradlib.use_deterministic_algorithms(True)
+        >>> gradlib.are_deterministic_algorithms_enabled()
+        True
+        >>> gradlib.use_deterministic_algorithms(False)
     """
     for name, value in (("mode", mode), ("warn_only", warn_only)):
         if not isinstance(value, bool):
@@ -28,17 +40,40 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
 
 
 def are_deterministic_algorithms_enabled() -> bool:
-    """Whether ``use_deterministic_algorithms(True)`` was called."""
+    """Whether ``use_deterministic_algorithms(True)`` was called.
+
+    Example:
+        >>> gradlib.are_deterministic_algorithms_enabled()
+        False
+    """
     return switches.deterministic
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
-    """Whether ``use_deterministic_algorithms(True, warn_only=True)`` was called."""
+    """Whether ``use_deterministic_algorithms(True, warn_only=True)`` was called.
+
+    Example:
+        >>> gradlib.is_deterministic_algorithms_warn_only_enabled()
+        False
+    """
     return bool(_state["warn_only"])
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
-    """0 or "default", 1 or "warn", 2 or "error": the same setting by one number."""
+    """The setting of `use_deterministic_algorithms` by one number.
+
+    Args:
+        debug_mode: 0 or "default" (off), 1 or "warn" (on, warn_only), 2 or "error" (on).
+
+    Raises:
+        RuntimeError: another number or word.
+        TypeError: it is neither.
+
+    Example:
+        >>> gradlib.set_deterministic_debug_mode("default")
+        >>> gradlib.get_deterministic_debug_mode()
+        0
+    """
     names = {"default": 0, "warn": 1, "error": 2}
     if isinstance(debug_mode, str):
         if debug_mode not in names:
@@ -57,7 +92,10 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
 
 
 def get_deterministic_debug_mode() -> int:
-    """0, 1 or 2; see `set_deterministic_debug_mode`."""
+    """The setting of `use_deterministic_algorithms` as a number: 0, 1 or 2.
+
+    See `set_deterministic_debug_mode`.
+    """
     return 0 if not switches.deterministic else 1 if _state["warn_only"] else 2
 
 
@@ -65,19 +103,39 @@ def get_deterministic_debug_mode() -> int:
 
 
 def set_warn_always(b: bool, /) -> None:
-    """Whether warnings that are given once are to be given every time; Python's warning filters decide that here."""
+    """Whether warnings that are given once are to be given every time; Python's warning filters decide that here.
+
+    Args:
+        b: remembered for `is_warn_always_enabled`, without effect.
+
+    Raises:
+        RuntimeError: it is no bool.
+    """
     if not isinstance(b, bool):
         raise RuntimeError(f"setWarnOnlyOnce expects a bool, but got {type(b).__name__}")
     _state["warn_always"] = b
 
 
 def is_warn_always_enabled() -> bool:
-    """What `set_warn_always` was given last."""
+    """What `set_warn_always` was given last; False at first.
+
+    Example:
+        >>> gradlib.is_warn_always_enabled()
+        False
+    """
     return bool(_state["warn_always"])
 
 
 def set_flush_denormal(mode: bool) -> bool:
-    """False: whether tiny numbers are flushed to zero cannot be set from Python."""
+    """False: whether tiny numbers are flushed to zero cannot be set from Python.
+
+    Args:
+        mode: ignored.
+
+    Example:
+        >>> gradlib.set_flush_denormal(True)
+        False
+    """
     return False
 
 
@@ -85,7 +143,21 @@ def set_flush_denormal(mode: bool) -> bool:
 
 
 def set_num_threads(int: int) -> None:
-    """The number of threads of the CPU's linear algebra."""
+    """Choose the number of threads of the CPU's linear algebra.
+
+    Args:
+        int: the number.
+
+    Raises:
+        RuntimeError: it is no int, or not positive.
+
+    Example:
+        >>> before = gradlib.get_num_threads()
+        >>> gradlib.set_num_threads(1)
+        >>> gradlib.get_num_threads()
+        1
+        >>> gradlib.set_num_threads(before)
+    """
     _check_threads("set_num_threads", int)
     backend_for("cpu").limit_threads(int)
 
@@ -98,18 +170,31 @@ def _check_threads(name: str, number: Any) -> None:
 
 
 def get_num_threads() -> int:
-    """The number of threads of the CPU's linear algebra."""
+    """The number of threads of the CPU's linear algebra, which `set_num_threads` sets.
+
+    OMP_NUM_THREADS and its kin in the environment choose the first one.
+    """
     return backend_for("cpu").count_threads()
 
 
 def set_num_interop_threads(int: int) -> None:
-    """Remembered, without effect: operations run one after the other."""
+    """Remembered, without effect: operations run one after the other.
+
+    Args:
+        int: the number.
+
+    Raises:
+        RuntimeError: it is no int, or not positive.
+    """
     _check_threads("set_num_interop_threads", int)
     _state["interop"] = int
 
 
 def get_num_interop_threads() -> int:
-    """What `set_num_interop_threads` was given last; 1 at first."""
+    """What `set_num_interop_threads` was given last; 1 at first.
+
+    It says nothing about threads: operations run one after the other.
+    """
     return int(_state["interop"])
 
 

@@ -7,7 +7,18 @@ from typing import SupportsIndex, overload
 
 
 class Size(tuple[int, ...]):
-    """The shape of a tensor: a tuple of ints that prints as ``torch.Size([2, 3])``."""
+    """The shape of a tensor: a tuple of ints that prints as ``torch.Size([2, 3])``.
+
+    Args:
+        lengths: an iterable of ints.
+
+    Raises:
+        TypeError: of something else.
+
+    Example:
+        >>> gradlib.Size([2, 3]) == (2, 3), gradlib.Size([2, 3])[:1]
+        (True, torch.Size([2]))
+    """
 
     __slots__ = ()
 
@@ -15,7 +26,12 @@ class Size(tuple[int, ...]):
         return size_of([_length(k, n) for k, n in enumerate(lengths)])
 
     def numel(self) -> int:
-        """The number of elements."""
+        """The number of elements: the product of the lengths.
+
+        Example:
+            >>> gradlib.ones(2, 3).shape.numel()
+            6
+        """
         n = 1
         for length in self:
             n *= length

@@ -135,8 +135,13 @@ class Tensor(Interop, Geometry, Hooks, Declared):
             None,
         )
         out._ver = INFERENCE if state.bits & INFERENCE_MODE or data._ver is INFERENCE else 0
-        if requires_grad and out._ver is INFERENCE and not state.bits & INFERENCE_MODE:
-            raise RuntimeError(INFERENCE_REQUIRES_GRAD)
+        if requires_grad:
+            if data._array.dtype not in dtypes.DIFFERENTIABLE:
+                raise RuntimeError(
+                    "Only Tensors of floating point and complex dtype can require gradients"
+                )
+            if out._ver is INFERENCE and not state.bits & INFERENCE_MODE:
+                raise RuntimeError(INFERENCE_REQUIRES_GRAD)
         return out
 
     # -- facts ---------------------------------------------------------------------------------------------------

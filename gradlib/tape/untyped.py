@@ -40,7 +40,12 @@ class UntypedStorage:
     """The memory that a tensor and its views share, as a sequence of bytes.
 
     ``UntypedStorage()``, ``UntypedStorage(nbytes)``, ``UntypedStorage([1, 2, 3])``; of a tensor:
-    ``x.untyped_storage()``. Writing to it changes the tensors, and the other way round.
+    ``x.untyped_storage()``. Writing to it changes the tensors, and the other way round. Positions give
+    bytes, slices storages on a part of the memory.
+
+    Raises:
+        TypeError: several arguments.
+        RuntimeError: a sequence of something else than whole numbers.
 
     Example:
         >>> x = gradlib.ones(2)
@@ -98,7 +103,12 @@ class UntypedStorage:
         return memory.key(self._root)
 
     def nbytes(self) -> int:
-        """The size in bytes."""
+        """The size in bytes: of all the memory, whatever part a tensor shows.
+
+        Example:
+            >>> gradlib.ones(10)[:2].untyped_storage().nbytes()
+            40
+        """
         return memory.size_of(self._root)
 
     size = __len__ = nbytes
@@ -108,7 +118,13 @@ class UntypedStorage:
         return 1
 
     def data_ptr(self) -> int:
-        """The address of the first byte: equal for tensors that share memory; 0 if there is none."""
+        """The address of the first byte: equal for tensors that share memory; 0 if there is none.
+
+        Example:
+            >>> x = gradlib.ones(3)
+            >>> x[1:].untyped_storage().data_ptr() == x.data_ptr()
+            True
+        """
         return memory.extent(self._root)[0] if self.nbytes() else 0
 
     def get_device(self) -> int | None:
@@ -116,7 +132,12 @@ class UntypedStorage:
         return self.device.index
 
     def is_shared(self) -> bool:
-        """Whether processes forked from now on share this memory: after ``share_memory_``, and on a CUDA device."""
+        """Whether processes forked from now on share this memory: after ``share_memory_``, and on a CUDA device.
+
+        Example:
+            >>> gradlib.ones(2).untyped_storage().is_shared()
+            False
+        """
         return self.is_cuda or memory.is_shared(self._root)
 
     def is_pinned(self, device=None) -> bool:
@@ -124,7 +145,12 @@ class UntypedStorage:
         return self._tensor().is_pinned(device)
 
     def resizable(self) -> bool:
-        """Whether `resize_` may be used: not for memory of NumPy, of a buffer, or shared by processes."""
+        """Whether `resize_` may be used: not for memory of NumPy, of a buffer, or shared by processes.
+
+        Example:
+            >>> gradlib.ones(2).untyped_storage().resizable()
+            True
+        """
         return memory.resizable(self._root)
 
     def __repr__(self) -> str:
@@ -182,16 +208,34 @@ class UntypedStorage:
             self._bytes()[where] = value & 255
 
     def tolist(self) -> list[int]:
-        """The bytes as numbers."""
+        """The bytes as a list of numbers, 0 to 255.
+
+        Example:
+            >>> gradlib.tensor([1, 2], dtype=gradlib.int16).untyped_storage().tolist()
+            [1, 0, 2, 0]
+        """
         return self._tensor().tolist()
 
     def fill_(self, value: int) -> UntypedStorage:
-        """Write one number to all bytes."""
+        """Write one number to all bytes; returns the storage.
+
+        Args:
+            value: 0 to 255.
+        """
         self[:] = value
         return self
 
     def copy_(self, source, non_blocking=None) -> UntypedStorage:
-        """Write the bytes of another storage of the same size, on any device."""
+        """Write the bytes of another storage of the same size, on any device; returns this one.
+
+        Args:
+            source: a storage, also a typed one, whose dtype does not count.
+            non_blocking: accepted as by ``Tensor.copy_``.
+
+        Raises:
+            TypeError: it is no storage.
+            RuntimeError: another size.
+        """
         given = getattr(source, "_untyped_storage", source)
         if not isinstance(given, UntypedStorage):
             raise TypeError(f"copy_ expects a storage, but got {type(source).__name__}")
@@ -203,7 +247,20 @@ class UntypedStorage:
         return self
 
     def byteswap(self, dtype: dtypes.dtype) -> None:
-        """Reverse the bytes of each number of that type."""
+        """Reverse the bytes of each number, in place: little-endian to big-endian and back.
+
+        Args:
+            dtype: of the numbers.
+
+        Raises:
+            RuntimeError: the size is no multiple of theirs.
+
+        Example:
+            >>> storage = gradlib.tensor([1, 2], dtype=gradlib.int16).untyped_storage()
+            >>> storage.byteswap(gradlib.int16)
+            >>> storage.tolist()
+            [0, 1, 0, 2]
+        """
         size = dtype.itemsize // (2 if dtype.is_complex else 1)
         flat = self._bytes()
         if flat.nbytes % size:
@@ -214,7 +271,11 @@ class UntypedStorage:
     def resize_(self, size: int) -> UntypedStorage:
         """Change the number of bytes; all tensors on this memory see the new one, with the same bytes at the start.
 
-        RuntimeError for memory that is not ours to exchange: of NumPy, of a buffer, shared by processes.
+        Args:
+            size: in bytes.
+
+        Raises:
+            RuntimeError: it is negative, or the memory is of NumPy, of a buffer, or shared by processes.
         """
         if not self.resizable():
             raise RuntimeError("Trying to resize storage that is not resizable")
@@ -227,7 +288,13 @@ class UntypedStorage:
     # -- copies ------------------------------------------------------------------------------------------------------
 
     def clone(self) -> UntypedStorage:
-        """A copy."""
+        """A copy of the bytes in memory of its own, on the same device.
+
+        Example:
+            >>> x = gradlib.ones(2)
+            >>> x.untyped_storage().clone().data_ptr() == x.data_ptr()
+            False
+        """
         with beside(self._root):
             return storage_of(copied(self._bytes()))
 
@@ -247,25 +314,54 @@ class UntypedStorage:
         return _rebuild, (root, str(self.device))
 
     def to(self, device=None, non_blocking: bool = False) -> UntypedStorage:
-        """The bytes on `device`: this object if they are there already, else a copy."""
+        """The bytes on a device: this object if they are there already, else a copy.
+
+        Args:
+            device: the device.
+            non_blocking: accepted.
+
+        Raises:
+            RuntimeError: there is no such device.
+        """
         moved = _moved(self._root, devices.device(device))
         return self if moved is self._root else storage_of(moved)
 
     def cpu(self) -> UntypedStorage:
-        """The bytes on the CPU."""
+        """The bytes on the CPU: this object if they are there already, else a copy.
+
+        Waits for the device.
+        """
         return self.to("cpu")
 
     def cuda(self, device=None, non_blocking: bool = False) -> UntypedStorage:
-        """The bytes on a CUDA device, the current one when left out."""
+        """The bytes on a CUDA device: this object if they are there already, else a copy.
+
+        Args:
+            device: the device; the current one if None.
+            non_blocking: accepted.
+
+        Raises:
+            RuntimeError: there is no CUDA device.
+        """
         return self.to("cuda" if device is None else device)
 
     def pin_memory(self, device=None) -> UntypedStorage:
-        """A copy in page-locked memory; this object if it is there already."""
+        """A copy in page-locked memory; this object if it is there already.
+
+        Raises:
+            RuntimeError: there is no CUDA device.
+        """
         pinned = self._tensor().pin_memory()
         return self if self.is_pinned() else storage_of(pinned._array)
 
     def share_memory_(self) -> UntypedStorage:
-        """Move the bytes, and all tensors on them, to memory that processes forked later share."""
+        """Move the bytes, and all tensors on them, to memory that processes forked later share; returns the storage.
+
+        Example:
+            >>> x = gradlib.ones(2)
+            >>> x.untyped_storage().share_memory_().is_shared(), x.is_shared()
+            (True, True)
+        """
         if not self.is_shared():
             memory.share_with_forks(self._root)
         return self
@@ -275,7 +371,16 @@ class UntypedStorage:
         return self
 
     def type(self, dtype=None, non_blocking: bool = False):
-        """The name of the class; with a class of storages (or its name): the bytes as one of those."""
+        """The name of the class; with another class of storages: the bytes as one of those.
+
+        Args:
+            dtype: a class such as ``gradlib.FloatStorage``, or its name.
+            non_blocking: accepted.
+
+        Example:
+            >>> gradlib.ones(2).untyped_storage().type()
+            'torch.storage.UntypedStorage'
+        """
         if dtype is None:
             return "torch.storage.UntypedStorage"
         kind = getattr(handed, dtype.rpartition(".")[2]) if isinstance(dtype, str) else dtype
@@ -287,9 +392,22 @@ class UntypedStorage:
     def from_buffer(
         cls, buffer, byte_order=None, count=-1, offset=0, *, dtype: dtypes.dtype
     ) -> UntypedStorage:
-        """A copy of `count` numbers of a buffer, from byte `offset` on, turned into this machine's byte order.
+        """A copy of numbers of a buffer, turned into this machine's byte order.
 
-        byte_order: "native", "little" or "big"; may be left out for numbers of one byte.
+        Args:
+            buffer: bytes, bytearray, memoryview...
+            byte_order: "native", "little" or "big"; may be left out for numbers of one byte.
+            count: how many numbers; -1 is all that there are.
+            offset: the byte at which they begin.
+            dtype: of the numbers.
+
+        Raises:
+            RuntimeError: `byte_order` is missing.
+            ValueError: another order, or the buffer has not so many numbers.
+
+        Example:
+            >>> gradlib.UntypedStorage.from_buffer(b"ab", dtype=gradlib.uint8).tolist()
+            [97, 98]
         """
         size = dtype.itemsize
         if byte_order is None and size > 1:
@@ -320,7 +438,22 @@ class UntypedStorage:
 
     @classmethod
     def from_file(cls, filename, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
-        """The beginning of a file as memory. shared: what is written there is written to the file."""
+        """The beginning of a file as memory.
+
+        Args:
+            filename: the file.
+            shared: what is written to the memory is written to the file, which is made, or made longer, where need be.
+            nbytes: how much of it.
+
+        Raises:
+            FileNotFoundError: there is no such file, and it is not `shared`.
+            ValueError: it is shorter.
+
+        Example:
+            >>> storage = gradlib.UntypedStorage.from_file("numbers.bin", shared=True, nbytes=4).fill_(7)
+            >>> list(open("numbers.bin", "rb").read())
+            [7, 7, 7, 7]
+        """
         return storage_of(mapped_file(filename, shared, nbytes))
 
 

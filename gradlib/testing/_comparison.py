@@ -136,7 +136,22 @@ def assert_allclose(
     equal_nan: bool = True,
     msg: str = "",
 ) -> None:
-    """``assert_close`` with the looser tolerances of old, whatever the dtypes; deprecated in PyTorch."""
+    """``assert_close`` with the looser tolerances of old, whatever the dtypes; deprecated in PyTorch.
+
+    Args:
+        actual: Tensor, or what one can be made of.
+        expected: the same.
+        rtol: relative tolerance; with `atol` or not at all.
+        atol: absolute tolerance.
+        equal_nan: whether nan equals nan.
+        msg: instead of the message.
+
+    Raises:
+        AssertionError: they differ.
+
+    Example:
+        >>> gradlib.testing.assert_allclose(gradlib.ones(2), gradlib.ones(2) + 1e-6)
+    """
     __tracebackhide__ = True
     warnings.warn(
         "`torch.testing.assert_allclose()` is deprecated since 1.12 and will be removed in a future release. "

@@ -31,7 +31,12 @@ MISSING = (
 
 
 class SelectiveCheckpointContext:
-    """What a policy is told beside the op: whether this is the second run, and the op's result."""
+    """What a policy is told beside the op: the `ctx` of ``policy(ctx, op, *args)``.
+
+    Attributes:
+        is_recompute: whether this is the second run.
+        op_output: the result of the op, where it is known.
+    """
 
     def __init__(self, *, is_recompute: bool, op_output: Any = None) -> None:
         self.is_recompute, self.op_output = is_recompute, op_output
@@ -41,6 +46,13 @@ class CheckpointPolicy(enum.Enum):
     """What is to be done with the result of an op. The MUST and PREFER forms act alike.
 
     Offloading to the CPU is not done: such results are computed again.
+
+    Example:
+        >>> def policy(ctx, op, *args, **kwargs):
+        ...     return CheckpointPolicy.MUST_SAVE if op == gradlib.mm else CheckpointPolicy.PREFER_RECOMPUTE
+        >>> context_fn = lambda: create_selective_checkpoint_contexts(policy)
+        >>> x = gradlib.ones(2, 2, requires_grad=True)
+        >>> checkpoint(lambda x: gradlib.mm(x, x).exp(), x, use_reentrant=False, context_fn=context_fn).sum().backward()
     """
 
     MUST_SAVE = 0

@@ -13,23 +13,46 @@ from ..tape.tensor import Tensor
 
 
 class DefaultDeviceType:
-    """The type of the devices whose random states are kept when no argument tells: "cuda", if it is in use."""
+    """The type of the devices whose random states are kept when no argument tells: "cuda", if it is in use.
+
+    Two static methods; nothing is made of it.
+    """
 
     _default_device_type: str | None = None
 
     @staticmethod
     def set_device_type(device: str = "cuda") -> None:
-        """Set it."""
+        """Choose the type.
+
+        Args:
+            device: "cuda" or "cpu".
+        """
         DefaultDeviceType._default_device_type = device
 
     @staticmethod
     def get_device_type() -> str:
-        """The type that was set last."""
+        """The type that was set last; "cuda" if nothing was and it is in use, else "cpu".
+
+        Example:
+            >>> DefaultDeviceType.get_device_type() in ("cpu", "cuda")
+            True
+        """
         return DefaultDeviceType._default_device_type or ("cuda" if "cuda" in DEVICES else "cpu")
 
 
 def get_device_states(*args) -> tuple[list[Any], list[Tensor]]:
-    """Devices of the tensors among `args` other than the CPU, and the states of their random generators."""
+    """Devices of the tensors among `args` other than the CPU, and the states of their random generators.
+
+    Args:
+        args: tensors and anything else.
+
+    Returns:
+        (indices of devices, states as uint8 Tensors), for `set_device_states`.
+
+    Example:
+        >>> get_device_states(gradlib.ones(2), 3)
+        ([], [])
+    """
     devices: list[Any] = []
     for a in args:
         if isinstance(a, Tensor) and a.is_cuda and a.get_device() not in devices:
@@ -39,7 +62,13 @@ def get_device_states(*args) -> tuple[list[Any], list[Tensor]]:
 
 
 def set_device_states(devices, states, *, device_type: str | None = None) -> None:
-    """Put back what :func:`get_device_states` gave."""
+    """Put back the random states that :func:`get_device_states` gave.
+
+    Args:
+        devices: its first result.
+        states: its second one.
+        device_type: "cuda", if None.
+    """
     rng = DEVICES.get(device_type or "cuda")
     for device, saved in zip(devices, states, strict=True):
         assert rng is not None

@@ -12,19 +12,19 @@ from __future__ import annotations
 import contextlib
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from ..autograd import backward
 from ..autograd.function import Function
-from ..autograd.grad_mode import enable_grad, no_grad
+from ..autograd.grad_mode import enable_grad
 from ..autograd.graph import saved_tensors_hooks
 from ..op.vmap import is_logical
 from ..tape.modes import FORWARD_AD, Flag, shared, state
 from ..tape.saved import modified
 from ..tape.tensor import Tensor
+from ._reentrant import CheckpointFunction, check_backward_validity, detach_variable
 from ._selective import (
     SAC_IGNORED_OPS,
     CheckpointPolicy,
@@ -54,11 +54,6 @@ __all__ = [
     "set_device_states",
 ]
 
-REENTRANT_GRAD = (
-    "When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or passing an `inputs` parameter to "
-    ".backward(). To resolve this error, you can either set use_reentrant=False, or call .backward() without passing "
-    "the `inputs` argument."
-)
 EXPLICIT = (
     "torch.utils.checkpoint{}: the use_reentrant parameter should be passed explicitly. use_reentrant=False is "
     "recommended, but if you need to preserve the current default behavior, you can pass use_reentrant=True."
@@ -90,7 +85,10 @@ _debug: bool | None = None
 
 
 class CheckpointError(RuntimeError):
-    """The second run of a checkpointed function did not save what the first one did."""
+    """The second run of a checkpointed function did not save what the first one did; a RuntimeError.
+
+    The message says what differs: the number of tensors, or shapes, dtypes and devices.
+    """
 
 
 class _StopRecomputation(Exception):
@@ -99,7 +97,16 @@ class _StopRecomputation(Exception):
 
 @contextlib.contextmanager
 def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
-    """Inside the block (around forward), whether the second run stops as soon as the last saved tensor is there."""
+    """Inside the block (around forward), whether the second run stops as soon as the last saved tensor is there.
+
+    Args:
+        enable: False runs the function to its end; it goes before `early_stop` of `checkpoint`.
+
+    Example:
+        >>> with set_checkpoint_early_stop(False):
+        ...     y = checkpoint(gradlib.exp, gradlib.ones(2, requires_grad=True), use_reentrant=False)
+        >>> y.sum().backward()
+    """
     global _early_stop
     previous, _early_stop = _early_stop, enable
     try:
@@ -110,7 +117,16 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
-    """Inside the block, whether errors list all saved tensors of both runs; None leaves it to `debug`."""
+    """Inside the block, whether errors list all saved tensors of both runs.
+
+    Args:
+        enabled: goes before `debug` of `checkpoint`; None leaves it to that.
+
+    Example:
+        >>> with set_checkpoint_debug_enabled(True):
+        ...     y = checkpoint(gradlib.exp, gradlib.ones(2, requires_grad=True), use_reentrant=False)
+        >>> y.sum().backward()
+    """
     global _debug
     previous, _debug = _debug, enabled
     try:
@@ -123,6 +139,16 @@ class GraphExecGroup:
     """Backward passes in the block run each checkpointed part at most once, however many passes there are.
 
     The passes must not go through the same nodes.
+
+    Raises:
+        RuntimeError: at the entry, inside of another such block.
+
+    Example:
+        >>> x = gradlib.ones(2, requires_grad=True)
+        >>> a, b = checkpoint(lambda x: (x.exp(), x.sin()), x, use_reentrant=False)
+        >>> with GraphExecGroup():
+        ...     a.sum().backward()
+        ...     b.sum().backward()
     """
 
     _current: GraphExecGroup | None = None
@@ -138,7 +164,11 @@ class GraphExecGroup:
 
 
 def noop_context_fn() -> tuple[Any, Any]:
-    """Contexts for the two runs that do nothing."""
+    """Contexts for the two runs that do nothing: the default of `context_fn`.
+
+    Returns:
+        Two context managers.
+    """
     return contextlib.nullcontext(), contextlib.nullcontext()
 
 
@@ -157,15 +187,31 @@ def checkpoint(
 ) -> Any:
     """``function(*args, **kwargs)`` that keeps no activations: backward runs it again.
 
+    Memory for time: of the part only the inputs are kept, and it is computed twice.
+
     Args:
+        function: returns Tensors, in any nesting; does the same in both runs.
+        args: its arguments.
         use_reentrant: the variant; False is recommended. Left out, True with a warning.
         preserve_rng_state: (keyword, True) give the second run the random state of the first.
         context_fn: gives two context managers, for the first and for the second run (not reentrant only).
         determinism_check: "default" compares shapes, dtypes and devices of both runs; "none" does not.
         debug: errors list the ops of both runs with their lines, and what was saved.
         early_stop: stop the second run when the last saved tensor is there.
+        kwargs: its keyword arguments (not reentrant only).
 
-    Raises CheckpointError in backward if the second run saves something else than the first.
+    Raises:
+        CheckpointError: in backward, if the second run saves something else than the first.
+        ValueError: options that do not go together.
+
+    Source: T. Chen et al., Training deep nets with sublinear memory cost, arXiv:1604.06174 (2016).
+
+    Example:
+        >>> x = gradlib.ones(4, 3, requires_grad=True)
+        >>> y = checkpoint(lambda x: (x.exp() * 2).tanh(), x, use_reentrant=False)
+        >>> gradlib.equal(gradlib.autograd.grad(y.sum(), x)[0],
+        ...               gradlib.autograd.grad((x.exp() * 2).tanh().sum(), x)[0])
+        True
     """
     if use_reentrant is None:
         warnings.warn(EXPLICIT.format(""), stacklevel=2)
@@ -203,7 +249,24 @@ def checkpoint_sequential(
 ):
     """A sequential model in `segments` parts, all of them but the last checkpointed.
 
-    functions: an nn.Sequential, or the functions (or modules) to run one after the other.
+    Args:
+        functions: an nn.Sequential, or the functions (or modules) to run one after the other.
+        segments: the number of parts.
+        input: of the first.
+        use_reentrant: as in `checkpoint`.
+        preserve_rng_state: (keyword) as in `checkpoint`.
+
+    Returns:
+        What the last function returns.
+
+    Raises:
+        ValueError: more segments than functions, or other keywords.
+
+    Example:
+        >>> net = nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 2), nn.ReLU())
+        >>> y = checkpoint_sequential(net, 2, gradlib.ones(4, 3, requires_grad=True), use_reentrant=False)
+        >>> tuple(y.shape)
+        (4, 2)
     """
     if use_reentrant is None:
         warnings.warn(EXPLICIT.format(".checkpoint_sequential"), stacklevel=2)
@@ -380,66 +443,3 @@ def _unchanged(holder: _Holder) -> Any:
     if value is not None and value._version != holder.version:
         raise modified(None, "tensor of a checkpointed part", value, holder.version)
     return value
-
-
-# -- with reentrance -------------------------------------------------------------------------------------------------
-
-
-def detach_variable(inputs: tuple) -> tuple:
-    """The tensors of a tuple detached, with their requires_grad flags; anything else as it is."""
-    if not isinstance(inputs, tuple):
-        raise RuntimeError(
-            f"Only tuple of tensors is supported. Got Unsupported input type: {type(inputs).__name__}"
-        )
-    return tuple(
-        a.detach().requires_grad_(a.requires_grad) if isinstance(a, Tensor) else a for a in inputs
-    )
-
-
-def check_backward_validity(inputs: Iterable[Any]) -> None:
-    """Warn if none of the tensors requires grad."""
-    if not any(a.requires_grad for a in inputs if isinstance(a, Tensor)):
-        warnings.warn(
-            "None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2
-        )
-
-
-class CheckpointFunction(Function):
-    """A part of the program as one Function whose backward runs the part again."""
-
-    @staticmethod
-    def forward(ctx, run_function, preserve_rng_state, *args):
-        """Run the part without recording; `preserve_rng_state`: random numbers are the same when it runs again."""
-        check_backward_validity(args)
-        ctx.run_function = run_function
-        ctx.surroundings = Surroundings(preserve_rng_state, args)
-        ctx.others = [None if isinstance(a, Tensor) else a for a in args]
-        ctx.places = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
-        ctx.save_for_backward(*(args[i] for i in ctx.places))
-        with no_grad():
-            return run_function(*args)
-
-    @staticmethod
-    def backward(ctx, *grads):
-        """Run the part again, recorded, and go backward through it."""
-        task = state.current_task
-        if task is not None and task.wanted:
-            raise RuntimeError(REENTRANT_GRAD)
-        inputs = list(ctx.others)
-        for i, tensor in zip(ctx.places, ctx.saved_tensors, strict=True):
-            inputs[i] = tensor
-        detached = detach_variable(tuple(inputs))
-        with ctx.surroundings.again(), enable_grad():
-            outputs = ctx.run_function(*detached)
-        outputs = (outputs,) if isinstance(outputs, Tensor) else outputs
-        pairs = [
-            (o, g)
-            for o, g in zip(outputs, grads, strict=True)
-            if isinstance(o, Tensor) and o.requires_grad
-        ]
-        if not pairs:
-            raise RuntimeError(
-                "none of output has requires_grad=True, this checkpoint() is not necessary"
-            )
-        backward([o for o, _ in pairs], [g for _, g in pairs])
-        return None, None, *(a.grad if isinstance(a, Tensor) else None for a in detached)

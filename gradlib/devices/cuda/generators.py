@@ -46,7 +46,15 @@ class CudaGenerator(Generator):
         self.manual_seed(_defaults_seed())
 
     def manual_seed(self, seed: int) -> Generator:
-        """Start the sequence that belongs to `seed`; see `Generator.manual_seed`."""
+        """Start the sequence that belongs to `seed`; returns the generator.
+
+        Args:
+            seed: an int; a negative one counts from 2**64.
+
+        Raises:
+            RuntimeError: it is no integer.
+            ValueError: it is outside of [-2**63, 2**64 - 1].
+        """
         self._seed = check_seed(seed)
         self._write(self._seed, 0)
         return self
@@ -60,11 +68,18 @@ class CudaGenerator(Generator):
             return self.rng.get()
 
     def get_offset(self) -> int:
-        """How many numbers were drawn, in units of four words; waits for the device."""
+        """How many numbers were drawn since the seed, in units of four words of 32 bits; waits for the device.
+
+        With `set_offset`, the same numbers can be drawn again.
+        """
         return self._read()[1]
 
     def set_offset(self, offset: int) -> Generator:
-        """Go on as if `offset` units of four words had been drawn."""
+        """Go on as if `offset` units of four words had been drawn since the seed; returns the generator.
+
+        Args:
+            offset: not negative.
+        """
         self._write(self._seed, offset)
         return self
 
@@ -87,7 +102,14 @@ def _defaults_seed() -> int:
 
 
 def default_generator(device: Any = "cuda") -> CudaGenerator:
-    """The generator of every random operation on a device that is given none."""
+    """The generator of every random operation on a device that is given none.
+
+    Args:
+        device: "cuda" (the current one), "cuda:1" or an index.
+
+    Raises:
+        RuntimeError: there is no CUDA device.
+    """
     index = _index(device)
     found = _defaults.get(index)
     if found is None:
@@ -113,7 +135,14 @@ def _index(device: Any) -> int:
 
 
 def manual_seed_all(seed: int) -> None:
-    """Seed the generators of all devices, those that are used first later included."""
+    """Seed the generators of all devices, those that are used first later included.
+
+    Args:
+        seed: an int, from -2**63 to 2**64 - 1.
+
+    Raises:
+        ValueError: it is outside of that.
+    """
     global _latest
     _latest = check_seed(seed, exact=False)
     if _defaults and shared.cuda is not None:
@@ -122,12 +151,37 @@ def manual_seed_all(seed: int) -> None:
 
 
 def get_rng_state(device: Any = "cuda") -> Any:
-    """The state of a device's generator, a uint8 Tensor [16] on the CPU; waits for the device."""
+    """The state of a device's generator; waits for the device.
+
+    Args:
+        device: "cuda" (the current one), "cuda:1" or an index.
+
+    Returns:
+        Tensor [16], uint8, on the CPU.
+
+    Raises:
+        RuntimeError: there is no CUDA device.
+
+    Example:
+        >>> if gradlib.cuda.is_available():
+        ...     state = gradlib.cuda.get_rng_state()
+        ...     a = gradlib.rand(3, device="cuda")
+        ...     gradlib.cuda.set_rng_state(state)
+        ...     assert gradlib.equal(gradlib.rand(3, device="cuda"), a)
+    """
     return default_generator(device).get_state()
 
 
 def set_rng_state(new_state: Any, device: Any = "cuda") -> None:
-    """Put a state from `get_rng_state` back."""
+    """Put a state from `get_rng_state` back.
+
+    Args:
+        new_state: Tensor [16], uint8.
+        device: "cuda" (the current one), "cuda:1" or an index.
+
+    Raises:
+        RuntimeError: another size, or there is no CUDA device.
+    """
     default_generator(device).set_state(new_state)
 
 

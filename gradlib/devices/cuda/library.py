@@ -9,27 +9,48 @@ from . import namespace as _backend
 
 
 def library() -> Any:
-    """``cupy.cuda``; RuntimeError that says what is missing without CUDA."""
+    """``cupy.cuda``.
+
+    Raises:
+        RuntimeError: it says what is missing without CUDA.
+    """
     return _backend.get_backend().xp.cuda
 
 
 def is_available() -> bool:
-    """Whether CuPy and a CUDA device can be used."""
+    """Whether CuPy and a CUDA device can be used; everything in `gradlib.cuda` may be imported without.
+
+    Example:
+        >>> device = "cuda" if gradlib.cuda.is_available() else "cpu"
+        >>> y = gradlib.ones(2, device=device)
+    """
     return _backend.why_not() is None
 
 
 def device_count() -> int:
-    """The number of CUDA devices; 0 when CUDA is not available."""
+    """The number of CUDA devices; 0 when CUDA is not available.
+
+    Example:
+        >>> gradlib.cuda.device_count() > 0 or not gradlib.cuda.is_available()
+        True
+    """
     return int(library().runtime.getDeviceCount()) if is_available() else 0
 
 
 def current_device() -> int:
-    """The index of the current device; RuntimeError that says what is missing without one."""
+    """The index of the current device: where ``device="cuda"`` puts tensors.
+
+    Raises:
+        RuntimeError: it says what is missing without a device.
+    """
     return int(library().runtime.getDevice())
 
 
 def is_initialized() -> bool:
-    """Whether the CUDA library is in use by this process."""
+    """Whether the CUDA library is in use by this process.
+
+    It is not before the first tensor, stream or question about a device.
+    """
     return _backend._backend is not None
 
 
@@ -57,7 +78,16 @@ def index_of(device: Any = None, optional: bool = False) -> int:
 
 
 def synchronize(device: Any = None) -> None:
-    """Wait for all work on all streams of a device (by default the current one)."""
+    """Wait on the host for all work on all streams of a device.
+
+    Needed before the clock is read; results of tensors are waited for without it.
+
+    Args:
+        device: a device, "cuda:1" or an index; None for the current one.
+
+    Raises:
+        RuntimeError: there is no CUDA device, or some of the work failed.
+    """
     wait_for(index_of(device))
 
 

@@ -53,37 +53,84 @@ class Conversion(Traversal):
     def cuda(self, device: Any = None) -> Any:
         """Move all parameters and buffers to a GPU, in place; returns self.
 
+        Parameters stay the same objects, so that an optimizer made before goes on with them.
+
         Args:
             device: index or device; None is the current one.
+
+        Raises:
+            RuntimeError: there is no CUDA device.
         """
         return self._apply(lambda t: t.cuda(device))
 
     def cpu(self) -> Any:
-        """Move all parameters and buffers to the CPU, in place; returns self."""
+        """Move all parameters and buffers to the CPU, in place; returns self.
+
+        Example:
+            >>> nn.Linear(2, 2).cpu().weight.device
+            device(type='cpu')
+        """
         return self._apply(lambda t: t.cpu())
 
     def type(self, dst_type: Any) -> Any:
-        """Cast all parameters and buffers to `dst_type`, in place; returns self."""
+        """Cast all parameters and buffers to `dst_type`, integers included, in place; returns self.
+
+        Args:
+            dst_type: a dtype, or the name of a tensor type such as "torch.DoubleTensor".
+
+        Example:
+            >>> nn.Linear(2, 2).type(gradlib.float64).weight.dtype
+            torch.float64
+        """
         return self._apply(lambda t: t.type(dst_type))
 
     def float(self) -> Any:
-        """Cast floating point parameters and buffers to float32, in place; returns self."""
+        """Cast floating point parameters and buffers to float32, in place; returns self.
+
+        Example:
+            >>> nn.Linear(2, 2).double().float().weight.dtype
+            torch.float32
+        """
         return self._apply(lambda t: t.float() if t.is_floating_point() else t)
 
     def double(self) -> Any:
-        """Cast floating point parameters and buffers to float64, in place; returns self."""
+        """Cast floating point parameters and buffers to float64, in place; returns self.
+
+        Example:
+            >>> nn.Linear(2, 2).double().weight.dtype
+            torch.float64
+        """
         return self._apply(lambda t: t.double() if t.is_floating_point() else t)
 
     def half(self) -> Any:
-        """Cast floating point parameters and buffers to float16, in place; returns self."""
+        """Cast floating point parameters and buffers to float16, in place; returns self.
+
+        Example:
+            >>> nn.Linear(2, 2).half().weight.dtype
+            torch.float16
+        """
         return self._apply(lambda t: t.half() if t.is_floating_point() else t)
 
     def bfloat16(self) -> Any:
-        """Cast floating point parameters and buffers to bfloat16, in place; returns self."""
+        """Cast floating point parameters and buffers to bfloat16, in place; returns self.
+
+        Example:
+            >>> nn.Linear(2, 2).bfloat16().weight.dtype
+            torch.bfloat16
+        """
         return self._apply(lambda t: t.bfloat16() if t.is_floating_point() else t)
 
     def to_empty(self, *, device: Any, recurse: bool = True) -> Any:
-        """Move to `device` without copying: values are undefined afterwards."""
+        """Make all parameters and buffers anew on `device`, with undefined values; returns self.
+
+        Args:
+            device: where they go.
+            recurse: also those of submodules.
+
+        Example:
+            >>> tuple(nn.Linear(3, 2).to_empty(device="cpu").weight.shape)
+            (2, 3)
+        """
         return self._apply(lambda t: ops.empty_like(t, device=device), recurse=recurse)
 
     def to(self, *args: Any, **kwargs: Any) -> Any:
@@ -91,7 +138,7 @@ class Conversion(Traversal):
 
         Called as `to(device)`, `to(dtype)`, `to(device, dtype)`, `to(tensor)`, each with
         `non_blocking=False`, or `to(memory_format=...)`. Only floating point and complex
-        tensors are cast; all are moved.
+        tensors are cast; all are moved. Parameters stay the same objects.
 
         Raises:
             TypeError: the dtype is neither floating point nor complex.
@@ -128,16 +175,28 @@ class Conversion(Traversal):
         return self._apply(convert)
 
     def share_memory(self) -> Any:
-        """Move parameters and buffers into memory that processes forked later share; returns self."""
+        """Move parameters and buffers into memory that processes forked later share; returns self.
+
+        Training in several processes on one model: each steps on the same numbers.
+
+        Example:
+            >>> nn.Linear(2, 2).share_memory().weight.is_shared()
+            True
+        """
         return self._apply(lambda t: t.share_memory_())
 
     def train(self, mode: bool = True) -> Any:
         """Set training mode here and in all submodules; returns self.
 
-        Dropout and batch normalisation act by it. It is independent of grad modes.
+        Dropout and batch normalisation act by it. It is independent of grad modes: in evaluation
+        mode operations are recorded as before.
 
         Raises:
             ValueError: `mode` is not a bool.
+
+        Example:
+            >>> nn.Dropout().eval().train().training
+            True
         """
         if not isinstance(mode, bool):
             raise ValueError("training mode is expected to be boolean")
@@ -147,7 +206,12 @@ class Conversion(Traversal):
         return self
 
     def eval(self) -> Any:
-        """The same as `train(False)`."""
+        """Set evaluation mode here and in all submodules, as `train(False)` does; returns self.
+
+        Example:
+            >>> nn.Dropout(1.0).eval()(gradlib.ones(2)).tolist()
+            [1.0, 1.0]
+        """
         return self.train(False)
 
     def requires_grad_(self, requires_grad: bool = True) -> Any:
@@ -168,6 +232,13 @@ class Conversion(Traversal):
         Args:
             set_to_none: True sets `.grad` to None; False fills it with zeros in place, so its
                 layout stays.
+
+        Example:
+            >>> layer = nn.Linear(2, 1)
+            >>> layer(gradlib.ones(2)).sum().backward()
+            >>> layer.zero_grad()
+            >>> print(layer.weight.grad)
+            None
         """
         for param in self.parameters():
             if param.grad is None:

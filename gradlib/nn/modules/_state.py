@@ -31,13 +31,37 @@ class StateDict(ModuleFields):
     """The part of `Module` that saves and loads."""
 
     def get_extra_state(self) -> Any:
-        """Override together with `set_extra_state`: what to store beside the tensors."""
+        """Give what `state_dict` is to store beside the tensors; override it with `set_extra_state`.
+
+        Returns:
+            Anything that can be pickled. It stands under the module's name and "_extra_state".
+
+        Raises:
+            RuntimeError: here, as it is called only where it is overridden.
+
+        Example:
+            >>> class Counting(nn.Module):
+            ...     count = 3
+            ...     def get_extra_state(self):
+            ...         return self.count
+            ...     def set_extra_state(self, state):
+            ...         self.count = state
+            >>> dict(Counting().state_dict())
+            {'_extra_state': 3}
+        """
         raise RuntimeError(
             "Reached a code path in Module.get_extra_state() that should never be called."
         )
 
     def set_extra_state(self, state: Any) -> None:
-        """Override together with `get_extra_state`: take back what it stored."""
+        """Take back what `get_extra_state` gave; called by `load_state_dict`.
+
+        Args:
+            state: what is in the dict under the module's name and "_extra_state".
+
+        Raises:
+            RuntimeError: here, as it is called only where it is overridden.
+        """
         raise RuntimeError(
             "Reached a code path in Module.set_extra_state() that should never be called."
         )
@@ -274,12 +298,34 @@ class StateDict(ModuleFields):
         """Run `hook(module, state_dict, prefix, local_metadata)` after `state_dict`.
 
         The hook may change the dict in place and must return None.
+
+        Returns:
+            A handle whose `remove()` takes the hook away.
+
+        Example:
+            >>> def rename(module, state, prefix, metadata):
+            ...     state[prefix + "w"] = state.pop(prefix + "weight")
+            >>> layer = nn.Linear(1, 1, bias=False)
+            >>> _ = layer.register_state_dict_post_hook(rename)
+            >>> list(layer.state_dict())
+            ['w']
         """
         hook._from_public_api = True  # type: ignore[attr-defined]
         return _register(self._state_dict_hooks, hook)
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Run `hook(module, prefix, keep_vars)` before `state_dict` reads the module."""
+        """Run `hook(module, prefix, keep_vars)` before `state_dict` reads the module.
+
+        Returns:
+            A handle whose `remove()` takes the hook away.
+
+        Example:
+            >>> layer, seen = nn.Linear(1, 1), []
+            >>> _ = layer.register_state_dict_pre_hook(lambda module, prefix, keep: seen.append(prefix))
+            >>> _ = nn.Sequential(layer).state_dict()
+            >>> seen
+            ['0.']
+        """
         return _register(self._state_dict_pre_hooks, hook)
 
     def _register_load_state_dict_pre_hook(
@@ -294,6 +340,17 @@ class StateDict(ModuleFields):
 
         It is called with (module, state_dict, prefix, local_metadata, strict, missing_keys,
         unexpected_keys, error_msgs) and may change them in place.
+
+        Returns:
+            A handle whose `remove()` takes the hook away.
+
+        Example:
+            >>> def rename(module, state, prefix, *rest):
+            ...     state[prefix + "weight"] = state.pop(prefix + "w")
+            >>> layer = nn.Linear(1, 1, bias=False)
+            >>> _ = layer.register_load_state_dict_pre_hook(rename)
+            >>> layer.load_state_dict({"w": gradlib.ones(1, 1)})
+            <All keys matched successfully>
         """
         return self._register_load_state_dict_pre_hook(hook, with_module=True)
 
@@ -302,6 +359,15 @@ class StateDict(ModuleFields):
 
         The two lists of `incompatible_keys` may be changed in place; with strict=True an error
         is raised for what is left in them.
+
+        Returns:
+            A handle whose `remove()` takes the hook away.
+
+        Example:
+            >>> layer = nn.Linear(1, 1)
+            >>> _ = layer.register_load_state_dict_post_hook(lambda m, keys: keys.missing_keys.clear())
+            >>> layer.load_state_dict({"weight": gradlib.ones(1, 1)})
+            <All keys matched successfully>
         """
         return _register(self._load_state_dict_post_hooks, hook)
 

@@ -51,14 +51,32 @@ class Traversal(ModuleFields):
         )
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
-        """Iterate over the buffers, each one once; `recurse` includes those of submodules."""
+        """Iterate over the buffers, each one once: tensors that are state, but no parameters.
+
+        Args:
+            recurse: include those of all submodules.
+
+        Example:
+            >>> [b.dtype for b in nn.BatchNorm1d(2).buffers()]
+            [torch.float32, torch.float32, torch.int64]
+        """
         for _, buf in self.named_buffers(recurse=recurse):
             yield buf
 
     def named_buffers(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
-        """Iterate over (name, buffer); the arguments are those of `named_parameters`."""
+        """Iterate over (name, buffer), names joined by dots.
+
+        Args:
+            prefix: put before every name, with a dot.
+            recurse: include those of all submodules.
+            remove_duplicate: yield a shared buffer under its first name only.
+
+        Example:
+            >>> [name for name, _ in nn.BatchNorm1d(2).named_buffers()]
+            ['running_mean', 'running_var', 'num_batches_tracked']
+        """
         return self._named_members(
             lambda module: module._buffers.items(),
             prefix=prefix,
@@ -67,12 +85,22 @@ class Traversal(ModuleFields):
         )
 
     def children(self) -> Iterator[Module]:
-        """Iterate over the direct submodules, each one once."""
+        """Iterate over the direct submodules, each one once, in the order of registration.
+
+        Example:
+            >>> list(nn.Sequential(nn.ReLU(), nn.Sequential(nn.Tanh())).children())[0]
+            ReLU()
+        """
         for _, module in self.named_children():
             yield module
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
-        """Iterate over (name, direct submodule), each one once."""
+        """Iterate over (name, direct submodule), each one once, in the order of registration.
+
+        Example:
+            >>> list(nn.Sequential(nn.ReLU(), nn.Tanh()).named_children())
+            [('0', ReLU()), ('1', Tanh())]
+        """
         seen = set()
         for name, module in self._modules.items():
             if module is not None and module not in seen:
@@ -80,7 +108,16 @@ class Traversal(ModuleFields):
                 yield name, module
 
     def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
-        """Iterate over this module and everything below it, parents first."""
+        """Iterate over this module and everything below it, parents first.
+
+        Args:
+            remove_duplicate: yield a shared module once only.
+
+        Example:
+            >>> net = nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.Tanh()))
+            >>> [type(m).__name__ for m in net.modules()]
+            ['Sequential', 'Linear', 'Sequential', 'Tanh']
+        """
         for _, module in self.named_modules(remove_duplicate=remove_duplicate):
             yield module
 
@@ -139,6 +176,10 @@ class Traversal(ModuleFields):
 
         Raises:
             AttributeError: a part of the name does not exist or is not a module.
+
+        Example:
+            >>> nn.Sequential(nn.Sequential(nn.ReLU())).get_submodule("0.0")
+            ReLU()
         """
         module = cast("Module", self)  # nothing else has this part
         for name in target.split(".") if target else ():
@@ -161,6 +202,12 @@ class Traversal(ModuleFields):
         Raises:
             AttributeError: a part of the name does not exist or is not a module.
             ValueError: `target` is empty or `module` is not a module.
+
+        Example:
+            >>> net = nn.Sequential(nn.Sequential(nn.ReLU()))
+            >>> net.set_submodule("0.0", nn.GELU())
+            >>> net[0][0]
+            GELU(approximate='none')
         """
         if target == "":
             raise ValueError("Cannot set the submodule without a target name!")
@@ -179,6 +226,10 @@ class Traversal(ModuleFields):
 
         Raises:
             AttributeError: it does not exist or is not a parameter.
+
+        Example:
+            >>> tuple(nn.Sequential(nn.Linear(3, 2)).get_parameter("0.weight").shape)
+            (2, 3)
         """
         path, _, name = target.rpartition(".")
         module = self.get_submodule(path)
@@ -194,6 +245,10 @@ class Traversal(ModuleFields):
 
         Raises:
             AttributeError: it does not exist or is not a buffer.
+
+        Example:
+            >>> nn.BatchNorm1d(2).get_buffer("running_var").tolist()
+            [1.0, 1.0]
         """
         path, _, name = target.rpartition(".")
         module = self.get_submodule(path)

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-import warnings
-from typing import Any
-
-from gradlib.autograd.grad_mode import no_grad
 from gradlib.nn import functional as F
 from gradlib.nn.modules.attention import MultiheadAttention
 from gradlib.nn.modules.module import Module
+from gradlib.nn.modules.piecewise import (
+    Hardshrink,
+    Hardsigmoid,
+    Hardswish,
+    Hardtanh,
+    LeakyReLU,
+    PReLU,
+    ReLU,
+    ReLU6,
+    RReLU,
+    Softshrink,
+    Threshold,
+    _Inplace,
+)
 from gradlib.nn.modules.softmax import LogSoftmax, Softmax, Softmax2d, Softmin
-from gradlib.nn.parameter import Parameter
-from gradlib.operators import public as ops
 from gradlib.tape.tensor import Tensor
 
 __all__ = [
@@ -47,162 +55,32 @@ __all__ = [
 ]
 
 
-class _Inplace(Module):
-    """An activation whose only setting is whether it overwrites its input."""
-
-    inplace: bool
-
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__()
-        self.inplace = inplace
-
-    def extra_repr(self) -> str:
-        """The setting, unless it is the default."""
-        return "inplace=True" if self.inplace else ""
-
-
-class Threshold(Module):
-    """x where x > threshold, else `value`.
-
-    Example:
-        >>> nn.Threshold(0.1, 20)(gradlib.tensor([0.0, 1.0])).tolist()
-        [20.0, 1.0]
-    """
-
-    def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
-        super().__init__()
-        self.threshold = threshold
-        self.value = value
-        self.inplace = inplace
-
-    def forward(self, input: Tensor) -> Tensor:
-        """input: [...] -> the same shape."""
-        return F.threshold(input, self.threshold, self.value, self.inplace)
-
-    def extra_repr(self) -> str:
-        """The settings."""
-        inplace = ", inplace=True" if self.inplace else ""
-        return f"threshold={self.threshold}, value={self.value}{inplace}"
-
-
-class ReLU(_Inplace):
-    """max(0, x).
-
-    Example:
-        >>> nn.ReLU()(gradlib.tensor([-1.0, 2.0])).tolist()
-        [0.0, 2.0]
-    """
-
-    def forward(self, input: Tensor) -> Tensor:
-        """input: [...] -> the same shape."""
-        return F.relu(input, inplace=True) if self.inplace else F.relu(input)
-
-
-class RReLU(Module):
-    """Leaky ReLU whose slope is drawn from U(lower, upper) in training, the mean in evaluation.
-
-    Source: B. Xu et al., Empirical evaluation of rectified activations in convolutional
-    network, arXiv:1505.00853.
-    """
-
-    def __init__(
-        self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False
-    ) -> None:
-        super().__init__()
-        self.lower = lower
-        self.upper = upper
-        self.inplace = inplace
-
-    def forward(self, input: Tensor) -> Tensor:
-        """input: [...] -> the same shape."""
-        return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
-
-    def extra_repr(self) -> str:
-        """The settings."""
-        inplace = ", inplace=True" if self.inplace else ""
-        return f"lower={self.lower}, upper={self.upper}{inplace}"
-
-
-class Hardtanh(Module):
-    """x clamped to [min_val, max_val].
-
-    Example:
-        >>> nn.Hardtanh(-2, 2)(gradlib.tensor([-3.0, 1.0])).tolist()
-        [-2.0, 1.0]
-    """
-
-    def __init__(
-        self,
-        min_val: float = -1.0,
-        max_val: float = 1.0,
-        inplace: bool = False,
-        min_value: float | None = None,
-        max_value: float | None = None,
-    ) -> None:
-        super().__init__()
-        if min_value is not None:
-            warnings.warn(
-                "keyword argument `min_value` is deprecated and rename to `min_val`",
-                FutureWarning,
-                stacklevel=2,
-            )
-            min_val = min_value
-        if max_value is not None:
-            warnings.warn(
-                "keyword argument `max_value` is deprecated and rename to `max_val`",
-                FutureWarning,
-                stacklevel=2,
-            )
-            max_val = max_value
-        self.min_val = min_val
-        self.max_val = max_val
-        self.inplace = inplace
-        if not max_val > min_val:
-            raise AssertionError(f"max_val ({max_val}) must be greater than min_val ({min_val})")
-
-    def forward(self, input: Tensor) -> Tensor:
-        """input: [...] -> the same shape."""
-        return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
-
-    def extra_repr(self) -> str:
-        """The settings."""
-        inplace = ", inplace=True" if self.inplace else ""
-        return f"min_val={self.min_val}, max_val={self.max_val}{inplace}"
-
-
-class ReLU6(Hardtanh):
-    """min(max(0, x), 6)."""
-
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__(0.0, 6.0, inplace)
-
-    def extra_repr(self) -> str:
-        """The setting, unless it is the default."""
-        return "inplace=True" if self.inplace else ""
-
-
 class Sigmoid(Module):
-    """1 / (1 + exp(-x))."""
+    """1 / (1 + exp(-x)), element by element.
+
+    Shape:
+        [...] -> the same; integers and bool become the default dtype.
+
+    Example:
+        >>> nn.Sigmoid()(gradlib.tensor([0.0])).tolist()
+        [0.5]
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """input: [...] -> the same shape."""
         return input.sigmoid()
 
 
-class Hardsigmoid(Module):
-    """min(max(0, x + 3), 6) / 6."""
-
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__()
-        self.inplace = inplace
-
-    def forward(self, input: Tensor) -> Tensor:
-        """input: [...] -> the same shape."""
-        return F.hardsigmoid(input, self.inplace)
-
-
 class Tanh(Module):
-    """tanh(x)."""
+    """tanh(x) = (exp(x) - exp(-x)) / (exp(x) + exp(-x)), element by element.
+
+    Shape:
+        [...] -> the same; integers and bool become the default dtype.
+
+    Example:
+        >>> nn.Tanh()(gradlib.tensor([0.0, 50.0])).tolist()
+        [0.0, 1.0]
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """input: [...] -> the same shape."""
@@ -210,9 +88,19 @@ class Tanh(Module):
 
 
 class SiLU(_Inplace):
-    """x * sigmoid(x).
+    """x * sigmoid(x), also called swish; element by element.
 
-    Source: D. Hendrycks, K. Gimpel, Gaussian error linear units, arXiv:1606.08415.
+    Args:
+        inplace: overwrite the input and return it.
+
+    Shape:
+        [...] -> the same.
+
+    Source: D. Hendrycks, K. Gimpel, Gaussian error linear units, arXiv:1606.08415 (2016).
+
+    Example:
+        >>> [round(v, 4) for v in nn.SiLU()(gradlib.tensor([-1.0, 0.0, 1.0])).tolist()]
+        [-0.2689, 0.0, 0.7311]
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -221,30 +109,25 @@ class SiLU(_Inplace):
 
 
 class Mish(_Inplace):
-    """x * tanh(softplus(x)).
+    """x * tanh(log(1 + exp(x))), element by element.
+
+    Args:
+        inplace: overwrite the input and return it.
+
+    Shape:
+        [...] -> the same.
 
     Source: D. Misra, Mish: a self regularized non-monotonic activation function,
-    arXiv:1908.08681.
+    arXiv:1908.08681 (2019).
+
+    Example:
+        >>> [round(v, 4) for v in nn.Mish()(gradlib.tensor([-1.0, 0.0, 1.0])).tolist()]
+        [-0.3034, 0.0, 0.8651]
     """
 
     def forward(self, input: Tensor) -> Tensor:
         """input: [...] -> the same shape."""
         return F.mish(input, inplace=self.inplace)
-
-
-class Hardswish(Module):
-    """x * min(max(0, x + 3), 6) / 6.
-
-    Source: A. Howard et al., Searching for MobileNetV3, ICCV 2019.
-    """
-
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__()
-        self.inplace = inplace
-
-    def forward(self, input: Tensor) -> Tensor:
-        """input: [...] -> the same shape."""
-        return F.hardswish(input, self.inplace)
 
 
 class _Alpha(Module):
@@ -256,15 +139,25 @@ class _Alpha(Module):
         self.inplace = inplace
 
     def extra_repr(self) -> str:
-        """The settings."""
         return f"alpha={self.alpha}" + (", inplace=True" if self.inplace else "")
 
 
 class ELU(_Alpha):
-    """x where x > 0, else alpha * (exp(x) - 1).
+    """x where x > 0, else alpha * (exp(x) - 1); element by element.
+
+    Args:
+        alpha: minus the limit far on the left.
+        inplace: overwrite the input and return it.
+
+    Shape:
+        [...] -> the same.
 
     Source: D.-A. Clevert et al., Fast and accurate deep network learning by exponential linear
     units, ICLR 2016.
+
+    Example:
+        >>> [round(v, 4) for v in nn.ELU()(gradlib.tensor([-1.0, 2.0])).tolist()]
+        [-0.6321, 2.0]
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -273,10 +166,21 @@ class ELU(_Alpha):
 
 
 class CELU(_Alpha):
-    """max(0, x) + min(0, alpha * (exp(x / alpha) - 1)).
+    """max(0, x) + min(0, alpha * (exp(x / alpha) - 1)): an `ELU` whose slope at 0 is 1 for any alpha.
+
+    Args:
+        alpha: minus the limit far on the left.
+        inplace: overwrite the input and return it.
+
+    Shape:
+        [...] -> the same.
 
     Source: J. T. Barron, Continuously differentiable exponential linear units,
-    arXiv:1704.07483.
+    arXiv:1704.07483 (2017).
+
+    Example:
+        >>> [round(v, 4) for v in nn.CELU(2.0)(gradlib.tensor([-2.0, 2.0])).tolist()]
+        [-1.2642, 2.0]
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -285,9 +189,22 @@ class CELU(_Alpha):
 
 
 class SELU(_Inplace):
-    """scale * (max(0, x) + min(0, alpha * (exp(x) - 1))), constants of the paper.
+    """scale * (max(0, x) + min(0, alpha * (exp(x) - 1))), alpha 1.6733 and scale 1.0507.
+
+    With these constants, layers of independent inputs keep mean 0 and variance 1; initialise
+    their weights with `nn.init.kaiming_normal_(weight, nonlinearity="linear")` and use `AlphaDropout`.
+
+    Args:
+        inplace: overwrite the input and return it.
+
+    Shape:
+        [...] -> the same.
 
     Source: G. Klambauer et al., Self-normalizing neural networks, NIPS 2017.
+
+    Example:
+        >>> [round(v, 4) for v in nn.SELU()(gradlib.tensor([-1.0, 1.0])).tolist()]
+        [-1.1113, 1.0507]
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -298,9 +215,20 @@ class SELU(_Inplace):
 class GLU(Module):
     """a * sigmoid(b), a and b the two halves of x along `dim`.
 
+    Args:
+        dim: the dimension that is halved.
+
+    Shape:
+        [..., 2 n, ...] -> [..., n, ...].
+
+    Raises:
+        RuntimeError: that dimension is of odd size.
+
+    Source: Y. Dauphin et al., Language modeling with gated convolutional networks, ICML 2017.
+
     Example:
-        >>> tuple(nn.GLU()(gradlib.randn(4, 2)).shape)
-        (4, 1)
+        >>> nn.GLU()(gradlib.tensor([4.0, 0.0])).tolist()
+        [2.0]
     """
 
     def __init__(self, dim: int = -1) -> None:
@@ -312,18 +240,26 @@ class GLU(Module):
         return F.glu(input, self.dim)
 
     def extra_repr(self) -> str:
-        """The setting."""
         return f"dim={self.dim}"
 
 
 class GELU(Module):
-    """x * Phi(x), Phi the normal distribution function; or its "tanh" approximation.
+    """x * Phi(x), Phi the distribution function of N(0, 1); element by element.
 
-    Source: D. Hendrycks, K. Gimpel, Gaussian error linear units, arXiv:1606.08415.
+    Args:
+        approximate: "none", or "tanh" for x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x**3))).
+
+    Shape:
+        [...] -> the same.
+
+    Raises:
+        RuntimeError: another `approximate`.
+
+    Source: D. Hendrycks, K. Gimpel, Gaussian error linear units, arXiv:1606.08415 (2016).
 
     Example:
-        >>> nn.GELU()(gradlib.zeros(1)).tolist()
-        [0.0]
+        >>> [round(v, 4) for v in nn.GELU()(gradlib.tensor([-1.0, 0.0, 1.0])).tolist()]
+        [-0.1587, 0.0, 0.8413]
     """
 
     def __init__(self, approximate: str = "none") -> None:
@@ -335,51 +271,19 @@ class GELU(Module):
         return F.gelu(input, approximate=self.approximate)
 
     def extra_repr(self) -> str:
-        """The setting."""
         return f"approximate={self.approximate!r}"
 
 
-class Hardshrink(Module):
-    """x where |x| > lambd, else 0."""
+class LogSigmoid(Module):
+    """log(1 / (1 + exp(-x))), without overflow for large -x.
 
-    def __init__(self, lambd: float = 0.5) -> None:
-        super().__init__()
-        self.lambd = lambd
-
-    def forward(self, input: Tensor) -> Tensor:
-        """input: [...] -> the same shape."""
-        return F.hardshrink(input, self.lambd)
-
-    def extra_repr(self) -> str:
-        """The setting."""
-        return f"{self.lambd}"
-
-
-class LeakyReLU(Module):
-    """x where x > 0, else negative_slope * x.
+    Shape:
+        [...] -> the same.
 
     Example:
-        >>> nn.LeakyReLU(0.5)(gradlib.tensor([-2.0, 2.0])).tolist()
-        [-1.0, 2.0]
+        >>> [round(v, 4) for v in nn.LogSigmoid()(gradlib.tensor([0.0, -1000.0])).tolist()]
+        [-0.6931, -1000.0]
     """
-
-    def __init__(self, negative_slope: float = 1e-2, inplace: bool = False) -> None:
-        super().__init__()
-        self.negative_slope = negative_slope
-        self.inplace = inplace
-
-    def forward(self, input: Tensor) -> Tensor:
-        """input: [...] -> the same shape."""
-        return F.leaky_relu(input, self.negative_slope, self.inplace)
-
-    def extra_repr(self) -> str:
-        """The settings."""
-        inplace = ", inplace=True" if self.inplace else ""
-        return f"negative_slope={self.negative_slope}{inplace}"
-
-
-class LogSigmoid(Module):
-    """log(1 / (1 + exp(-x)))."""
 
     def forward(self, input: Tensor) -> Tensor:
         """input: [...] -> the same shape."""
@@ -387,7 +291,22 @@ class LogSigmoid(Module):
 
 
 class Softplus(Module):
-    """log(1 + exp(beta * x)) / beta; x itself where beta * x > threshold."""
+    """log(1 + exp(beta * x)) / beta; x itself where beta * x > threshold.
+
+    Args:
+        beta: the larger, the closer to max(0, x).
+        threshold: beyond which the exponential is left out.
+
+    Shape:
+        [...] -> the same.
+
+    Raises:
+        NotImplementedError: the input is integer or bool.
+
+    Example:
+        >>> [round(v, 4) for v in nn.Softplus()(gradlib.tensor([0.0, 30.0])).tolist()]
+        [0.6931, 30.0]
+    """
 
     def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
         super().__init__()
@@ -399,60 +318,19 @@ class Softplus(Module):
         return F.softplus(input, self.beta, self.threshold)
 
     def extra_repr(self) -> str:
-        """The settings."""
         return f"beta={self.beta}, threshold={self.threshold}"
 
 
-class Softshrink(Module):
-    """x - lambd where x > lambd, x + lambd where x < -lambd, else 0."""
-
-    def __init__(self, lambd: float = 0.5) -> None:
-        super().__init__()
-        self.lambd = lambd
-
-    def forward(self, input: Tensor) -> Tensor:
-        """input: [...] -> the same shape."""
-        return F.softshrink(input, self.lambd)
-
-    def extra_repr(self) -> str:
-        """The setting."""
-        return str(self.lambd)
-
-
-class PReLU(Module):
-    """max(0, x) + a * min(0, x), with a learned slope per channel or for all.
-
-    Source: K. He et al., Delving deep into rectifiers, ICCV 2015.
-
-    Attributes:
-        weight: Parameter [num_parameters], starts at `init`.
-    """
-
-    def __init__(
-        self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None
-    ) -> None:
-        super().__init__()
-        self.num_parameters = num_parameters
-        self.init = init
-        self.weight = Parameter(ops.empty(num_parameters, device=device, dtype=dtype))
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """All slopes `init`."""
-        with no_grad():
-            self.weight.fill_(self.init)
-
-    def forward(self, input: Tensor) -> Tensor:
-        """input: [N, num_parameters, *L], or [...] with one parameter -> the same shape."""
-        return F.prelu(input, self.weight)
-
-    def extra_repr(self) -> str:
-        """The setting."""
-        return f"num_parameters={self.num_parameters}"
-
-
 class Softsign(Module):
-    """x / (1 + |x|)."""
+    """x / (1 + |x|), element by element: in (-1, 1).
+
+    Shape:
+        [...] -> the same.
+
+    Example:
+        >>> nn.Softsign()(gradlib.tensor([-1.0, 3.0])).tolist()
+        [-0.5, 0.75]
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """input: [...] -> the same shape."""
@@ -460,7 +338,15 @@ class Softsign(Module):
 
 
 class Tanhshrink(Module):
-    """x - tanh(x)."""
+    """x - tanh(x), element by element.
+
+    Shape:
+        [...] -> the same.
+
+    Example:
+        >>> [round(v, 4) for v in nn.Tanhshrink()(gradlib.tensor([0.0, 1.0])).tolist()]
+        [0.0, 0.2384]
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """input: [...] -> the same shape."""

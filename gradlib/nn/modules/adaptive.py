@@ -32,6 +32,14 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         device: of the parameters.
         dtype: of the parameters.
 
+    Shape:
+        input: [N, in_features] or [in_features]; target: int64 [N] or [] -> (output, loss): the
+        log-probability of each target [N] or [], and minus their mean [].
+
+    Raises:
+        ValueError: the cutoffs are not increasing, or not between 1 and n_classes - 1.
+        RuntimeError: at the call, if shapes do not fit or a target is no class.
+
     Source: E. Grave et al., Efficient softmax approximation for GPUs, ICML 2017.
 
     Example:
@@ -88,7 +96,10 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             )
 
     def reset_parameters(self) -> None:
-        """Draw all parameters anew."""
+        """Draw all parameters anew, in place.
+
+        Each linear layer draws its own, as `Linear.reset_parameters` does.
+        """
         self.head.reset_parameters()
         for first, second in self.tail:  # type: ignore[misc]
             first.reset_parameters()
@@ -146,9 +157,33 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         return ops.cat(parts, dim=1)
 
     def log_prob(self, input: Tensor) -> Tensor:
-        """input: [N, in] -> log-probabilities of all classes [N, n_classes]."""
+        """The log-probabilities of all classes.
+
+        Args:
+            input: [N, in_features].
+
+        Returns:
+            Tensor [N, n_classes].
+
+        Example:
+            >>> net = nn.AdaptiveLogSoftmaxWithLoss(8, 20, [5, 10], div_value=2.0)
+            >>> round(net.log_prob(gradlib.randn(1, 8)).exp().sum().item(), 4)
+            1.0
+        """
         return self._get_full_log_prob(input, self.head(input))
 
     def predict(self, input: Tensor) -> Tensor:
-        """input: [N, in] -> the most probable classes [N]."""
+        """The most probable class of each sample.
+
+        Args:
+            input: [N, in_features].
+
+        Returns:
+            Tensor [N], int64.
+
+        Example:
+            >>> net = nn.AdaptiveLogSoftmaxWithLoss(8, 20, [5, 10], div_value=2.0)
+            >>> tuple(net.predict(gradlib.randn(3, 8)).shape)
+            (3,)
+        """
         return ops.argmax(self.log_prob(input), dim=1)

@@ -21,8 +21,8 @@ class MultiheadAttention(Module):
 
     Args:
         embed_dim: size E of queries and results; divisible by num_heads.
-        num_heads: heads, each of size E / num_heads.
-        dropout: probability of dropping an attention weight.
+        num_heads: heads, each of size d = E / num_heads.
+        dropout: probability of dropping an attention weight, in training mode.
         bias: whether the projections have a bias.
         add_bias_kv: append a learned key and value to every sequence.
         add_zero_attn: append a zero key and value to every sequence.
@@ -31,6 +31,10 @@ class MultiheadAttention(Module):
         batch_first: sequences are [N, L, E] instead of [L, N, E].
         device: of the parameters.
         dtype: of the parameters.
+
+    Raises:
+        ValueError: `embed_dim` or `num_heads` is not positive.
+        AssertionError: `num_heads` does not divide `embed_dim`.
 
     Source: A. Vaswani et al., Attention is all you need, NIPS 2017.
 

@@ -65,14 +65,20 @@ class _NormBase(Module):
         self.reset_parameters()
 
     def reset_running_stats(self) -> None:
-        """Mean 0, variance 1, no batches seen."""
+        """Set the running mean to 0, the running variance to 1 and the count of batches to 0; in place.
+
+        Nothing happens without running statistics.
+        """
         if self.track_running_stats:
             self.running_mean.zero_()
             self.running_var.fill_(1)
             self.num_batches_tracked.zero_()
 
     def reset_parameters(self) -> None:
-        """Weight 1, bias 0, and new running statistics."""
+        """Set weight to 1 and bias to 0, in place, and start the running statistics anew.
+
+        See `reset_running_stats`.
+        """
         self.reset_running_stats()
         if self.affine:
             init.ones_(self.weight)
@@ -83,7 +89,6 @@ class _NormBase(Module):
         raise NotImplementedError
 
     def extra_repr(self) -> str:
-        """The settings."""
         return (
             f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, "
             f"affine={self.affine}, bias={self.bias is not None}, "
@@ -146,7 +151,11 @@ class _BatchNorm(_NormBase):
 
 
 class BatchNorm1d(_BatchNorm):
-    """Batch normalisation of [N, C] or [N, C, L], per channel.
+    """y = (x - mean) / sqrt(var + eps) * weight + bias, mean and variance of each channel over the batch.
+
+    In training mode they are those of the batch (variance without Bessel's correction), and the
+    running ones move towards them: new = (1 - momentum) * old + momentum * batch (variance with
+    correction). In evaluation mode the running ones are used.
 
     Args:
         num_features: C.
@@ -158,15 +167,28 @@ class BatchNorm1d(_BatchNorm):
         dtype: of parameters and buffers.
         bias: False leaves the bias out.
 
+    Shape:
+        [N, C] or [N, C, L] -> the same.
+
     Attributes:
-        weight: Parameter [C], starts at 1.
-        bias: Parameter [C], starts at 0.
-        running_mean: buffer [C].
-        running_var: buffer [C].
+        weight: Parameter [C], starts at 1; None without affine.
+        bias: Parameter [C], starts at 0; or None.
+        running_mean: buffer [C], or None.
+        running_var: buffer [C], or None.
+        num_batches_tracked: buffer [], int64, or None.
+
+    Raises:
+        ValueError: at the call, for another number of dimensions, or one value per channel in training.
+        RuntimeError: at the call, for another number of channels.
+
+    Source: S. Ioffe, C. Szegedy, Batch normalization, ICML 2015.
 
     Example:
-        >>> tuple(nn.BatchNorm1d(3)(gradlib.randn(20, 3)).shape)
-        (20, 3)
+        >>> layer = nn.BatchNorm1d(1)
+        >>> [round(v, 4) for v in layer(gradlib.tensor([[1.0], [3.0]])).flatten().tolist()]
+        [-1.0, 1.0]
+        >>> round(layer.running_mean.item(), 4)
+        0.2
     """
 
     def _check_input_dim(self, input: Tensor) -> None:
@@ -175,7 +197,13 @@ class BatchNorm1d(_BatchNorm):
 
 
 class BatchNorm2d(_BatchNorm):
-    """Batch normalisation of images [N, C, H, W], per channel; see `BatchNorm1d`.
+    """Batch normalisation of images, per channel; see `BatchNorm1d`.
+
+    Shape:
+        [N, C, H, W] -> the same.
+
+    Raises:
+        ValueError: at the call, for another number of dimensions, or one value per channel in training.
 
     Example:
         >>> layer = nn.BatchNorm2d(3)
@@ -190,7 +218,18 @@ class BatchNorm2d(_BatchNorm):
 
 
 class BatchNorm3d(_BatchNorm):
-    """Batch normalisation of volumes [N, C, D, H, W], per channel; see `BatchNorm1d`."""
+    """Batch normalisation of volumes, per channel; see `BatchNorm1d`.
+
+    Shape:
+        [N, C, D, H, W] -> the same.
+
+    Raises:
+        ValueError: at the call, for another number of dimensions, or one value per channel in training.
+
+    Example:
+        >>> tuple(nn.BatchNorm3d(3)(gradlib.randn(4, 3, 2, 5, 5)).shape)
+        (4, 3, 2, 5, 5)
+    """
 
     def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() != 5:
@@ -198,10 +237,23 @@ class BatchNorm3d(_BatchNorm):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch normalisation over all processes; with one process the same as BatchNorm.
+    """Batch normalisation over all processes; with one process the same as `BatchNorm1d`.
 
     Args:
+        num_features: as in `BatchNorm1d`, like all others that are not named here.
         process_group: must be None.
+
+    Shape:
+        [N, C, *L] -> the same.
+
+    Raises:
+        NotImplementedError: a process group.
+        ValueError: at the call, for less than 2 dimensions.
+
+    Example:
+        >>> x = gradlib.randn(4, 3, 5)
+        >>> gradlib.equal(nn.SyncBatchNorm(3)(x), nn.BatchNorm1d(3)(x))
+        True
     """
 
     def __init__(
@@ -230,7 +282,20 @@ class SyncBatchNorm(_BatchNorm):
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
-        """Replace every BatchNorm below `module` by a SyncBatchNorm with the same tensors."""
+        """Replace every BatchNorm below `module` by a SyncBatchNorm with the same tensors.
+
+        Args:
+            module: changed in place, unless it is a BatchNorm itself.
+            process_group: must be None.
+
+        Returns:
+            The module, or the SyncBatchNorm that stands for it.
+
+        Example:
+            >>> net = nn.SyncBatchNorm.convert_sync_batchnorm(nn.Sequential(nn.BatchNorm1d(3)))
+            >>> type(net[0]).__name__
+            'SyncBatchNorm'
+        """
         out = module
         if isinstance(module, _BatchNorm):
             out = cls(

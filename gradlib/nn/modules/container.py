@@ -19,7 +19,15 @@ __all__ = [
 
 
 class Container(Module):
-    """Deprecated: a module with the submodules given as keywords."""
+    """A module with the submodules given as keywords; deprecated, and without forward.
+
+    Args:
+        **kwargs: name = module.
+
+    Example:
+        >>> [name for name, _ in nn.Container(first=nn.ReLU()).named_children()]
+        ['first']
+    """
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__()
@@ -67,13 +75,36 @@ class _NumberedModules(Module):
         return [name for name in super().__dir__() if not name.isdigit()]
 
     def insert(self, index: int, module: Module) -> Any:
-        """Put `module` before position `index`."""
+        """Put `module` before position `index`; those behind it are renumbered.
+
+        Args:
+            index: as of a list; negative ones count from the end.
+            module: the module.
+
+        Example:
+            >>> layers = nn.ModuleList([nn.ReLU()])
+            >>> layers.insert(0, nn.Tanh())
+            >>> layers[0]
+            Tanh()
+        """
         modules = list(self._modules.values())
         modules.insert(index, module)
         self._renumber(modules)
 
     def pop(self, key: Any) -> Module:
-        """Remove and return the module at a position."""
+        """Remove and return the module at a position; those behind it are renumbered.
+
+        Args:
+            key: the position; negative ones count from the end.
+
+        Raises:
+            IndexError: there is no such position.
+
+        Example:
+            >>> layers = nn.ModuleList([nn.Tanh(), nn.ReLU()])
+            >>> layers.pop(0), len(layers)
+            (Tanh(), 1)
+        """
         module = self[key]
         del self[key]
         return module
@@ -82,8 +113,13 @@ class _NumberedModules(Module):
 class Sequential(_NumberedModules):
     """Modules called one after another, each on the result of the one before.
 
+    It has the length, the positions and the slices of a list; `+` joins two, `*` repeats one.
+
     Args:
         *args: modules, or one OrderedDict of name to module.
+
+    Raises:
+        TypeError: an argument is no module.
 
     Example:
         >>> net = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
@@ -142,12 +178,29 @@ class Sequential(_NumberedModules):
         return input
 
     def append(self, module: Module) -> Sequential:
-        """Add a module at the end; returns self."""
+        """Add a module at the end; returns self.
+
+        Raises:
+            TypeError: it is no module.
+
+        Example:
+            >>> len(nn.Sequential(nn.ReLU()).append(nn.Tanh()))
+            2
+        """
         self.add_module(str(len(self)), module)
         return self
 
     def insert(self, index: int, module: Module) -> Sequential:
-        """Put `module` before position `index`; returns self."""
+        """Put `module` before position `index`; returns self.
+
+        Raises:
+            AssertionError: `module` is no module.
+            IndexError: there is no such position.
+
+        Example:
+            >>> nn.Sequential(nn.ReLU()).insert(0, nn.Tanh())[0]
+            Tanh()
+        """
         if not isinstance(module, Module):
             raise AssertionError(f"module should be of type: {Module}")
         if not -len(self) <= index <= len(self):
@@ -156,7 +209,18 @@ class Sequential(_NumberedModules):
         return self
 
     def extend(self, sequential: Iterable[Module]) -> Sequential:
-        """Add modules at the end; returns self."""
+        """Add modules at the end; returns self.
+
+        Args:
+            sequential: another Sequential, or any iterable of modules.
+
+        Raises:
+            TypeError: an element is no module.
+
+        Example:
+            >>> len(nn.Sequential(nn.ReLU()).extend([nn.Tanh(), nn.ReLU()]))
+            3
+        """
         for module in list(sequential):
             self.append(module)
         return self
@@ -172,6 +236,12 @@ def _repeated(modules: Iterable[Module], times: Any) -> list[Module]:
 
 class ModuleList(_NumberedModules):
     """A list whose modules are registered; it has no forward.
+
+    Args:
+        modules: an iterable of modules.
+
+    Raises:
+        TypeError: an element is no module.
 
     Example:
         >>> layers = nn.ModuleList([nn.Linear(2, 2) for _ in range(3)])
@@ -199,12 +269,31 @@ class ModuleList(_NumberedModules):
         return combined
 
     def append(self, module: Module) -> ModuleList:
-        """Add a module at the end; returns self."""
+        """Add a module at the end; returns self.
+
+        Raises:
+            TypeError: it is no module.
+
+        Example:
+            >>> len(nn.ModuleList().append(nn.ReLU()))
+            1
+        """
         self.add_module(str(len(self)), module)
         return self
 
     def extend(self, modules: Iterable[Module]) -> ModuleList:
-        """Add modules at the end; returns self."""
+        """Add modules at the end; returns self.
+
+        Args:
+            modules: an iterable of modules.
+
+        Raises:
+            TypeError: it is no iterable, or an element is no module.
+
+        Example:
+            >>> len(nn.ModuleList().extend([nn.ReLU(), nn.Tanh()]))
+            2
+        """
         if not isinstance(modules, Iterable):
             raise TypeError(
                 "ModuleList.extend should be called with an iterable, but got "
@@ -236,10 +325,17 @@ class ModuleList(_NumberedModules):
 class ModuleDict(Module):
     """A dict whose modules are registered, in the order of insertion; it has no forward.
 
+    Args:
+        modules: a mapping, or an iterable of pairs (name, module).
+
+    Raises:
+        TypeError: a value is no module.
+        KeyError: a name is empty, has a dot, or is that of an attribute, such as "keys".
+
     Example:
         >>> acts = nn.ModuleDict({"relu": nn.ReLU(), "tanh": nn.Tanh()})
-        >>> list(acts)
-        ['relu', 'tanh']
+        >>> acts["relu"](gradlib.tensor([-1.0])).item(), list(acts)
+        (0.0, ['relu', 'tanh'])
     """
 
     def __init__(self, modules: Mapping[str, Module] | None = None) -> None:
@@ -266,29 +362,73 @@ class ModuleDict(Module):
         return key in self._modules
 
     def clear(self) -> None:
-        """Remove everything."""
+        """Remove all modules.
+
+        Example:
+            >>> acts = nn.ModuleDict({"relu": nn.ReLU()})
+            >>> acts.clear()
+            >>> len(acts)
+            0
+        """
         self._modules.clear()
 
     def pop(self, key: str) -> Module:
-        """Remove and return one module."""
+        """Remove and return the module of a name.
+
+        Raises:
+            KeyError: there is none.
+
+        Example:
+            >>> nn.ModuleDict({"relu": nn.ReLU()}).pop("relu")
+            ReLU()
+        """
         module = self[key]
         del self[key]
         return module
 
     def keys(self) -> Iterable[str]:
-        """The names."""
+        """The names, in the order of insertion.
+
+        Example:
+            >>> list(nn.ModuleDict({"relu": nn.ReLU()}).keys())
+            ['relu']
+        """
         return self._modules.keys()
 
     def items(self) -> Iterable[tuple[str, Module]]:
-        """(name, module) pairs."""
+        """(name, module) pairs, in the order of insertion.
+
+        Example:
+            >>> list(nn.ModuleDict({"relu": nn.ReLU()}).items())
+            [('relu', ReLU())]
+        """
         return self._modules.items()
 
     def values(self) -> Iterable[Module]:
-        """The modules."""
+        """The modules, in the order of insertion.
+
+        Example:
+            >>> list(nn.ModuleDict({"relu": nn.ReLU()}).values())
+            [ReLU()]
+        """
         return self._modules.values()
 
     def update(self, modules: Any) -> None:
-        """Add the pairs of a mapping, or of an iterable of pairs."""
+        """Add modules, or put others in place of those of the same names.
+
+        Args:
+            modules: a mapping, or an iterable of pairs (name, module).
+
+        Raises:
+            TypeError: it is neither, or a value is no module.
+            ValueError: an element of the iterable has another length than 2.
+
+        Example:
+            >>> acts = nn.ModuleDict({"relu": nn.ReLU()})
+            >>> acts.update([("tanh", nn.Tanh())])
+            >>> list(acts)
+            ['relu', 'tanh']
+        """
         for key, module in _pairs(modules, "ModuleDict", "Module"):
             self[key] = module
 

@@ -104,7 +104,10 @@ class _ConvNd(Module):
         return widths
 
     def reset_parameters(self) -> None:
-        """Draw weight and bias anew."""
+        """Draw weight and bias anew, in place.
+
+        Both come from U(-k, k), k = sqrt(groups / (in_channels * prod(kernel_size))).
+        """
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
             fan_in, _ = init._calculate_fan_in_and_fan_out(self.weight)
@@ -131,7 +134,6 @@ class _ConvNd(Module):
         return self._conv_forward(input, self.weight, self.bias)
 
     def extra_repr(self) -> str:
-        """The settings that are not defaults."""
         n = len(self.kernel_size)
         s = f"{self.in_channels}, {self.out_channels}"
         s += f", kernel_size={self.kernel_size}, stride={self.stride}"
@@ -186,14 +188,16 @@ class _Conv(_ConvNd):
 
 
 class Conv1d(_Conv):
-    """Cross-correlation over signals: [N, C, L].
+    """Cross-correlation over signals.
+
+    Weight and bias start in U(-k, k), k = sqrt(groups / (in_channels * kernel_size)).
 
     Args:
         in_channels: C of the input.
         out_channels: C of the output.
         kernel_size: length of the kernel.
         stride: step between windows.
-        padding: zeros added on both sides, or "valid" or "same".
+        padding: zeros added on both sides, or "valid" (none) or "same" (as many as keep L).
         dilation: step between the elements of a window.
         groups: blocks of channels that do not see each other.
         bias: whether a bias is added.
@@ -201,9 +205,17 @@ class Conv1d(_Conv):
         device: of the parameters.
         dtype: of the parameters.
 
+    Shape:
+        [N, C, L] or [C, L] -> [N, out_channels, L'] or [out_channels, L'],
+        L' = (L + 2 padding - dilation (kernel_size - 1) - 1) // stride + 1.
+
     Attributes:
         weight: Parameter [out_channels, in_channels / groups, kernel_size].
         bias: Parameter [out_channels] or None.
+
+    Raises:
+        ValueError: `groups` does not divide the channels, "same" with a stride, or another padding_mode.
+        RuntimeError: at the call, if the channels do not fit or the kernel is longer than the input.
 
     Example:
         >>> tuple(nn.Conv1d(16, 33, 3, stride=2)(gradlib.randn(20, 16, 50)).shape)
@@ -214,7 +226,12 @@ class Conv1d(_Conv):
 
 
 class Conv2d(_Conv):
-    """Cross-correlation over images: [N, C, H, W]; arguments as in `Conv1d`.
+    """Cross-correlation over images; arguments and errors as in `Conv1d`.
+
+    kernel_size, stride, padding and dilation are one number, or one for each of H and W.
+
+    Shape:
+        [N, C, H, W] or [C, H, W] -> [N, out_channels, H', W'] or without N, each as L' in `Conv1d`.
 
     Attributes:
         weight: Parameter [out_channels, in_channels / groups, kH, kW].
@@ -229,7 +246,12 @@ class Conv2d(_Conv):
 
 
 class Conv3d(_Conv):
-    """Cross-correlation over volumes: [N, C, D, H, W]; arguments as in `Conv1d`.
+    """Cross-correlation over volumes; arguments and errors as in `Conv1d`.
+
+    kernel_size, stride, padding and dilation are one number, or one for each of D, H and W.
+
+    Shape:
+        [N, C, D, H, W] or [C, D, H, W] -> the same form with out_channels, sizes as L' in `Conv1d`.
 
     Attributes:
         weight: Parameter [out_channels, in_channels / groups, kD, kH, kW].
@@ -337,7 +359,7 @@ class ConvTranspose1d(_ConvTransposeNd):
         kernel_size: length of the kernel.
         stride: step between windows of the output.
         padding: dilation * (kernel_size - 1) - padding zeros are added on both sides.
-        output_padding: added to one side of the output's shape.
+        output_padding: added to one side of the output's shape; less than stride or dilation.
         groups: blocks of channels that do not see each other.
         bias: whether a bias is added.
         dilation: step between the elements of a window.
@@ -345,13 +367,23 @@ class ConvTranspose1d(_ConvTransposeNd):
         device: of the parameters.
         dtype: of the parameters.
 
+    Shape:
+        [N, C, L] or [C, L] -> [N, out_channels, L'] or [out_channels, L'], L' = (L - 1) stride
+        - 2 padding + dilation (kernel_size - 1) + output_padding + 1, or the call's `output_size`.
+
     Attributes:
         weight: Parameter [in_channels, out_channels / groups, kernel_size].
         bias: Parameter [out_channels] or None.
 
+    Raises:
+        ValueError: another padding_mode, `groups` does not divide the channels; or, at the call, no
+            output_padding gives that `output_size`.
+
     Example:
-        >>> tuple(nn.ConvTranspose1d(4, 2, 3, stride=2)(gradlib.randn(1, 4, 5)).shape)
-        (1, 2, 11)
+        >>> layer = nn.ConvTranspose1d(4, 2, 3, stride=2)
+        >>> x = gradlib.randn(1, 4, 5)
+        >>> tuple(layer(x).shape), tuple(layer(x, output_size=[12]).shape)
+        ((1, 2, 11), (1, 2, 12))
     """
 
     _dims = 1
@@ -359,6 +391,13 @@ class ConvTranspose1d(_ConvTransposeNd):
 
 class ConvTranspose2d(_ConvTransposeNd):
     """The gradient of `Conv2d` with respect to its input; arguments as in `ConvTranspose1d`.
+
+    Shape:
+        [N, C, H, W] or [C, H, W] -> the same form with out_channels, sizes as in `ConvTranspose1d`.
+
+    Attributes:
+        weight: Parameter [in_channels, out_channels / groups, kH, kW].
+        bias: Parameter [out_channels] or None.
 
     Example:
         >>> tuple(nn.ConvTranspose2d(4, 2, 2, stride=2)(gradlib.randn(1, 4, 3, 3)).shape)
@@ -370,6 +409,13 @@ class ConvTranspose2d(_ConvTransposeNd):
 
 class ConvTranspose3d(_ConvTransposeNd):
     """The gradient of `Conv3d` with respect to its input; arguments as in `ConvTranspose1d`.
+
+    Shape:
+        [N, C, D, H, W] or [C, D, H, W] -> the same form with out_channels.
+
+    Attributes:
+        weight: Parameter [in_channels, out_channels / groups, kD, kH, kW].
+        bias: Parameter [out_channels] or None.
 
     Example:
         >>> tuple(nn.ConvTranspose3d(4, 2, 2)(gradlib.randn(1, 4, 3, 3, 3)).shape)

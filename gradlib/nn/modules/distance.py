@@ -12,9 +12,21 @@ __all__ = ["CosineSimilarity", "PairwiseDistance"]
 class PairwiseDistance(Module):
     """The p-norm of x1 - x2 + eps along the last dimension.
 
+    Args:
+        p: of the norm; also negative or infinite.
+        eps: added to every difference, so that the norm has a gradient at 0.
+        keepdim: keep the last dimension, with size 1.
+
+    Shape:
+        x1, x2: [N, D] or [D], broadcast -> [N] or [].
+
+    Raises:
+        RuntimeError: the shapes do not broadcast.
+
     Example:
-        >>> tuple(nn.PairwiseDistance()(gradlib.randn(5, 8), gradlib.randn(5, 8)).shape)
-        (5,)
+        >>> d = nn.PairwiseDistance()(gradlib.zeros(1, 2), gradlib.tensor([[3.0, 4.0]]))
+        >>> [round(v, 4) for v in d.tolist()]
+        [5.0]
     """
 
     def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:
@@ -29,11 +41,22 @@ class PairwiseDistance(Module):
 
 
 class CosineSimilarity(Module):
-    """x1 . x2 / max(|x1| |x2|, eps) along `dim`.
+    """x1 . x2 / (max(|x1|, eps) * max(|x2|, eps)) along `dim`: the cosine of the angle between them.
+
+    Args:
+        dim: the dimension of the vectors.
+        eps: a vector of smaller norm counts as this long.
+
+    Shape:
+        x1, x2: [..., D, ...], broadcast -> the same without dimension `dim`.
+
+    Raises:
+        RuntimeError: the shapes do not broadcast.
 
     Example:
-        >>> round(nn.CosineSimilarity(0)(gradlib.ones(2), gradlib.ones(2)).item(), 4)
-        1.0
+        >>> a, b = gradlib.tensor([[1.0, 0.0]]), gradlib.tensor([[1.0, 1.0]])
+        >>> [round(v, 4) for v in nn.CosineSimilarity()(a, b).tolist()]
+        [0.7071]
     """
 
     def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:

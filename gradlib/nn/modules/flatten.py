@@ -11,7 +11,17 @@ __all__ = ["Flatten", "Unflatten"]
 
 
 class Flatten(Module):
-    """Merges the dimensions start_dim..end_dim into one.
+    """Merges the dimensions start_dim to end_dim (included) into one; a view where that is possible.
+
+    Args:
+        start_dim: the first dimension that is merged; 1 leaves the batch alone.
+        end_dim: the last one.
+
+    Shape:
+        [*before, *merged, *after] -> [*before, product of merged, *after].
+
+    Raises:
+        IndexError: the input has no such dimension.
 
     Example:
         >>> tuple(nn.Flatten()(gradlib.ones(2, 3, 4)).shape)
@@ -28,12 +38,22 @@ class Flatten(Module):
         return input.flatten(self.start_dim, self.end_dim)
 
     def extra_repr(self) -> str:
-        """The settings."""
         return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
 
 
 class Unflatten(Module):
-    """Splits one dimension into several; one of the sizes may be -1.
+    """Splits one dimension into several; a view.
+
+    Args:
+        dim: the dimension to split.
+        unflattened_size: sizes whose product is that of `dim`; one of them may be -1.
+
+    Shape:
+        [..., n, ...] -> [..., *unflattened_size, ...].
+
+    Raises:
+        TypeError: the sizes are no tuple or list of integers.
+        RuntimeError: at the call, if they do not multiply up to the size of `dim`.
 
     Example:
         >>> tuple(nn.Unflatten(1, (3, 4))(gradlib.ones(2, 12)).shape)
@@ -63,5 +83,4 @@ class Unflatten(Module):
         return input.unflatten(self.dim, self.unflattened_size)
 
     def extra_repr(self) -> str:
-        """The settings."""
         return f"dim={self.dim}, unflattened_size={self.unflattened_size}"

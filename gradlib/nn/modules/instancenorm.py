@@ -75,33 +75,59 @@ class _InstanceNorm(_NormBase):
 
 
 class InstanceNorm1d(_InstanceNorm):
-    """Instance normalisation of [N, C, L] or [C, L].
+    """y = (x - mean) / sqrt(var + eps) * weight + bias, mean and variance of each channel of each sample.
 
     Args:
         num_features: C.
-        eps: added to the variance.
+        eps: added to the variance, which is without Bessel's correction.
         momentum: weight of the newest batch in the running statistics.
-        affine: whether there are weight and bias.
+        affine: whether there are weight and bias; not by default.
         track_running_stats: whether running statistics are kept and used in evaluation.
         device: of parameters and buffers.
         dtype: of parameters and buffers.
         bias: False leaves the bias out.
 
+    Shape:
+        [N, C, L] or [C, L] -> the same.
+
+    Raises:
+        ValueError: at the call, for another number of dimensions, one value per channel in training,
+            or another number of channels; without affine the last only warns.
+
+    Source: D. Ulyanov et al., Instance normalization, arXiv:1607.08022 (2016).
+
     Example:
-        >>> tuple(nn.InstanceNorm1d(3)(gradlib.randn(20, 3, 5)).shape)
-        (20, 3, 5)
+        >>> x = gradlib.tensor([[[1.0, 3.0]]])
+        >>> [round(v, 4) for v in nn.InstanceNorm1d(1)(x).flatten().tolist()]
+        [-1.0, 1.0]
     """
 
     _no_batch_dim = 2
 
 
 class InstanceNorm2d(_InstanceNorm):
-    """Instance normalisation of [N, C, H, W] or [C, H, W]; see `InstanceNorm1d`."""
+    """Instance normalisation of images; arguments and errors as in `InstanceNorm1d`.
+
+    Shape:
+        [N, C, H, W] or [C, H, W] -> the same.
+
+    Example:
+        >>> tuple(nn.InstanceNorm2d(3)(gradlib.randn(2, 3, 4, 4)).shape)
+        (2, 3, 4, 4)
+    """
 
     _no_batch_dim = 3
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """Instance normalisation of [N, C, D, H, W] or [C, D, H, W]; see `InstanceNorm1d`."""
+    """Instance normalisation of volumes; arguments and errors as in `InstanceNorm1d`.
+
+    Shape:
+        [N, C, D, H, W] or [C, D, H, W] -> the same.
+
+    Example:
+        >>> tuple(nn.InstanceNorm3d(3)(gradlib.randn(2, 3, 4, 4, 4)).shape)
+        (2, 3, 4, 4, 4)
+    """
 
     _no_batch_dim = 4

@@ -50,7 +50,15 @@ class LazyModuleMixin:
                 destination[key] = value.detach()
 
     def has_uninitialized_params(self: Any) -> bool:
-        """Whether a parameter or buffer still waits for its shape."""
+        """Whether a parameter or buffer still waits for its shape.
+
+        Example:
+            >>> layer = nn.LazyLinear(3)
+            >>> before = layer.has_uninitialized_params()
+            >>> _ = layer(gradlib.ones(2, 5))
+            >>> before, type(layer).__name__
+            (True, 'Linear')
+        """
         tensors = itertools.chain(self._parameters.values(), self._buffers.values())
         return any(is_lazy(t) for t in tensors)
 
@@ -72,7 +80,11 @@ class LazyModuleMixin:
                     tensor.materialize(value.shape)
 
     def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
-        """Make the parameters for this input."""
+        """Make the parameters for the arguments of the first call, which a hook hands on; subclasses do it.
+
+        Raises:
+            NotImplementedError: here.
+        """
         raise NotImplementedError(
             f"initialize_parameters is not implemented for {type(self).__name__}"
         )
@@ -80,6 +92,17 @@ class LazyModuleMixin:
 
 class LazyLinear(LazyModuleMixin, linear.Linear):
     """`Linear` whose in_features is the last size of its first input.
+
+    Until then the parameters have no shape: an optimizer has to be made after the first call.
+
+    Args:
+        out_features: size of each output vector.
+        bias: whether there is a bias.
+        device: of the parameters.
+        dtype: of the parameters.
+
+    Shape:
+        [..., in_features] -> [..., out_features].
 
     Example:
         >>> layer = nn.LazyLinear(3)
@@ -100,7 +123,10 @@ class LazyLinear(LazyModuleMixin, linear.Linear):
             self.bias = UninitializedParameter(device=device, dtype=dtype)
 
     def reset_parameters(self) -> None:
-        """Draw weight and bias anew, once they exist."""
+        """Draw weight and bias anew, as `Linear` does; nothing before the first call.
+
+        In place, from U(-k, k), k = 1 / sqrt(in_features).
+        """
         if not self.has_uninitialized_params() and self.in_features != 0:
             super().reset_parameters()
 
@@ -129,7 +155,10 @@ class _LazyConv(LazyModuleMixin):
             self.bias = UninitializedParameter(device=device, dtype=dtype)
 
     def reset_parameters(self: Any) -> None:
-        """Draw weight and bias anew, once they exist."""
+        """Draw weight and bias anew, as the convolution does; nothing before the first call.
+
+        In place, from U(-k, k), k = sqrt(groups / (in_channels * prod(kernel_size))).
+        """
         if not self.has_uninitialized_params() and self.in_channels != 0:
             conv._ConvNd.reset_parameters(self)
 
@@ -177,19 +206,50 @@ class _LazyPlainConv(_LazyConv):
 
 
 class LazyConv1d(_LazyPlainConv, conv.Conv1d):
-    """`Conv1d` whose in_channels comes from its first input."""
+    """`Conv1d` whose in_channels is the number of channels of its first input.
+
+    Args:
+        out_channels: C of the output; the other arguments are those of `Conv1d`.
+
+    Shape:
+        [N, C, L] or [C, L] -> as `Conv1d`.
+
+    Raises:
+        RuntimeError: at the first call, for another number of dimensions.
+        ValueError: at the first call, if `groups` does not divide the channels.
+
+    Example:
+        >>> tuple(nn.LazyConv1d(8, 3)(gradlib.randn(2, 4, 9)).shape)
+        (2, 8, 7)
+    """
 
     cls_to_become = conv.Conv1d
 
 
 class LazyConv2d(_LazyPlainConv, conv.Conv2d):
-    """`Conv2d` whose in_channels comes from its first input."""
+    """`Conv2d` whose in_channels is the number of channels of its first input; see `LazyConv1d`.
+
+    Shape:
+        [N, C, H, W] or [C, H, W] -> as `Conv2d`.
+
+    Example:
+        >>> tuple(nn.LazyConv2d(8, 3)(gradlib.randn(2, 4, 9, 9)).shape)
+        (2, 8, 7, 7)
+    """
 
     cls_to_become = conv.Conv2d
 
 
 class LazyConv3d(_LazyPlainConv, conv.Conv3d):
-    """`Conv3d` whose in_channels comes from its first input."""
+    """`Conv3d` whose in_channels is the number of channels of its first input; see `LazyConv1d`.
+
+    Shape:
+        [N, C, D, H, W] or [C, D, H, W] -> as `Conv3d`.
+
+    Example:
+        >>> tuple(nn.LazyConv3d(8, 3)(gradlib.randn(2, 4, 5, 5, 5)).shape)
+        (2, 8, 3, 3, 3)
+    """
 
     cls_to_become = conv.Conv3d
 
@@ -227,19 +287,50 @@ class _LazyTransposedConv(_LazyConv):
 
 
 class LazyConvTranspose1d(_LazyTransposedConv, conv.ConvTranspose1d):
-    """`ConvTranspose1d` whose in_channels comes from its first input."""
+    """`ConvTranspose1d` whose in_channels is the number of channels of its first input.
+
+    Args:
+        out_channels: C of the output; the other arguments are those of `ConvTranspose1d`.
+
+    Shape:
+        [N, C, L] or [C, L] -> as `ConvTranspose1d`.
+
+    Raises:
+        RuntimeError: at the first call, for another number of dimensions.
+        ValueError: at the first call, if `groups` does not divide the channels.
+
+    Example:
+        >>> tuple(nn.LazyConvTranspose1d(8, 3)(gradlib.randn(2, 4, 9)).shape)
+        (2, 8, 11)
+    """
 
     cls_to_become = conv.ConvTranspose1d
 
 
 class LazyConvTranspose2d(_LazyTransposedConv, conv.ConvTranspose2d):
-    """`ConvTranspose2d` whose in_channels comes from its first input."""
+    """`ConvTranspose2d` whose in_channels comes from its first input; see `LazyConvTranspose1d`.
+
+    Shape:
+        [N, C, H, W] or [C, H, W] -> as `ConvTranspose2d`.
+
+    Example:
+        >>> tuple(nn.LazyConvTranspose2d(8, 3)(gradlib.randn(2, 4, 9, 9)).shape)
+        (2, 8, 11, 11)
+    """
 
     cls_to_become = conv.ConvTranspose2d
 
 
 class LazyConvTranspose3d(_LazyTransposedConv, conv.ConvTranspose3d):
-    """`ConvTranspose3d` whose in_channels comes from its first input."""
+    """`ConvTranspose3d` whose in_channels comes from its first input; see `LazyConvTranspose1d`.
+
+    Shape:
+        [N, C, D, H, W] or [C, D, H, W] -> as `ConvTranspose3d`.
+
+    Example:
+        >>> tuple(nn.LazyConvTranspose3d(8, 3)(gradlib.randn(2, 4, 5, 5, 5)).shape)
+        (2, 8, 7, 7, 7)
+    """
 
     cls_to_become = conv.ConvTranspose3d
 
@@ -273,7 +364,10 @@ class _LazyNorm(LazyModuleMixin):
             module.num_batches_tracked = ops.tensor(0, dtype=dtypes.int64, device=device)
 
     def reset_parameters(self: Any) -> None:
-        """Reset parameters and statistics, once they exist."""
+        """Set weight to 1, bias to 0 and the statistics to their start; nothing before the first call.
+
+        See `BatchNorm1d.reset_parameters`.
+        """
         if not self.has_uninitialized_params() and self.num_features != 0:
             batchnorm._NormBase.reset_parameters(self)
 
@@ -289,36 +383,109 @@ class _LazyNorm(LazyModuleMixin):
 
 
 class LazyBatchNorm1d(_LazyNorm, batchnorm.BatchNorm1d):
-    """`BatchNorm1d` whose num_features comes from its first input."""
+    """`BatchNorm1d` whose num_features is the number of channels of its first input.
+
+    The other arguments are those of `BatchNorm1d`.
+
+    Shape:
+        [N, C] or [N, C, L] -> the same.
+
+    Example:
+        >>> layer = nn.LazyBatchNorm1d()
+        >>> _ = layer(gradlib.randn(4, 3))
+        >>> layer.num_features
+        3
+    """
 
     cls_to_become = batchnorm.BatchNorm1d
 
 
 class LazyBatchNorm2d(_LazyNorm, batchnorm.BatchNorm2d):
-    """`BatchNorm2d` whose num_features comes from its first input."""
+    """`BatchNorm2d` whose num_features is the number of channels of its first input.
+
+    The other arguments are those of `BatchNorm1d`.
+
+    Shape:
+        [N, C, H, W] -> the same.
+
+    Example:
+        >>> layer = nn.LazyBatchNorm2d()
+        >>> _ = layer(gradlib.randn(4, 3, 2, 2))
+        >>> layer.num_features
+        3
+    """
 
     cls_to_become = batchnorm.BatchNorm2d
 
 
 class LazyBatchNorm3d(_LazyNorm, batchnorm.BatchNorm3d):
-    """`BatchNorm3d` whose num_features comes from its first input."""
+    """`BatchNorm3d` whose num_features is the number of channels of its first input.
+
+    The other arguments are those of `BatchNorm1d`.
+
+    Shape:
+        [N, C, D, H, W] -> the same.
+
+    Example:
+        >>> layer = nn.LazyBatchNorm3d()
+        >>> _ = layer(gradlib.randn(4, 3, 2, 2, 2))
+        >>> layer.num_features
+        3
+    """
 
     cls_to_become = batchnorm.BatchNorm3d
 
 
 class LazyInstanceNorm1d(_LazyNorm, instancenorm.InstanceNorm1d):
-    """`InstanceNorm1d` whose num_features comes from its first input."""
+    """`InstanceNorm1d` whose num_features is the second size of its first input.
+
+    The other arguments are those of `InstanceNorm1d`, but weight, bias and running statistics
+    exist by default, as in PyTorch.
+
+    Shape:
+        [N, C, L] -> the same.
+
+    Example:
+        >>> layer = nn.LazyInstanceNorm1d()
+        >>> _ = layer(gradlib.randn(4, 3, 5))
+        >>> layer.num_features
+        3
+    """
 
     cls_to_become = instancenorm.InstanceNorm1d
 
 
 class LazyInstanceNorm2d(_LazyNorm, instancenorm.InstanceNorm2d):
-    """`InstanceNorm2d` whose num_features comes from its first input."""
+    """`InstanceNorm2d` whose num_features is the second size of its first input.
+
+    Arguments and defaults are those of `LazyInstanceNorm1d`.
+
+    Shape:
+        [N, C, H, W] -> the same.
+
+    Example:
+        >>> layer = nn.LazyInstanceNorm2d()
+        >>> _ = layer(gradlib.randn(4, 3, 5, 5))
+        >>> layer.num_features
+        3
+    """
 
     cls_to_become = instancenorm.InstanceNorm2d
 
 
 class LazyInstanceNorm3d(_LazyNorm, instancenorm.InstanceNorm3d):
-    """`InstanceNorm3d` whose num_features comes from its first input."""
+    """`InstanceNorm3d` whose num_features is the second size of its first input.
+
+    Arguments and defaults are those of `LazyInstanceNorm1d`.
+
+    Shape:
+        [N, C, D, H, W] -> the same.
+
+    Example:
+        >>> layer = nn.LazyInstanceNorm3d()
+        >>> _ = layer(gradlib.randn(4, 3, 2, 5, 5))
+        >>> layer.num_features
+        3
+    """
 
     cls_to_become = instancenorm.InstanceNorm3d

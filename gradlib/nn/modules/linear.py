@@ -16,11 +16,14 @@ __all__ = ["Bilinear", "Identity", "Linear", "NonDynamicallyQuantizableLinear"]
 
 
 class Identity(Module):
-    """Returns its input; takes and ignores any constructor arguments.
+    """Returns its input, the same object; takes and ignores any constructor arguments.
+
+    For a place in a model where there is nothing to do.
 
     Example:
-        >>> nn.Identity(54, unused=True)(gradlib.ones(1)).tolist()
-        [1.0]
+        >>> x = gradlib.ones(1)
+        >>> nn.Identity(54, unused=True)(x) is x
+        True
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -43,9 +46,15 @@ class Linear(Module):
         device: of the parameters.
         dtype: of the parameters.
 
+    Shape:
+        [..., in_features] -> [..., out_features].
+
     Attributes:
         weight: Parameter [out_features, in_features].
         bias: Parameter [out_features] or None.
+
+    Raises:
+        RuntimeError: at the call, if size or dtype of the input do not fit the weight.
 
     Example:
         >>> tuple(nn.Linear(20, 30)(gradlib.randn(128, 20)).shape)
@@ -76,7 +85,10 @@ class Linear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw weight and bias anew."""
+        """Draw weight and bias anew, in place.
+
+        Both come from U(-k, k), k = 1 / sqrt(in_features).
+        """
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
             fan_in, _ = init._calculate_fan_in_and_fan_out(self.weight)
@@ -91,7 +103,6 @@ class Linear(Module):
         return F.linear(input, self.weight, self.bias)
 
     def extra_repr(self) -> str:
-        """The settings."""
         return (
             f"in_features={self.in_features}, out_features={self.out_features}, "
             f"bias={self.bias is not None}"
@@ -99,7 +110,12 @@ class Linear(Module):
 
 
 class NonDynamicallyQuantizableLinear(Linear):
-    """A Linear under the name that PyTorch gives to the output projection of attention."""
+    """A `Linear` under the name that PyTorch gives to the output projection of attention.
+
+    Example:
+        >>> type(nn.MultiheadAttention(4, 2).out_proj).__name__
+        'NonDynamicallyQuantizableLinear'
+    """
 
 
 class Bilinear(Module):
@@ -115,9 +131,16 @@ class Bilinear(Module):
         device: of the parameters.
         dtype: of the parameters.
 
+    Shape:
+        [..., in1_features] and [..., in2_features] -> [..., out_features].
+
     Attributes:
         weight: Parameter [out_features, in1_features, in2_features].
         bias: Parameter [out_features] or None.
+
+    Raises:
+        ValueError: `in1_features` is not positive.
+        RuntimeError: at the call, if a size does not fit.
 
     Example:
         >>> tuple(nn.Bilinear(2, 3, 4)(gradlib.ones(5, 2), gradlib.ones(5, 3)).shape)
@@ -150,7 +173,10 @@ class Bilinear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw weight and bias anew."""
+        """Draw weight and bias anew, in place.
+
+        Both come from U(-k, k), k = 1 / sqrt(in1_features).
+        """
         bound = 1 / math.sqrt(self.weight.size(1))
         init.uniform_(self.weight, -bound, bound)
         if self.bias is not None:
@@ -161,7 +187,6 @@ class Bilinear(Module):
         return F.bilinear(input1, input2, self.weight, self.bias)
 
     def extra_repr(self) -> str:
-        """The settings."""
         return (
             f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
             f"out_features={self.out_features}, bias={self.bias is not None}"

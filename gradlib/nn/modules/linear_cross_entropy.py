@@ -59,7 +59,15 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         self.linear = Linear(in_features, outputs, bias=bias, device=device, dtype=dtype)
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """input: [N, in_features] or [in_features]; target: classes or probabilities -> [], or one loss per target."""
+        """The loss of the scores `linear(input)`.
+
+        Args:
+            input: [N, in_features], or [in_features] where out_features is ().
+            target: int64 classes [N, *out_features] or []; or probabilities of classes.
+
+        Returns:
+            [], or one loss per target with reduction "none".
+        """
         layer = self.linear
         shape = (self.num_classes, *self.out_features)
         return F.linear_cross_entropy(
@@ -75,7 +83,6 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         )
 
     def extra_repr(self) -> str:
-        """The settings."""
         return (
             f"in_features={self.linear.in_features}, num_classes={self.num_classes}, "
             f"out_features={self.out_features}, bias={self.linear.bias is not None}, reduction={self.reduction}, "

@@ -1,12 +1,19 @@
-"""Losses for regression, classification and probability models."""
+"""Losses for classification and probability models; those of numbers are in `regression_loss`."""
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from gradlib.nn import functional as F
-from gradlib.nn.modules.module import Module
+from gradlib.nn.modules._loss_base import _Loss, _WeightedLoss
+from gradlib.nn.modules.regression_loss import (
+    GaussianNLLLoss,
+    HuberLoss,
+    L1Loss,
+    MSELoss,
+    PoissonNLLLoss,
+    SmoothL1Loss,
+)
 from gradlib.tape.tensor import Tensor
 
 __all__ = [
@@ -27,83 +34,6 @@ __all__ = [
 ]
 
 
-def legacy_reduction(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
-    """The reduction that the two deprecated flags mean, or `reduction` without them."""
-    if size_average is None and reduce is None:
-        return reduction
-    if reduce is False:
-        meant = "none"
-    else:
-        meant = "sum" if size_average is False else "mean"
-    warnings.warn(
-        f"size_average and reduce args will be deprecated, please use reduction='{meant}' instead.",
-        stacklevel=4,
-    )
-    return meant
-
-
-class _Loss(Module):
-    """A loss with a reduction: "none", "mean" or "sum"."""
-
-    reduction: str
-
-    def __init__(
-        self,
-        size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__()
-        self.reduction = legacy_reduction(size_average, reduce, reduction)
-
-
-class _WeightedLoss(_Loss):
-    """A loss with a weight per class, kept as a buffer."""
-
-    weight: Any
-
-    def __init__(
-        self,
-        weight: Tensor | None = None,
-        size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.register_buffer("weight", weight)
-
-
-class L1Loss(_Loss):
-    """|input - target|.
-
-    Args:
-        size_average: deprecated, see `reduction`.
-        reduce: deprecated, see `reduction`.
-        reduction: "none", "mean" or "sum".
-
-    Example:
-        >>> nn.L1Loss()(gradlib.zeros(2), gradlib.ones(2)).item()
-        1.0
-    """
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """input, target: [...] -> [], or [...] without reduction."""
-        return F.l1_loss(input, target, reduction=self.reduction)
-
-
-class MSELoss(_Loss):
-    """(input - target) ** 2; arguments as in `L1Loss`.
-
-    Example:
-        >>> nn.MSELoss()(gradlib.zeros(2), gradlib.full((2,), 2.0)).item()
-        4.0
-    """
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """input, target: [...] -> [], or [...] without reduction."""
-        return F.mse_loss(input, target, reduction=self.reduction)
-
-
 class NLLLoss(_WeightedLoss):
     """-weight[t] * input[t]: the negative log likelihood, given log-probabilities.
 
@@ -113,6 +43,15 @@ class NLLLoss(_WeightedLoss):
         ignore_index: a target that does not count.
         reduce: deprecated, see `reduction`.
         reduction: "none", "mean" or "sum".
+
+    Shape:
+        input: [N, C, *d] or [C] -> [], or as target without reduction.
+        target: int64 or uint8 [N, *d] or [], each in 0 to C - 1.
+
+    Raises:
+        IndexError: at the call, if a target is no class.
+        ValueError: at the call, if the batches differ in size.
+        RuntimeError: at the call, if the targets are of another dtype.
 
     Example:
         >>> loss = nn.NLLLoss()(gradlib.tensor([[-1.0, -2.0]]), gradlib.tensor([1]))
@@ -143,76 +82,33 @@ class NLLLoss(_WeightedLoss):
 
 
 class NLLLoss2d(NLLLoss):
-    """Deprecated name of `NLLLoss`."""
+    """`NLLLoss`, under the name that it once had for images.
 
-
-class PoissonNLLLoss(_Loss):
-    """exp(input) - target * input, or input - target * log(input + eps).
-
-    Args:
-        log_input: input is the logarithm of the rate.
-        full: add Stirling's approximation of log(target!).
-        size_average: deprecated, see `reduction`.
-        eps: keeps the logarithm away from zero.
-        reduce: deprecated, see `reduction`.
-        reduction: "none", "mean" or "sum".
+    Example:
+        >>> nn.NLLLoss2d()(gradlib.full((1, 2, 1, 1), -1.5), gradlib.zeros(1, 1, 1).long()).item()
+        1.5
     """
-
-    def __init__(
-        self,
-        log_input: bool = True,
-        full: bool = False,
-        size_average: bool | None = None,
-        eps: float = 1e-8,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.log_input = log_input
-        self.full = full
-        self.eps = eps
-
-    def forward(self, log_input: Tensor, target: Tensor) -> Tensor:
-        """log_input, target: [...] -> [], or [...] without reduction."""
-        return F.poisson_nll_loss(
-            log_input,
-            target,
-            log_input=self.log_input,
-            full=self.full,
-            eps=self.eps,
-            reduction=self.reduction,
-        )
-
-
-class GaussianNLLLoss(_Loss):
-    """(log(var) + (input - target)**2 / var) / 2, var at least eps.
-
-    Args:
-        full: add log(2 pi) / 2.
-        eps: smallest variance.
-        reduction: "none", "mean" or "sum".
-    """
-
-    def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
-        super().__init__(None, None, reduction)
-        self.full = full
-        self.eps = eps
-
-    def forward(self, input: Tensor, target: Tensor, var: Any) -> Tensor:
-        """input, target: [...], var: [...] or a number -> [], or [...] without reduction."""
-        return F.gaussian_nll_loss(
-            input, target, var, full=self.full, eps=self.eps, reduction=self.reduction
-        )
 
 
 class KLDivLoss(_Loss):
-    """target * (log(target) - input): Kullback-Leibler divergence, input a log-probability.
+    """target * (log(target) - input): the Kullback-Leibler divergence; input is a log-probability.
 
     Args:
         size_average: deprecated, see `reduction`.
         reduce: deprecated, see `reduction`.
-        reduction: "none", "mean", "sum", or "batchmean" (sum divided by N).
-        log_target: target is a log-probability too.
+        reduction: "none", "mean" (over all elements), "sum", or "batchmean": the sum divided by N,
+            which is the divergence of a sample.
+        log_target: the target is a log-probability, too.
+
+    Shape:
+        input, target: [...] -> [], or [...] without reduction.
+
+    Source: S. Kullback, R. Leibler, On information and sufficiency, Ann. Math. Stat. 22 (1951).
+
+    Example:
+        >>> p, q = gradlib.tensor([[0.5, 0.5]]), gradlib.tensor([[0.25, 0.75]])
+        >>> round(nn.KLDivLoss(reduction="batchmean")(q.log(), p).item(), 4)
+        0.1438
     """
 
     def __init__(
@@ -231,7 +127,22 @@ class KLDivLoss(_Loss):
 
 
 class BCELoss(_WeightedLoss):
-    """-(t * log(x) + (1 - t) * log(1 - x)), logarithms at least -100.
+    """-(t * log(x) + (1 - t) * log(1 - x)): binary cross entropy of probabilities.
+
+    Logarithms are at least -100, so that the loss is finite. `BCEWithLogitsLoss` is more exact.
+
+    Args:
+        weight: Tensor broadcastable to the input, a factor per element.
+        size_average: deprecated, see `reduction`.
+        reduce: deprecated, see `reduction`.
+        reduction: "none", "mean" or "sum".
+
+    Shape:
+        input, target: [...], in [0, 1] -> [], or [...] without reduction.
+
+    Raises:
+        RuntimeError: at the call, if an input is outside of [0, 1].
+        ValueError: at the call, if the shapes differ.
 
     Example:
         >>> round(nn.BCELoss()(gradlib.tensor([0.5]), gradlib.tensor([1.0])).item(), 4)
@@ -252,6 +163,17 @@ class BCEWithLogitsLoss(_Loss):
         reduce: deprecated, see `reduction`.
         reduction: "none", "mean" or "sum".
         pos_weight: Tensor broadcastable to the input, a factor of the positive part.
+
+    Shape:
+        input, target: [...] -> [], or [...] without reduction.
+
+    Raises:
+        ValueError: at the call, if the shapes differ.
+
+    Example:
+        >>> loss = nn.BCEWithLogitsLoss()(gradlib.tensor([0.0, 1000.0]), gradlib.tensor([1.0, 1.0]))
+        >>> round(loss.item(), 4)
+        0.3466
     """
 
     weight: Any
@@ -276,46 +198,21 @@ class BCEWithLogitsLoss(_Loss):
         )
 
 
-class SmoothL1Loss(_Loss):
-    """e**2 / (2 beta) where |e| < beta, else |e| - beta / 2, with e = input - target.
-
-    Source: R. Girshick, Fast R-CNN, ICCV 2015.
-    """
-
-    def __init__(
-        self,
-        size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-        beta: float = 1.0,
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.beta = beta
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """input, target: [...] -> [], or [...] without reduction."""
-        return F.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
-
-
-class HuberLoss(_Loss):
-    """e**2 / 2 where |e| < delta, else delta * (|e| - delta / 2), with e = input - target.
-
-    Source: P. J. Huber, Robust estimation of a location parameter, Ann. Math. Stat. 35 (1964).
-    """
-
-    def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
-        super().__init__(reduction=reduction)
-        if not isinstance(delta, (int, float)):
-            raise TypeError(f"delta must be a float or int, got: {type(delta)}")
-        self.delta = delta
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """input, target: [...] -> [], or [...] without reduction."""
-        return F.huber_loss(input, target, reduction=self.reduction, delta=self.delta)
-
-
 class SoftMarginLoss(_Loss):
-    """log(1 + exp(-target * input)), targets 1 or -1."""
+    """log(1 + exp(-target * input)), targets 1 or -1.
+
+    Args:
+        size_average: deprecated, see `reduction`.
+        reduce: deprecated, see `reduction`.
+        reduction: "none", "mean" or "sum".
+
+    Shape:
+        input, target: [...], broadcast -> [], or [...] without reduction.
+
+    Example:
+        >>> round(nn.SoftMarginLoss()(gradlib.zeros(2), gradlib.tensor([1.0, -1.0])).item(), 4)
+        0.6931
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """input, target: [...] -> [], or [...] without reduction."""
@@ -331,7 +228,16 @@ class CrossEntropyLoss(_WeightedLoss):
         ignore_index: a class that does not count.
         reduce: deprecated, see `reduction`.
         reduction: "none", "mean" or "sum".
-        label_smoothing: this share of every target is spread evenly over the classes.
+        label_smoothing: this share of every target, 0 to 1, is spread evenly over the classes.
+
+    Shape:
+        input: scores [N, C, *d] or [C] -> [], or [N, *d] or [] without reduction.
+        target: int64 [N, *d] or [], each in 0 to C - 1; or probabilities in the shape of the input.
+
+    Raises:
+        IndexError: at the call, if a target is no class.
+        ValueError: at the call, if the batches differ in size.
+        RuntimeError: at the call, if label_smoothing is outside of [0, 1].
 
     Source of label smoothing: C. Szegedy et al., Rethinking the inception architecture for
     computer vision, CVPR 2016.
@@ -375,7 +281,22 @@ class CTCLoss(_Loss):
         reduction: "none", "mean" (also divides by the target lengths) or "sum".
         zero_infinity: losses and gradients of impossible alignments are zero.
 
+    Shape:
+        log_probs: [T, N, C] or [T, C], log-probabilities -> [], or [N] without reduction.
+        targets: integers [N, S], or all in a row [sum of lengths]; no blanks.
+        input_lengths: how much of T each sample has: [N], or a number for one sample.
+        target_lengths: how much of S each sample has: [N], or a number for one sample.
+
+    Raises:
+        RuntimeError: at the call, if a length does not fit.
+
     Source: A. Graves et al., Connectionist temporal classification, ICML 2006.
+
+    Example:
+        >>> log_probs = gradlib.zeros(2, 1, 2).log_softmax(-1)  # two steps: "ab", "a-", "-a" mean "a"
+        >>> loss = nn.CTCLoss()(log_probs, gradlib.tensor([[1]]), gradlib.tensor([2]), gradlib.tensor([1]))
+        >>> round(loss.exp().item(), 4)
+        1.3333
     """
 
     def __init__(

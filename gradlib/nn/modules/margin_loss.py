@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from gradlib.nn import functional as F
+from gradlib.nn.modules._loss_base import _Loss, _WeightedLoss
 from gradlib.nn.modules.distance import PairwiseDistance
-from gradlib.nn.modules.loss import _Loss, _WeightedLoss
 from gradlib.tape.tensor import Tensor
 
 __all__ = [
@@ -23,7 +23,21 @@ __all__ = [
 
 
 class HingeEmbeddingLoss(_Loss):
-    """input where target is 1, max(0, margin - input) where it is -1."""
+    """input where target is 1, max(0, margin - input) where it is -1; the input is a distance.
+
+    Args:
+        margin: from which distance on what is unlike costs nothing.
+        size_average: deprecated, see `reduction`.
+        reduce: deprecated, see `reduction`.
+        reduction: "none", "mean" or "sum".
+
+    Shape:
+        input, target: [...], broadcast -> [], or [...] without reduction.
+
+    Example:
+        >>> nn.HingeEmbeddingLoss()(gradlib.tensor([0.5, 0.25]), gradlib.tensor([1, -1])).item()
+        0.625
+    """
 
     def __init__(
         self,
@@ -44,6 +58,20 @@ class MultiLabelMarginLoss(_Loss):
     """Sum over targets j and other classes i of max(0, 1 - (x[j] - x[i])) / C.
 
     The targets of a sample are class indices; the first -1 ends the list.
+
+    Args:
+        size_average: deprecated, see `reduction`.
+        reduce: deprecated, see `reduction`.
+        reduction: "none", "mean" or "sum".
+
+    Shape:
+        input: [N, C] or [C] -> [], or [N] without reduction.
+        target: int64 of the same shape.
+
+    Example:
+        >>> x, target = gradlib.tensor([0.1, 0.2, 0.4, 0.8]), gradlib.tensor([3, 0, -1, 1])
+        >>> round(nn.MultiLabelMarginLoss()(x, target).item(), 4)
+        0.85
     """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
@@ -52,7 +80,22 @@ class MultiLabelMarginLoss(_Loss):
 
 
 class MultiLabelSoftMarginLoss(_WeightedLoss):
-    """-mean over classes of t * log(sigmoid(x)) + (1 - t) * log(sigmoid(-x))."""
+    """-mean over classes of t * log(sigmoid(x)) + (1 - t) * log(sigmoid(-x)).
+
+    Args:
+        weight: Tensor [C], a factor per class.
+        size_average: deprecated, see `reduction`.
+        reduce: deprecated, see `reduction`.
+        reduction: "none", "mean" or "sum".
+
+    Shape:
+        input, target: [N, C] or [C] -> [], or [N] without reduction.
+
+    Example:
+        >>> loss = nn.MultiLabelSoftMarginLoss()(gradlib.zeros(1, 2), gradlib.tensor([[1.0, 0.0]]))
+        >>> round(loss.item(), 4)
+        0.6931
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """input, target: [N, C] -> [], or [N] without reduction."""
@@ -62,7 +105,26 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
 
 
 class CosineEmbeddingLoss(_Loss):
-    """1 - cos(x1, x2) where target is 1, max(0, cos(x1, x2) - margin) where it is -1."""
+    """1 - cos(x1, x2) where target is 1, max(0, cos(x1, x2) - margin) where it is -1.
+
+    Args:
+        margin: up to which cosine what is unlike costs nothing; -1 to 1.
+        size_average: deprecated, see `reduction`.
+        reduce: deprecated, see `reduction`.
+        reduction: "none", "mean" or "sum".
+
+    Shape:
+        input1, input2: [N, D] or [D] -> [], or [N] without reduction.
+        target: [N] or [].
+
+    Raises:
+        RuntimeError: at the call, if the numbers of dimensions do not fit.
+
+    Example:
+        >>> x, target = gradlib.ones(2, 3), gradlib.tensor([1, -1])
+        >>> round(nn.CosineEmbeddingLoss()(x, x, target).item(), 4)
+        0.5
+    """
 
     def __init__(
         self,
@@ -82,7 +144,25 @@ class CosineEmbeddingLoss(_Loss):
 
 
 class MarginRankingLoss(_Loss):
-    """max(0, -target * (input1 - input2) + margin)."""
+    """max(0, -target * (input1 - input2) + margin): target 1 wants input1 larger, -1 input2.
+
+    Args:
+        margin: how much larger.
+        size_average: deprecated, see `reduction`.
+        reduce: deprecated, see `reduction`.
+        reduction: "none", "mean" or "sum".
+
+    Shape:
+        input1, input2, target: [N] or [] -> [], or [N] without reduction.
+
+    Raises:
+        RuntimeError: at the call, if the numbers of dimensions differ.
+
+    Example:
+        >>> a, b = gradlib.tensor([1.0, 3.0]), gradlib.tensor([2.0, 1.0])
+        >>> nn.MarginRankingLoss(reduction="none")(a, b, gradlib.tensor([1.0, 1.0])).tolist()
+        [1.0, 0.0]
+    """
 
     def __init__(
         self,
@@ -111,6 +191,19 @@ class MultiMarginLoss(_WeightedLoss):
         size_average: deprecated, see `reduction`.
         reduce: deprecated, see `reduction`.
         reduction: "none", "mean" or "sum".
+
+    Shape:
+        input: [N, C] or [C] -> [], or [N] without reduction.
+        target: int64 [N] or [].
+
+    Raises:
+        ValueError: `p` is neither 1 nor 2, or `weight` has not one dimension.
+        RuntimeError: at the call, if a target is no class.
+
+    Example:
+        >>> x = gradlib.tensor([[0.1, 0.2, 0.4, 0.8]])
+        >>> round(nn.MultiMarginLoss()(x, gradlib.tensor([3])).item(), 4)
+        0.325
     """
 
     def __init__(
@@ -156,8 +249,19 @@ class TripletMarginLoss(_Loss):
         reduce: deprecated, see `reduction`.
         reduction: "none", "mean" or "sum".
 
+    Shape:
+        anchor, positive, negative: [N, D] or [D] -> [], or [N] without reduction.
+
+    Raises:
+        ValueError: `margin` is not positive.
+
     Source: V. Balntas et al., Learning local feature descriptors with triplets and shallow
     convolutional neural networks, BMVC 2016.
+
+    Example:
+        >>> here, there = gradlib.zeros(1, 2), gradlib.tensor([[0.0, 0.5]])
+        >>> round(nn.TripletMarginLoss()(here, here, there).item(), 4)
+        0.5
     """
 
     def __init__(
@@ -202,6 +306,19 @@ class TripletMarginWithDistanceLoss(_Loss):
         margin: how much farther the negative has to be.
         swap: use the distance of positive and negative when it is the smaller one.
         reduction: "none", "mean" or "sum".
+
+    Shape:
+        anchor, positive, negative: [N, *] -> [], or what the distance returns without reduction.
+
+    Raises:
+        ValueError: `margin` is not positive.
+
+    Example:
+        >>> def l1(a, b):
+        ...     return (a - b).abs().sum(-1)
+        >>> loss = nn.TripletMarginWithDistanceLoss(distance_function=l1, margin=2.0)
+        >>> loss(gradlib.zeros(1, 2), gradlib.ones(1, 2), gradlib.ones(1, 2) * 3).item()
+        0.0
     """
 
     def __init__(

@@ -49,7 +49,11 @@ __all__ = [
 def _forward_unimplemented(self: Any, *input: Any) -> None:
     """Compute the module's result; every subclass overrides this.
 
-    Call the module itself, not `forward`: only the call runs hooks.
+    Call the module itself, not `forward`: only the call runs hooks. A layer's own docstring gives
+    the shapes of arguments and results.
+
+    Raises:
+        NotImplementedError: here, as there is nothing to compute.
     """
     raise NotImplementedError(
         f'Module [{type(self).__name__}] is missing the required "forward" function'
@@ -59,8 +63,16 @@ def _forward_unimplemented(self: Any, *input: Any) -> None:
 class Module(Calling, StateDict, Conversion):
     """Base class of all neural network modules.
 
-    A module owns parameters, buffers and other modules: assigning one to an attribute
-    registers it. Calling the module runs `forward` and the hooks.
+    A module owns parameters, buffers and other modules: assigning one to an attribute registers it,
+    and `parameters`, `state_dict`, `to` and `train` then find it. Calling the module runs `forward`
+    and the hooks.
+
+    Attributes:
+        training: whether `train` or `eval` was called last; dropout and batch normalisation act by it.
+
+    Raises:
+        AttributeError: a parameter, buffer or module is assigned before `super().__init__()` has run.
+        TypeError: the constructor is given arguments that the subclass does not take.
 
     Example:
         >>> class Scale(nn.Module):
@@ -231,11 +243,22 @@ class Module(Calling, StateDict, Conversion):
             self._non_persistent_buffers_set.add(name)
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
-        """Add a parameter; None registers a name without a value.
+        """Add a parameter; None registers a name without a value, which `state_dict` leaves out.
+
+        Args:
+            name: the attribute under which it is found.
+            param: the parameter.
 
         Raises:
-            TypeError: `param` is not a Parameter.
+            TypeError: `param` is not a Parameter, or `name` no string.
             ValueError: `param` was computed from other tensors.
+            KeyError: the name is empty, has a dot, or is that of another attribute.
+
+        Example:
+            >>> layer = nn.Module()
+            >>> layer.register_parameter("bias", nn.Parameter(gradlib.zeros(2)))
+            >>> layer.bias.tolist()
+            [0.0, 0.0]
         """
         if "_parameters" not in self.__dict__:
             raise AttributeError("cannot assign parameter before Module.__init__() call")
@@ -258,14 +281,36 @@ class Module(Calling, StateDict, Conversion):
         self._parameters[name] = param
 
     def add_module(self, name: str, module: Module | None) -> None:
-        """Add a submodule; None registers a name without a value."""
+        """Add a submodule, as an assignment does; for names that are computed.
+
+        Args:
+            name: the attribute under which it is found.
+            module: the submodule; None registers a name without a value.
+
+        Raises:
+            TypeError: `module` is no Module, or `name` no string.
+            KeyError: the name is empty, has a dot, or is that of another attribute.
+
+        Example:
+            >>> net = nn.Module()
+            >>> net.add_module("first", nn.ReLU())
+            >>> net.first
+            ReLU()
+        """
         if not isinstance(module, Module) and module is not None:
             raise TypeError(f"{_full_type_name(module)} is not a Module subclass")
         self._check_name(name, "module", "_modules")
         self._set_module(name, module)
 
     def register_module(self, name: str, module: Module | None) -> None:
-        """The same as `add_module`."""
+        """Add a submodule: the same as `add_module`, with its arguments and errors.
+
+        Example:
+            >>> net = nn.Module()
+            >>> net.register_module("first", nn.ReLU())
+            >>> [name for name, _ in net.named_children()]
+            ['first']
+        """
         self.add_module(name, module)
 
     # --- printing and the rest ------------------------------------------------------------
@@ -274,7 +319,18 @@ class Module(Calling, StateDict, Conversion):
         return type(self).__name__
 
     def extra_repr(self) -> str:
-        """Override to print the module's settings: one string, may have several lines."""
+        """Give the module's settings as text; override it to have them printed.
+
+        Returns:
+            One line, printed between the parentheses, or several, printed above the submodules.
+
+        Example:
+            >>> class Scale(nn.Module):
+            ...     def extra_repr(self):
+            ...         return "factor=2"
+            >>> Scale()
+            Scale(factor=2)
+        """
         return ""
 
     def __repr__(self) -> str:
@@ -288,7 +344,10 @@ class Module(Calling, StateDict, Conversion):
         return f"{self._get_name()}(\n  " + "\n  ".join(lines + children) + "\n)"
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Accepted for compatibility; modules run as they are."""
+        """Do nothing: there is no compiler, a module runs as it is written.
+
+        All arguments of PyTorch are accepted.
+        """
 
     def _replicate_for_data_parallel(self) -> Module:
         """A shallow copy with its own, empty registries of tensors and modules."""

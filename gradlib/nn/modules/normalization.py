@@ -18,6 +18,18 @@ __all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSN
 class LocalResponseNorm(Module):
     """y = x / (k + alpha * mean of x**2 over `size` neighbouring channels) ** beta.
 
+    Args:
+        size: how many channels are averaged, around each one; those beyond the first and last are 0.
+        alpha: factor of the mean.
+        beta: exponent.
+        k: what is there without neighbours.
+
+    Shape:
+        [N, C, *L] -> the same.
+
+    Raises:
+        ValueError: at the call, if the input has less than 3 dimensions.
+
     Source: A. Krizhevsky et al., ImageNet classification with deep convolutional neural
     networks, NIPS 2012.
 
@@ -38,12 +50,20 @@ class LocalResponseNorm(Module):
         return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
 
     def extra_repr(self) -> str:
-        """The settings."""
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
 
 
 class CrossMapLRN2d(LocalResponseNorm):
-    """The same as `LocalResponseNorm` on images, under its old name."""
+    """`LocalResponseNorm` on images, under its old name; arguments are the same.
+
+    Shape:
+        [N, C, H, W] -> the same.
+
+    Example:
+        >>> x = gradlib.randn(1, 4, 2, 2)
+        >>> gradlib.equal(nn.CrossMapLRN2d(3)(x), nn.LocalResponseNorm(3)(x))
+        True
+    """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
         super().__init__(size, alpha, beta, k)
@@ -60,21 +80,28 @@ class LayerNorm(Module):
 
     Args:
         normalized_shape: sizes of the dimensions that statistics are taken over.
-        eps: added to the variance.
+        eps: added to the variance, which is without Bessel's correction.
         elementwise_affine: whether there is a weight, and a bias if `bias`.
         bias: False leaves the bias out.
         device: of the parameters.
         dtype: of the parameters.
 
-    Attributes:
-        weight: Parameter [*normalized_shape], starts at 1.
-        bias: Parameter [*normalized_shape], starts at 0.
+    Shape:
+        [..., *normalized_shape] -> the same.
 
-    Source: J. L. Ba et al., Layer normalization, arXiv:1607.06450.
+    Attributes:
+        weight: Parameter [*normalized_shape], starts at 1; None without elementwise_affine.
+        bias: Parameter [*normalized_shape], starts at 0; or None.
+
+    Raises:
+        RuntimeError: at the call, if the input does not end in normalized_shape.
+
+    Source: J. L. Ba et al., Layer normalization, arXiv:1607.06450 (2016).
 
     Example:
-        >>> tuple(nn.LayerNorm(10)(gradlib.randn(20, 5, 10)).shape)
-        (20, 5, 10)
+        >>> x = gradlib.tensor([[1.0, 3.0]])
+        >>> [round(v, 4) for v in nn.LayerNorm(2)(x)[0].tolist()]
+        [-1.0, 1.0]
     """
 
     weight: Any
@@ -106,7 +133,10 @@ class LayerNorm(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Weight 1, bias 0."""
+        """Set the weight to 1 and the bias to 0, in place.
+
+        Nothing happens without elementwise_affine.
+        """
         if self.elementwise_affine:
             init.ones_(self.weight)
             if self.bias is not None:
@@ -122,7 +152,6 @@ class LayerNorm(Module):
         return F.layer_norm(input, self.normalized_shape, weight, bias, self.eps)
 
     def extra_repr(self) -> str:
-        """The settings."""
         return (
             f"{self.normalized_shape}, eps={self.eps}, "
             f"elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"
@@ -135,15 +164,22 @@ class GroupNorm(Module):
     Args:
         num_groups: groups of neighbouring channels; must divide num_channels.
         num_channels: C.
-        eps: added to the variance.
+        eps: added to the variance, which is without Bessel's correction.
         affine: whether there are weight and bias.
         device: of the parameters.
         dtype: of the parameters.
         bias: False leaves the bias out.
 
+    Shape:
+        [N, C, *L] -> the same.
+
     Attributes:
-        weight: Parameter [C], starts at 1.
-        bias: Parameter [C], starts at 0.
+        weight: Parameter [C], starts at 1; None without affine.
+        bias: Parameter [C], starts at 0; or None.
+
+    Raises:
+        ValueError: `num_channels` is no multiple of `num_groups`.
+        RuntimeError: at the call, if the input has another number of channels.
 
     Source: Y. Wu, K. He, Group normalization, ECCV 2018.
 
@@ -187,7 +223,10 @@ class GroupNorm(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Weight 1, bias 0."""
+        """Set the weight to 1 and the bias to 0, in place.
+
+        Nothing happens without affine.
+        """
         if self.affine:
             init.ones_(self.weight)
             if self.bias is not None:
@@ -198,7 +237,6 @@ class GroupNorm(Module):
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        """The settings."""
         return (
             f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
             f"bias={self.bias is not None}"
@@ -215,14 +253,20 @@ class RMSNorm(Module):
         device: of the parameter.
         dtype: of the parameter.
 
+    Shape:
+        [..., *normalized_shape] -> the same.
+
     Attributes:
-        weight: Parameter [*normalized_shape], starts at 1.
+        weight: Parameter [*normalized_shape], starts at 1; None without elementwise_affine.
+
+    Raises:
+        RuntimeError: at the call, if the input does not end in normalized_shape.
 
     Source: B. Zhang, R. Sennrich, Root mean square layer normalization, NeurIPS 2019.
 
     Example:
-        >>> tuple(nn.RMSNorm([2, 3])(gradlib.randn(2, 2, 3)).shape)
-        (2, 2, 3)
+        >>> [round(v, 4) for v in nn.RMSNorm(2)(gradlib.tensor([1.0, 7.0])).tolist()]
+        [0.2, 1.4]
     """
 
     weight: Any
@@ -246,7 +290,10 @@ class RMSNorm(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Weight 1."""
+        """Set the weight to 1, in place.
+
+        Nothing happens without elementwise_affine.
+        """
         if self.elementwise_affine:
             init.ones_(self.weight)
 
@@ -255,7 +302,6 @@ class RMSNorm(Module):
         return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
 
     def extra_repr(self) -> str:
-        """The settings."""
         return (
             f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
         )

@@ -44,7 +44,6 @@ class _Pad(Module):
         return F.pad(input, self.padding, self._mode)
 
     def extra_repr(self) -> str:
-        """The setting."""
         return f"{self.padding}"
 
 
@@ -62,7 +61,6 @@ class _ConstantPad(_Pad):
         return F.pad(input, self.padding, "constant", self.value)
 
     def extra_repr(self) -> str:
-        """The settings."""
         return f"padding={self.padding}, value={self.value}"
 
 
@@ -73,7 +71,6 @@ class _ZeroPad(_ConstantPad):
         super().__init__(padding, 0.0)
 
     def extra_repr(self) -> str:
-        """The setting."""
         return f"{self.padding}"
 
 
@@ -91,7 +88,14 @@ class _CircularPad(_Pad):
 
 
 class ConstantPad1d(_ConstantPad):
-    """Pads [..., W] with `value`; padding is one width or (left, right).
+    """Pads the last dimension with `value`.
+
+    Args:
+        padding: one width, or (left, right); a negative one cuts off.
+        value: what the new elements are.
+
+    Shape:
+        [..., W] -> [..., left + W + right].
 
     Example:
         >>> nn.ConstantPad1d((1, 0), 3.5)(gradlib.zeros(1, 1)).tolist()
@@ -102,37 +106,103 @@ class ConstantPad1d(_ConstantPad):
 
 
 class ConstantPad2d(_ConstantPad):
-    """Pads [..., H, W] with `value`; padding is one width or (left, right, top, bottom)."""
+    """Pads the last two dimensions with `value`.
+
+    Args:
+        padding: one width, or (left, right, top, bottom); a negative one cuts off.
+        value: what the new elements are.
+
+    Shape:
+        [..., H, W] -> [..., top + H + bottom, left + W + right].
+
+    Example:
+        >>> nn.ConstantPad2d((1, 0, 0, 1), 2.0)(gradlib.zeros(1, 1)).tolist()
+        [[2.0, 0.0], [2.0, 2.0]]
+    """
 
     _dims = 2
 
 
 class ConstantPad3d(_ConstantPad):
-    """Pads [..., D, H, W] with `value`; padding is one width or six, last dimension first."""
+    """Pads the last three dimensions with `value`.
+
+    Args:
+        padding: one width, or (left, right, top, bottom, front, back); a negative one cuts off.
+        value: what the new elements are.
+
+    Shape:
+        [..., D, H, W] -> [..., front + D + back, top + H + bottom, left + W + right].
+
+    Example:
+        >>> tuple(nn.ConstantPad3d((1, 0, 2, 0, 3, 0), 1.0)(gradlib.zeros(1, 1, 1)).shape)
+        (4, 3, 2)
+    """
 
     _dims = 3
 
 
 class ZeroPad1d(_ZeroPad):
-    """Pads [..., W] with zeros; padding is one width or (left, right)."""
+    """Pads the last dimension with zeros.
+
+    Args:
+        padding: one width, or (left, right); a negative one cuts off.
+
+    Shape:
+        [..., W] -> [..., left + W + right].
+
+    Example:
+        >>> nn.ZeroPad1d(1)(gradlib.ones(1, 1)).tolist()
+        [[0.0, 1.0, 0.0]]
+    """
 
     _dims = 1
 
 
 class ZeroPad2d(_ZeroPad):
-    """Pads [..., H, W] with zeros; padding is one width or (left, right, top, bottom)."""
+    """Pads the last two dimensions with zeros.
+
+    Args:
+        padding: one width, or (left, right, top, bottom); a negative one cuts off.
+
+    Shape:
+        [..., H, W] -> [..., top + H + bottom, left + W + right].
+
+    Example:
+        >>> nn.ZeroPad2d((1, -1, 0, 0))(gradlib.tensor([[1.0, 2.0]])).tolist()
+        [[0.0, 1.0]]
+    """
 
     _dims = 2
 
 
 class ZeroPad3d(_ZeroPad):
-    """Pads [..., D, H, W] with zeros; padding is one width or six, last dimension first."""
+    """Pads the last three dimensions with zeros.
+
+    Args:
+        padding: one width, or (left, right, top, bottom, front, back); a negative one cuts off.
+
+    Shape:
+        [..., D, H, W] -> [..., front + D + back, top + H + bottom, left + W + right].
+
+    Example:
+        >>> tuple(nn.ZeroPad3d(1)(gradlib.ones(2, 3, 4)).shape)
+        (4, 5, 6)
+    """
 
     _dims = 3
 
 
 class ReflectionPad1d(_Pad):
-    """Pads [N, C, W] or [C, W] with its mirror image, without repeating the edge.
+    """Pads a signal with its mirror image, without repeating the edge.
+
+    Args:
+        padding: one width, or (left, right); each less than W.
+
+    Shape:
+        [N, C, W] or [C, W] -> the same form with left + W + right.
+
+    Raises:
+        RuntimeError: at the call, if a width is W or more.
 
     Example:
         >>> nn.ReflectionPad1d(1)(gradlib.tensor([[0.0, 1.0, 2.0]])).tolist()
@@ -144,53 +214,159 @@ class ReflectionPad1d(_Pad):
 
 
 class ReflectionPad2d(_Pad):
-    """Pads [N, C, H, W] or [C, H, W] with its mirror image, without repeating the edge."""
+    """Pads an image with its mirror image, without repeating the edge.
+
+    Args:
+        padding: one width, or (left, right, top, bottom); each less than W or H.
+
+    Shape:
+        [N, C, H, W] or [C, H, W] -> the same form with top + H + bottom, left + W + right.
+
+    Raises:
+        RuntimeError: at the call, if a width is as large as its dimension or larger.
+
+    Example:
+        >>> nn.ReflectionPad2d((1, 0, 0, 1))(gradlib.arange(4.0).reshape(1, 2, 2)).tolist()
+        [[[1.0, 0.0, 1.0], [3.0, 2.0, 3.0], [1.0, 0.0, 1.0]]]
+    """
 
     _dims = 2
     _mode = "reflect"
 
 
 class ReflectionPad3d(_Pad):
-    """Pads [N, C, D, H, W] or [C, D, H, W] with its mirror image."""
+    """Pads a volume with its mirror image, without repeating the edge.
+
+    Args:
+        padding: one width, or (left, right, top, bottom, front, back); each less than its dimension.
+
+    Shape:
+        [N, C, D, H, W] or [C, D, H, W] -> the same form, each size plus its two widths.
+
+    Raises:
+        RuntimeError: at the call, if a width is as large as its dimension or larger.
+
+    Example:
+        >>> tuple(nn.ReflectionPad3d(1)(gradlib.randn(1, 2, 3, 4)).shape)
+        (1, 4, 5, 6)
+    """
 
     _dims = 3
     _mode = "reflect"
 
 
 class ReplicationPad1d(_Pad):
-    """Pads [N, C, W] or [C, W] by repeating the edge."""
+    """Pads a signal by repeating its first and last element.
+
+    Args:
+        padding: one width, or (left, right).
+
+    Shape:
+        [N, C, W] or [C, W] -> the same form with left + W + right.
+
+    Example:
+        >>> nn.ReplicationPad1d((2, 1))(gradlib.tensor([[0.0, 1.0]])).tolist()
+        [[0.0, 0.0, 0.0, 1.0, 1.0]]
+    """
 
     _dims = 1
     _mode = "replicate"
 
 
 class ReplicationPad2d(_Pad):
-    """Pads [N, C, H, W] or [C, H, W] by repeating the edge."""
+    """Pads an image by repeating its edge.
+
+    Args:
+        padding: one width, or (left, right, top, bottom).
+
+    Shape:
+        [N, C, H, W] or [C, H, W] -> the same form with top + H + bottom, left + W + right.
+
+    Example:
+        >>> nn.ReplicationPad2d((1, 0, 0, 1))(gradlib.arange(4.0).reshape(1, 2, 2)).tolist()
+        [[[0.0, 0.0, 1.0], [2.0, 2.0, 3.0], [2.0, 2.0, 3.0]]]
+    """
 
     _dims = 2
     _mode = "replicate"
 
 
 class ReplicationPad3d(_Pad):
-    """Pads [N, C, D, H, W] or [C, D, H, W] by repeating the edge."""
+    """Pads a volume by repeating its edge.
+
+    Args:
+        padding: one width, or (left, right, top, bottom, front, back).
+
+    Shape:
+        [N, C, D, H, W] or [C, D, H, W] -> the same form, each size plus its two widths.
+
+    Example:
+        >>> tuple(nn.ReplicationPad3d(1)(gradlib.randn(1, 2, 3, 4)).shape)
+        (1, 4, 5, 6)
+    """
 
     _dims = 3
     _mode = "replicate"
 
 
 class CircularPad1d(_CircularPad):
-    """Pads [N, C, W] or [C, W] with the elements from the other end."""
+    """Pads a signal with the elements from its other end, as if it went on for ever.
+
+    Args:
+        padding: one width, or (left, right); each at most W.
+
+    Shape:
+        [N, C, W] or [C, W] -> the same form with left + W + right.
+
+    Raises:
+        ValueError: at the call, if the input has neither 2 nor 3 dimensions.
+        RuntimeError: at the call, if a width is more than W.
+
+    Example:
+        >>> nn.CircularPad1d(1)(gradlib.tensor([[0.0, 1.0, 2.0]])).tolist()
+        [[2.0, 0.0, 1.0, 2.0, 0.0]]
+    """
 
     _dims = 1
 
 
 class CircularPad2d(_CircularPad):
-    """Pads [N, C, H, W] or [C, H, W] with the elements from the other end."""
+    """Pads an image with the elements from its other ends, as if it were one tile of many.
+
+    Args:
+        padding: one width, or (left, right, top, bottom); each at most W or H.
+
+    Shape:
+        [N, C, H, W] or [C, H, W] -> the same form with top + H + bottom, left + W + right.
+
+    Raises:
+        ValueError: at the call, if the input has neither 3 nor 4 dimensions.
+        RuntimeError: at the call, if a width is more than its dimension.
+
+    Example:
+        >>> nn.CircularPad2d((1, 0, 0, 1))(gradlib.arange(4.0).reshape(1, 2, 2)).tolist()
+        [[[1.0, 0.0, 1.0], [3.0, 2.0, 3.0], [1.0, 0.0, 1.0]]]
+    """
 
     _dims = 2
 
 
 class CircularPad3d(_CircularPad):
-    """Pads [N, C, D, H, W] or [C, D, H, W] with the elements from the other end."""
+    """Pads a volume with the elements from its other ends.
+
+    Args:
+        padding: one width, or (left, right, top, bottom, front, back); each at most its dimension.
+
+    Shape:
+        [N, C, D, H, W] or [C, D, H, W] -> the same form, each size plus its two widths.
+
+    Raises:
+        ValueError: at the call, if the input has neither 4 nor 5 dimensions.
+        RuntimeError: at the call, if a width is more than its dimension.
+
+    Example:
+        >>> tuple(nn.CircularPad3d(1)(gradlib.randn(1, 2, 3, 4)).shape)
+        (1, 4, 5, 6)
+    """
 
     _dims = 3

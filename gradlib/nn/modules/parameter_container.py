@@ -32,7 +32,13 @@ def _describe(label: Any, value: Any, old_names: bool = False) -> str:
 
 
 class ParameterList(Module):
-    """A list whose tensors become registered parameters.
+    """A list whose tensors become registered parameters; other values stay what they are.
+
+    Args:
+        values: an iterable.
+
+    Raises:
+        TypeError: it is none.
 
     Example:
         >>> weights = nn.ParameterList([gradlib.ones(2), gradlib.ones(3)])
@@ -70,13 +76,26 @@ class ParameterList(Module):
         return [name for name in super().__dir__() if not name.isdigit()]
 
     def append(self, value: Any) -> ParameterList:
-        """Add a value at the end; returns self."""
+        """Add a value at the end, a tensor as a Parameter; returns self.
+
+        Example:
+            >>> len(nn.ParameterList().append(gradlib.ones(2)))
+            1
+        """
         self._size += 1
         self[self._size - 1] = value
         return self
 
     def extend(self, values: Iterable[Any]) -> ParameterList:
-        """Add values at the end; returns self."""
+        """Add values at the end, tensors as Parameters; returns self.
+
+        Raises:
+            TypeError: `values` is no iterable, or a tensor.
+
+        Example:
+            >>> len(nn.ParameterList().extend([gradlib.ones(2), gradlib.ones(3)]))
+            2
+        """
         if not isinstance(values, Iterable) or isinstance(values, Tensor):
             raise TypeError(
                 "ParameterList.extend should be called with an iterable, but got "
@@ -87,7 +106,6 @@ class ParameterList(Module):
         return self
 
     def extra_repr(self) -> str:
-        """One line per element."""
         return "\n".join("  " + _describe(i, value) for i, value in enumerate(self))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -95,12 +113,20 @@ class ParameterList(Module):
 
 
 class ParameterDict(Module):
-    """A dict whose tensors become registered parameters, in the order of insertion.
+    """A dict whose tensors become registered parameters; other values stay what they are.
+
+    Keys keep the order of insertion; `|` joins two.
+
+    Args:
+        parameters: a mapping, or an iterable of pairs (name, value).
+
+    Raises:
+        TypeError: a key is no string.
 
     Example:
         >>> params = nn.ParameterDict({"scale": gradlib.ones(2)})
-        >>> list(params.keys())
-        ['scale']
+        >>> params["scale"].requires_grad, list(params)
+        (True, ['scale'])
     """
 
     def __init__(self, parameters: Any = None) -> None:
@@ -149,58 +175,132 @@ class ParameterDict(Module):
         return key in self._keys
 
     def copy(self) -> ParameterDict:
-        """A new ParameterDict with the same values."""
+        """A new ParameterDict with the same values, which are not copied.
+
+        Example:
+            >>> params = nn.ParameterDict({"scale": gradlib.ones(2)})
+            >>> params.copy()["scale"] is params["scale"]
+            True
+        """
         return ParameterDict(OrderedDict((k, self[k]) for k in self._keys))
 
     def setdefault(self, key: str, default: Any = None) -> Any:
-        """The value of `key`, set to `default` first if there is none."""
+        """The value of `key`, set to `default` first if there is none.
+
+        Example:
+            >>> nn.ParameterDict().setdefault("scale", gradlib.ones(2)).requires_grad
+            True
+        """
         if key not in self:
             self[key] = default
         return self[key]
 
     def clear(self) -> None:
-        """Remove everything."""
+        """Remove all values.
+
+        Example:
+            >>> params = nn.ParameterDict({"scale": gradlib.ones(2)})
+            >>> params.clear()
+            >>> len(params)
+            0
+        """
         for key in list(self._keys):
             del self[key]
 
     def pop(self, key: str) -> Any:
-        """Remove and return one value."""
+        """Remove and return the value of a key.
+
+        Raises:
+            AttributeError: there is none.
+
+        Example:
+            >>> nn.ParameterDict({"scale": gradlib.ones(2)}).pop("scale").tolist()
+            [1.0, 1.0]
+        """
         value = self[key]
         del self[key]
         return value
 
     def popitem(self) -> tuple[str, Any]:
-        """Remove and return the last (key, value)."""
+        """Remove and return the last (key, value).
+
+        Raises:
+            KeyError: there is none.
+
+        Example:
+            >>> nn.ParameterDict({"a": 1, "b": 2}).popitem()
+            ('b', 2)
+        """
+        if not self._keys:
+            raise KeyError("popitem(): dictionary is empty")
         key = next(reversed(self._keys))
         return key, self.pop(key)
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value of `key`, or `default`."""
+        """The value of `key`, or `default` where there is none.
+
+        Example:
+            >>> print(nn.ParameterDict().get("scale"))
+            None
+        """
         return self[key] if key in self else default  # noqa: SIM401
 
     def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
-        """A new ParameterDict with one value for all keys."""
+        """A new ParameterDict with `default` under each of `keys`.
+
+        Example:
+            >>> nn.ParameterDict().fromkeys(["a", "b"], 3)["b"]
+            3
+        """
         return ParameterDict((k, default) for k in keys)
 
     def keys(self) -> Iterable[str]:
-        """The keys."""
+        """The keys, in the order of insertion.
+
+        Example:
+            >>> list(nn.ParameterDict({"a": 1, "b": 2}).keys())
+            ['a', 'b']
+        """
         return self._keys.keys()
 
     def items(self) -> Iterable[tuple[str, Any]]:
-        """(key, value) pairs."""
+        """(key, value) pairs, in the order of insertion.
+
+        Example:
+            >>> list(nn.ParameterDict({"a": 1, "b": 2}).items())
+            [('a', 1), ('b', 2)]
+        """
         return ((k, self[k]) for k in self._keys)
 
     def values(self) -> Iterable[Any]:
-        """The values."""
+        """The values, in the order of insertion.
+
+        Example:
+            >>> list(nn.ParameterDict({"a": 1, "b": 2}).values())
+            [1, 2]
+        """
         return (self[k] for k in self._keys)
 
     def update(self, parameters: Any) -> None:
-        """Add the pairs of a mapping, or of an iterable of pairs."""
+        """Add values, or put others in place of those with the same keys.
+
+        Args:
+            parameters: a mapping, or an iterable of pairs (key, value).
+
+        Raises:
+            TypeError: it is neither.
+            ValueError: an element of the iterable has another length than 2.
+
+        Example:
+            >>> params = nn.ParameterDict({"a": 1})
+            >>> params.update({"b": 2})
+            >>> list(params)
+            ['a', 'b']
+        """
         for key, value in _pairs(parameters, "ParameterDict", "Parameter"):
             self[key] = value
 
     def extra_repr(self) -> str:
-        """One line per element."""
         return "\n".join("  " + _describe(k, value, True) for k, value in self.items())
 
     def __call__(self, input: Any) -> Any:

@@ -5,6 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from gradlib.nn import functional as F
+from gradlib.nn.modules.adaptive_pooling import (
+    AdaptiveAvgPool1d,
+    AdaptiveAvgPool2d,
+    AdaptiveAvgPool3d,
+    AdaptiveMaxPool1d,
+    AdaptiveMaxPool2d,
+    AdaptiveMaxPool3d,
+)
 from gradlib.nn.modules.module import Module
 from gradlib.nn.modules.utils import _pair, _single, _triple
 from gradlib.tape.tensor import Tensor
@@ -72,7 +80,6 @@ class _MaxPoolNd(Module):
         )
 
     def extra_repr(self) -> str:
-        """The settings."""
         return (
             f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, "
             f"dilation={self.dilation}, ceil_mode={self.ceil_mode}"
@@ -80,15 +87,23 @@ class _MaxPoolNd(Module):
 
 
 class MaxPool1d(_MaxPoolNd):
-    """The largest element of each window of a signal [N, C, L].
+    """The largest element of each window of a signal.
 
     Args:
         kernel_size: length of the window.
         stride: step between windows; kernel_size by default.
         padding: minus infinity added on both sides; at most half the kernel.
         dilation: step between the elements of a window.
-        return_indices: also return where the largest elements are.
+        return_indices: also return where the largest elements are, for `MaxUnpool1d`.
         ceil_mode: keep a last window that is not full.
+
+    Shape:
+        [N, C, L] or [C, L] -> [N, C, L'] or [C, L'], L' = (L + 2 padding - dilation (kernel_size - 1)
+        - 1) / stride + 1, rounded down, or up with ceil_mode; with indices a pair of these, the
+        indices int64 positions in L.
+
+    Raises:
+        RuntimeError: at the call, if the padding is more than half a kernel, or no window fits.
 
     Example:
         >>> nn.MaxPool1d(2)(gradlib.tensor([[1.0, 3.0, 2.0, 0.0]])).tolist()
@@ -99,7 +114,13 @@ class MaxPool1d(_MaxPoolNd):
 
 
 class MaxPool2d(_MaxPoolNd):
-    """The largest element of each window of an image [N, C, H, W]; see `MaxPool1d`.
+    """The largest element of each window of an image; arguments and errors as in `MaxPool1d`.
+
+    kernel_size, stride, padding and dilation are one number, or one for each of H and W.
+
+    Shape:
+        [N, C, H, W] or [C, H, W] -> [N, C, H', W'] or [C, H', W'], each as L' in `MaxPool1d`;
+        indices are positions in an image flattened to H * W.
 
     Example:
         >>> tuple(nn.MaxPool2d(3, stride=2)(gradlib.randn(20, 16, 50, 32)).shape)
@@ -110,7 +131,13 @@ class MaxPool2d(_MaxPoolNd):
 
 
 class MaxPool3d(_MaxPoolNd):
-    """The largest element of each window of a volume [N, C, D, H, W]; see `MaxPool1d`.
+    """The largest element of each window of a volume; arguments and errors as in `MaxPool1d`.
+
+    kernel_size, stride, padding and dilation are one number, or one for each of D, H and W.
+
+    Shape:
+        [N, C, D, H, W] or [C, D, H, W] -> the same form with D', H', W', each as L' in `MaxPool1d`;
+        indices are positions in a volume flattened to D * H * W.
 
     Example:
         >>> tuple(nn.MaxPool3d(2)(gradlib.randn(1, 1, 4, 4, 4)).shape)
@@ -139,40 +166,87 @@ class _MaxUnpoolNd(Module):
         )
 
     def extra_repr(self) -> str:
-        """The settings."""
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
 class MaxUnpool1d(_MaxUnpoolNd):
-    """Puts the results of `MaxPool1d` back where its indices say; zeros elsewhere."""
+    """Puts the results of `MaxPool1d` back where its indices say; zeros elsewhere.
+
+    Args:
+        kernel_size: that of the pooling.
+        stride: that of the pooling; kernel_size by default.
+        padding: that of the pooling.
+
+    Shape:
+        input and indices [N, C, L] or [C, L] -> the same form with
+        (L - 1) * stride - 2 padding + kernel_size, or with the `output_size` given to the call.
+
+    Raises:
+        RuntimeError: at the call, if an index lies outside of the output.
+        ValueError: at the call, if no pooling of that `output_size` gives L.
+
+    Example:
+        >>> pooled, where = nn.MaxPool1d(2, return_indices=True)(gradlib.tensor([[1.0, 3.0, 2.0, 0.0]]))
+        >>> nn.MaxUnpool1d(2)(pooled, where).tolist()
+        [[0.0, 3.0, 2.0, 0.0]]
+    """
 
     _function = "max_unpool1d"
     _each = staticmethod(_single)
 
 
 class MaxUnpool2d(_MaxUnpoolNd):
-    """Puts the results of `MaxPool2d` back where its indices say; zeros elsewhere."""
+    """Puts the results of `MaxPool2d` back where its indices say; zeros elsewhere.
+
+    Arguments and errors as in `MaxUnpool1d`; each is one number, or one for each of H and W.
+
+    Shape:
+        input and indices [N, C, H, W] or [C, H, W] -> the same form, H and W as L in `MaxUnpool1d`.
+
+    Example:
+        >>> pool, unpool = nn.MaxPool2d(2, return_indices=True), nn.MaxUnpool2d(2)
+        >>> unpool(*pool(gradlib.arange(4.0).reshape(1, 2, 2))).tolist()
+        [[[0.0, 0.0], [0.0, 3.0]]]
+    """
 
     _function = "max_unpool2d"
     _each = staticmethod(_pair)
 
 
 class MaxUnpool3d(_MaxUnpoolNd):
-    """Puts the results of `MaxPool3d` back where its indices say; zeros elsewhere."""
+    """Puts the results of `MaxPool3d` back where its indices say; zeros elsewhere.
+
+    Arguments and errors as in `MaxUnpool1d`; each is one number, or one for each of D, H and W.
+
+    Shape:
+        input and indices [N, C, D, H, W] or [C, D, H, W] -> the same form, sizes as in `MaxUnpool1d`.
+
+    Example:
+        >>> pool, unpool = nn.MaxPool3d(2, return_indices=True), nn.MaxUnpool3d(2)
+        >>> tuple(unpool(*pool(gradlib.randn(1, 1, 4, 4, 4))).shape)
+        (1, 1, 4, 4, 4)
+    """
 
     _function = "max_unpool3d"
     _each = staticmethod(_triple)
 
 
 class AvgPool1d(Module):
-    """The mean of each window of a signal [N, C, L].
+    """The mean of each window of a signal.
 
     Args:
         kernel_size: length of the window.
         stride: step between windows; kernel_size by default.
-        padding: zeros added on both sides.
+        padding: zeros added on both sides; at most half the kernel.
         ceil_mode: keep a last window that is not full.
         count_include_pad: whether the padding counts as elements.
+
+    Shape:
+        [N, C, L] or [C, L] -> [N, C, L'] or [C, L'], L' = (L + 2 padding - kernel_size) / stride + 1,
+        rounded down, or up with ceil_mode.
+
+    Raises:
+        RuntimeError: at the call, if the padding is more than half a kernel, or no window fits.
 
     Example:
         >>> nn.AvgPool1d(2)(gradlib.tensor([[1.0, 3.0, 2.0, 0.0]])).tolist()
@@ -206,7 +280,6 @@ class AvgPool1d(Module):
         )
 
     def extra_repr(self) -> str:
-        """The settings."""
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
@@ -245,15 +318,17 @@ class _AvgPoolNd(Module):
         )
 
     def extra_repr(self) -> str:
-        """The settings."""
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
 class AvgPool2d(_AvgPoolNd):
-    """The mean of each window of an image [N, C, H, W]; see `AvgPool1d`.
+    """The mean of each window of an image; other arguments, sizes and errors as in `AvgPool1d`.
 
     Args:
-        divisor_override: divide by this instead of the number of elements.
+        divisor_override: divide the sum by this instead of the number of elements; not 0.
+
+    Shape:
+        [N, C, H, W] or [C, H, W] -> [N, C, H', W'] or [C, H', W'].
 
     Example:
         >>> tuple(nn.AvgPool2d(2)(gradlib.randn(1, 3, 4, 4)).shape)
@@ -264,7 +339,15 @@ class AvgPool2d(_AvgPoolNd):
 
 
 class AvgPool3d(_AvgPoolNd):
-    """The mean of each window of a volume [N, C, D, H, W]; see `AvgPool2d`."""
+    """The mean of each window of a volume; arguments and errors as in `AvgPool2d`.
+
+    Shape:
+        [N, C, D, H, W] or [C, D, H, W] -> the same form with D', H', W'.
+
+    Example:
+        >>> tuple(nn.AvgPool3d(2)(gradlib.randn(1, 3, 4, 4, 4)).shape)
+        (1, 3, 2, 2, 2)
+    """
 
     _function = "avg_pool3d"
 
@@ -315,7 +398,24 @@ class _FractionalMaxPoolNd(Module):
 class FractionalMaxPool2d(_FractionalMaxPoolNd):
     """Max pooling over windows placed at random steps, to any smaller output size.
 
-    Source: B. Graham, Fractional max-pooling, arXiv:1412.6071.
+    Args:
+        kernel_size: of a window: one number, or (height, width).
+        output_size: of the result: one number, or (height, width).
+        output_ratio: the size of the result over that of the input, in (0, 1), instead of output_size.
+        return_indices: also return where the largest elements are.
+
+    Shape:
+        [N, C, H, W] or [C, H, W] -> the same form with the output size.
+
+    Raises:
+        ValueError: neither or both of output_size and output_ratio are given, or a ratio is not in (0, 1).
+        RuntimeError: at the call, if output_size + kernel_size - 1 is more than the input's size.
+
+    Source: B. Graham, Fractional max-pooling, arXiv:1412.6071 (2014).
+
+    Example:
+        >>> tuple(nn.FractionalMaxPool2d(2, output_ratio=0.7)(gradlib.randn(1, 3, 10, 10)).shape)
+        (1, 3, 7, 7)
     """
 
     _function = "fractional_max_pool2d"
@@ -323,7 +423,15 @@ class FractionalMaxPool2d(_FractionalMaxPoolNd):
 
 
 class FractionalMaxPool3d(_FractionalMaxPoolNd):
-    """The same as `FractionalMaxPool2d` for volumes."""
+    """Max pooling of volumes over windows placed at random steps; arguments as in `FractionalMaxPool2d`.
+
+    Shape:
+        [N, C, D, H, W] or [C, D, H, W] -> the same form with the output size.
+
+    Example:
+        >>> tuple(nn.FractionalMaxPool3d(2, output_size=3)(gradlib.randn(1, 2, 5, 5, 5)).shape)
+        (1, 2, 3, 3, 3)
+    """
 
     _function = "fractional_max_pool3d"
     _each = staticmethod(_triple)
@@ -350,7 +458,6 @@ class _LPPoolNd(Module):
         )
 
     def extra_repr(self) -> str:
-        """The settings."""
         return (
             f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, stride={self.stride}, "
             f"ceil_mode={self.ceil_mode}"
@@ -358,94 +465,49 @@ class _LPPoolNd(Module):
 
 
 class LPPool1d(_LPPoolNd):
-    """(sum of x**p) ** (1 / p) of each window of a signal [N, C, L]."""
+    """(sum of x**p) ** (1 / p) of each window of a signal; the gradient where the sum is 0 is 0.
+
+    Args:
+        norm_type: the power p; the larger, the closer to max pooling.
+        kernel_size: length of the window.
+        stride: step between windows; kernel_size by default.
+        ceil_mode: keep a last window that is not full.
+
+    Shape:
+        [N, C, L] or [C, L] -> [N, C, L'] or [C, L'], L' = (L - kernel_size) / stride + 1, rounded down,
+        or up with ceil_mode.
+
+    Example:
+        >>> nn.LPPool1d(2, 2)(gradlib.tensor([[3.0, 4.0, 0.0, 1.0]])).tolist()
+        [[5.0, 1.0]]
+    """
 
     _function = "lp_pool1d"
 
 
 class LPPool2d(_LPPoolNd):
-    """(sum of x**p) ** (1 / p) of each window of an image [N, C, H, W]."""
+    """(sum of x**p) ** (1 / p) of each window of an image; arguments as in `LPPool1d`.
+
+    Shape:
+        [N, C, H, W] or [C, H, W] -> [N, C, H', W'] or [C, H', W'].
+
+    Example:
+        >>> nn.LPPool2d(1, 2)(gradlib.ones(1, 2, 2)).tolist()
+        [[[4.0]]]
+    """
 
     _function = "lp_pool2d"
 
 
 class LPPool3d(_LPPoolNd):
-    """(sum of x**p) ** (1 / p) of each window of a volume [N, C, D, H, W]."""
+    """(sum of x**p) ** (1 / p) of each window of a volume; arguments as in `LPPool1d`.
+
+    Shape:
+        [N, C, D, H, W] or [C, D, H, W] -> the same form with D', H', W'.
+
+    Example:
+        >>> nn.LPPool3d(1, 2)(gradlib.ones(1, 2, 2, 2)).tolist()
+        [[[[8.0]]]]
+    """
 
     _function = "lp_pool3d"
-
-
-class _AdaptivePoolNd(Module):
-    """Pooling whose windows are chosen so that the output has a given size."""
-
-    _function: str
-
-    def __init__(self, output_size: Any) -> None:
-        super().__init__()
-        self.output_size = output_size
-
-    def forward(self, input: Tensor) -> Any:
-        """input: [N, C, *L] or [C, *L] -> [N, C, *output_size] or [C, *output_size]."""
-        return getattr(F, self._function)(input, self.output_size)
-
-    def extra_repr(self) -> str:
-        """The settings."""
-        return f"output_size={self.output_size}"
-
-
-class AdaptiveAvgPool1d(_AdaptivePoolNd):
-    """Average pooling of [N, C, L] to a given length.
-
-    Example:
-        >>> tuple(nn.AdaptiveAvgPool1d(5)(gradlib.randn(1, 64, 8)).shape)
-        (1, 64, 5)
-    """
-
-    _function = "adaptive_avg_pool1d"
-
-
-class AdaptiveAvgPool2d(_AdaptivePoolNd):
-    """Average pooling of [N, C, H, W] to a given size; None keeps a dimension.
-
-    Example:
-        >>> tuple(nn.AdaptiveAvgPool2d((5, None))(gradlib.randn(1, 64, 8, 9)).shape)
-        (1, 64, 5, 9)
-    """
-
-    _function = "adaptive_avg_pool2d"
-
-
-class AdaptiveAvgPool3d(_AdaptivePoolNd):
-    """Average pooling of [N, C, D, H, W] to a given size; None keeps a dimension."""
-
-    _function = "adaptive_avg_pool3d"
-
-
-class _AdaptiveMaxPoolNd(_AdaptivePoolNd):
-    """Adaptive max pooling, with indices when they are asked for."""
-
-    def __init__(self, output_size: Any, return_indices: bool = False) -> None:
-        super().__init__(output_size)
-        self.return_indices = return_indices
-
-    def forward(self, input: Tensor) -> Any:
-        """input: [N, C, *L] or [C, *L] -> [N, C, *output_size] or [C, *output_size]."""
-        return getattr(F, self._function)(input, self.output_size, self.return_indices)
-
-
-class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
-    """Max pooling of [N, C, L] to a given length."""
-
-    _function = "adaptive_max_pool1d"
-
-
-class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
-    """Max pooling of [N, C, H, W] to a given size; None keeps a dimension."""
-
-    _function = "adaptive_max_pool2d"
-
-
-class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
-    """Max pooling of [N, C, D, H, W] to a given size; None keeps a dimension."""
-
-    _function = "adaptive_max_pool3d"

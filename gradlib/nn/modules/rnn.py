@@ -27,7 +27,18 @@ _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 class RNNBase(Module):
     """Parameters, checks and the walk over layers, directions and time of RNN, LSTM and GRU.
 
-    Parameters start in U(-k, k), k = 1 / sqrt(hidden_size).
+    Parameters start in U(-k, k), k = 1 / sqrt(hidden_size). With G the number of gates (RNN 1, GRU 3,
+    LSTM 4), layer i has weight_ih_l{i} [G * hidden_size, size of its input], weight_hh_l{i}
+    [G * hidden_size, size of h], and bias_ih_l{i} and bias_hh_l{i} [G * hidden_size]; those of the
+    way back end in "_reverse". An LSTM with proj_size also has weight_hr_l{i} [proj_size, hidden_size].
+
+    Args:
+        mode: "RNN_TANH", "RNN_RELU", "GRU" or "LSTM".
+        input_size: as in `LSTM`, like all that follow.
+
+    Raises:
+        ValueError: a size is not positive, dropout is outside of [0, 1], another mode.
+        TypeError: a size is no int, a flag no bool.
     """
 
     def __init__(
@@ -77,21 +88,31 @@ class RNNBase(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw all parameters anew."""
+        """Draw all parameters anew, in place.
+
+        They come from U(-k, k), k = 1 / sqrt(hidden_size).
+        """
         bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
 
     @property
     def all_weights(self) -> list[list[Parameter]]:
-        """The parameters, one list per layer and direction."""
+        """The parameters, one list per layer and direction: weight_ih, weight_hh, then biases, then weight_hr.
+
+        Example:
+            >>> [tuple(w.shape) for w in nn.GRU(2, 3).all_weights[0]]
+            [(9, 2), (9, 3), (9,), (9,)]
+        """
         return [[getattr(self, name) for name in names] for names in self._names]
 
     def flatten_parameters(self) -> None:
-        """Accepted for compatibility; parameters are used where they are."""
+        """Do nothing: parameters are used where they are; cuDNN in PyTorch wants them in one piece.
+
+        Accepted so that programs that call it run.
+        """
 
     def extra_repr(self) -> str:
-        """The settings that are not defaults."""
         s = f"{self.input_size}, {self.hidden_size}"
         if self.proj_size != 0:
             s += f", proj_size={self.proj_size}"
@@ -292,15 +313,27 @@ class RNN(RNNBase):
 
     Args:
         input_size: size of x_t.
-        hidden_size: size of h_t.
+        hidden_size: size H of h_t.
         num_layers: layers, each on the results of the one before.
         nonlinearity: "tanh" or "relu".
         bias: whether there are b_ih and b_hh.
         batch_first: sequences are [N, T, *] instead of [T, N, *].
-        dropout: probability of dropping a result between layers.
+        dropout: probability of dropping a result between layers, in training mode.
         bidirectional: also run from the end; results are concatenated.
         device: of the parameters.
         dtype: of the parameters.
+
+    Shape:
+        input: [T, N, input_size], [N, T, input_size] with batch_first, [T, input_size], or packed.
+        hx: [num_layers * directions, N, H], without N for a single sequence; zeros by default.
+        results: (output, h): each h_t of the last layer [T, N, directions * H], in the form of the
+        input, and the last h of each layer, in the form of hx.
+
+    Raises:
+        ValueError: a size is not positive, dropout is outside of [0, 1], another nonlinearity.
+        RuntimeError: at the call, if a size does not fit.
+
+    Source: J. Elman, Finding structure in time, Cognitive Science 14 (1990).
 
     Example:
         >>> out, h = nn.RNN(10, 20, 2)(gradlib.randn(5, 3, 10))
@@ -324,7 +357,16 @@ class RNN(RNNBase):
         self.nonlinearity = nonlinearity
 
     def forward(self, input: Any, hx: Tensor | None = None) -> tuple[Any, Tensor]:
-        """input: [T, N, *], [N, T, *], [T, *] or packed; hx: [layers, N, hidden] or None."""
+        """Run the layers over `input`.
+
+        Args:
+            input: [T, N, input_size], [N, T, input_size] with batch_first, [T, input_size], or packed.
+            hx: [num_layers * directions, N, hidden_size], without N for a single sequence; None is zeros.
+
+        Returns:
+            (output, h): each h_t of the last layer [T, N, directions * hidden_size], in the form of the
+            input, and the last h of each layer, in the form of hx.
+        """
         output, states = self._run(input, None if hx is None else (hx,))
         return output, states[0]
 
@@ -337,15 +379,26 @@ class LSTM(RNNBase):
 
     Args:
         input_size: size of x_t.
-        hidden_size: size of c_t and h_t.
+        hidden_size: size H of c_t and h_t.
         num_layers: layers, each on the results of the one before.
         bias: whether there are b_ih and b_hh.
         batch_first: sequences are [N, T, *] instead of [T, N, *].
-        dropout: probability of dropping a result between layers.
+        dropout: probability of dropping a result between layers, in training mode.
         bidirectional: also run from the end; results are concatenated.
-        proj_size: if positive, h_t is projected to this size.
+        proj_size: if positive, h_t is projected to this size, which is less than hidden_size.
         device: of the parameters.
         dtype: of the parameters.
+
+    Shape:
+        input: [T, N, input_size], [N, T, input_size] with batch_first, [T, input_size], or packed.
+        hx: (h, c), [num_layers * directions, N, H] each, without N for a single sequence.
+        results: (output, (h, c)): each h_t of the last layer [T, N, directions * H], in the form of
+        the input, and the last states of each layer, in the form of hx. With proj_size, h has that size.
+
+    Raises:
+        ValueError: a size is not positive, dropout is outside of [0, 1].
+        RuntimeError: at the call, if a size does not fit, or hx has more than two states.
+        IndexError: at the call, if hx has one state.
 
     Source: S. Hochreiter, J. Schmidhuber, Long short-term memory, Neural Computation 9 (1997);
     projections: H. Sak et al., arXiv:1402.1128.
@@ -362,8 +415,22 @@ class LSTM(RNNBase):
     def forward(
         self, input: Any, hx: tuple[Tensor, Tensor] | None = None
     ) -> tuple[Any, tuple[Tensor, Tensor]]:
-        """input: [T, N, *], [N, T, *], [T, *] or packed; hx: (h, c) or None."""
-        output, (h, c) = self._run(input, None if hx is None else tuple(hx))
+        """Run the layers over `input`.
+
+        Args:
+            input: [T, N, input_size], [N, T, input_size] with batch_first, [T, input_size], or packed.
+            hx: (h, c), [num_layers * directions, N, hidden_size] each, without N for a single sequence;
+                None is zeros.
+
+        Returns:
+            (output, (h, c)): each h_t of the last layer, in the form of the input, and the last states
+            of each layer, in the form of hx.
+        """
+        if hx is not None:
+            if len(hx) > 2:
+                raise RuntimeError("lstm expects two hidden states")
+            hx = hx[0], hx[1]
+        output, (h, c) = self._run(input, hx)
         return output, (h, c)
 
 
@@ -371,7 +438,7 @@ class GRU(RNNBase):
     """Gated recurrent unit: h_t = (1 - z) * n + z * h_(t-1).
 
     r, z = sigmoid(W_i x_t + b_i + W_h h_(t-1) + b_h), n = tanh(W_in x_t + b_in + r * (W_hn
-    h_(t-1) + b_hn)). Arguments as in `LSTM`, without proj_size.
+    h_(t-1) + b_hn)). Arguments and errors as in `LSTM`, without proj_size; shapes as in `RNN`.
 
     Source: K. Cho et al., Learning phrase representations using RNN encoder-decoder,
     EMNLP 2014.
@@ -388,6 +455,11 @@ class GRU(RNNBase):
         super().__init__("GRU", *args, **kwargs)
 
     def forward(self, input: Any, hx: Tensor | None = None) -> tuple[Any, Tensor]:
-        """input: [T, N, *], [N, T, *], [T, *] or packed; hx: [layers, N, hidden] or None."""
+        """Run the layers over `input`; arguments and results as in `RNN.forward`.
+
+        Args:
+            input: [T, N, input_size], [N, T, input_size] with batch_first, [T, input_size], or packed.
+            hx: [num_layers * directions, N, hidden_size], without N for a single sequence; None is zeros.
+        """
         output, states = self._run(input, None if hx is None else (hx,))
         return output, states[0]

@@ -18,6 +18,14 @@ __all__ = ["GRUCell", "LSTMCell", "RNNCell", "RNNCellBase"]
 class RNNCellBase(Module):
     """Parameters of a cell; they start in U(-k, k), k = 1 / sqrt(hidden_size).
 
+    Args:
+        input_size: size of the input.
+        hidden_size: size of the state.
+        bias: whether there are bias_ih and bias_hh.
+        num_chunks: the number of gates: RNN 1, GRU 3, LSTM 4.
+        device: of the parameters.
+        dtype: of the parameters.
+
     Attributes:
         weight_ih: Parameter [num_chunks * hidden_size, input_size].
         weight_hh: Parameter [num_chunks * hidden_size, hidden_size].
@@ -54,13 +62,15 @@ class RNNCellBase(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw all parameters anew."""
+        """Draw all parameters anew, in place.
+
+        They come from U(-k, k), k = 1 / sqrt(hidden_size).
+        """
         bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
 
     def extra_repr(self) -> str:
-        """The settings that are not defaults."""
         s = f"{self.input_size}, {self.hidden_size}"
         if self.bias is not True:
             s += f", bias={self.bias}"
@@ -96,7 +106,23 @@ class RNNCellBase(Module):
 
 
 class RNNCell(RNNCellBase):
-    """h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu for tanh.
+    """h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu for tanh: one step of `RNN`.
+
+    Args:
+        input_size: size of x.
+        hidden_size: size of h.
+        bias: whether there are b_ih and b_hh.
+        nonlinearity: "tanh" or "relu".
+        device: of the parameters.
+        dtype: of the parameters.
+
+    Shape:
+        x: [N, input_size] or [input_size]; h: [N, hidden_size] or [hidden_size], zeros by default
+        -> h' in the shape of h.
+
+    Raises:
+        RuntimeError: at the call, another nonlinearity, or a size that does not fit.
+        ValueError: at the call, for another number of dimensions.
 
     Example:
         >>> tuple(nn.RNNCell(10, 20)(gradlib.randn(3, 10)).shape)
@@ -124,7 +150,22 @@ class RNNCell(RNNCellBase):
 
 
 class LSTMCell(RNNCellBase):
-    """One step of `LSTM`.
+    """One step of `LSTM`, whose formulas it has.
+
+    Args:
+        input_size: size of x.
+        hidden_size: size of h and c.
+        bias: whether there are b_ih and b_hh.
+        device: of the parameters.
+        dtype: of the parameters.
+
+    Shape:
+        x: [N, input_size] or [input_size]; (h, c): [N, hidden_size] or [hidden_size] each, zeros by
+        default -> (h', c') in the shapes of h and c.
+
+    Raises:
+        RuntimeError: at the call, if a size does not fit.
+        ValueError: at the call, for another number of dimensions.
 
     Example:
         >>> h, c = nn.LSTMCell(10, 20)(gradlib.randn(3, 10))
@@ -152,7 +193,22 @@ class LSTMCell(RNNCellBase):
 
 
 class GRUCell(RNNCellBase):
-    """One step of `GRU`.
+    """One step of `GRU`, whose formulas it has.
+
+    Args:
+        input_size: size of x.
+        hidden_size: size of h.
+        bias: whether there are b_ih and b_hh.
+        device: of the parameters.
+        dtype: of the parameters.
+
+    Shape:
+        x: [N, input_size] or [input_size]; h: [N, hidden_size] or [hidden_size], zeros by default
+        -> h' in the shape of h.
+
+    Raises:
+        RuntimeError: at the call, if a size does not fit.
+        ValueError: at the call, for another number of dimensions.
 
     Example:
         >>> tuple(nn.GRUCell(10, 20)(gradlib.randn(3, 10)).shape)

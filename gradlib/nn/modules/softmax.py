@@ -17,12 +17,25 @@ class _AlongDim(Module):
         self.dim = dim
 
     def extra_repr(self) -> str:
-        """The setting."""
         return f"dim={self.dim}"
 
 
 class Softmin(_AlongDim):
-    """exp(-x) / sum of exp(-x) along `dim`."""
+    """exp(-x) / sum of exp(-x) along `dim`: `Softmax` of -x.
+
+    Args:
+        dim: what sums to 1; None is deprecated: it warns, and guesses 0 or 1.
+
+    Shape:
+        [...] -> the same.
+
+    Raises:
+        IndexError: the input has no such dimension.
+
+    Example:
+        >>> nn.Softmin(dim=0)(gradlib.tensor([0.0, 0.0])).tolist()
+        [0.5, 0.5]
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """input: [...] -> the same shape."""
@@ -30,7 +43,16 @@ class Softmin(_AlongDim):
 
 
 class Softmax(_AlongDim):
-    """exp(x) / sum of exp(x) along `dim`.
+    """exp(x) / sum of exp(x) along `dim`, without overflow.
+
+    Args:
+        dim: what sums to 1; None is deprecated: it warns, and guesses 0 or 1.
+
+    Shape:
+        [...] -> the same.
+
+    Raises:
+        IndexError: the input has no such dimension.
 
     Example:
         >>> nn.Softmax(dim=0)(gradlib.zeros(2)).tolist()
@@ -43,7 +65,18 @@ class Softmax(_AlongDim):
 
 
 class Softmax2d(Module):
-    """Softmax over the channels of [N, C, H, W] or [C, H, W]."""
+    """Softmax over the channels at each pixel.
+
+    Shape:
+        [N, C, H, W] or [C, H, W] -> the same.
+
+    Raises:
+        ValueError: the input has neither 3 nor 4 dimensions.
+
+    Example:
+        >>> nn.Softmax2d()(gradlib.zeros(2, 1, 1)).flatten().tolist()
+        [0.5, 0.5]
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """input: [N, C, H, W] or [C, H, W] -> the same shape."""
@@ -55,7 +88,21 @@ class Softmax2d(Module):
 
 
 class LogSoftmax(_AlongDim):
-    """log of `Softmax`, computed without overflow."""
+    """log of `Softmax`: x - log(sum of exp(x) along `dim`), without overflow.
+
+    Args:
+        dim: what is summed over; None is deprecated: it warns, and guesses 0 or 1.
+
+    Shape:
+        [...] -> the same.
+
+    Raises:
+        IndexError: the input has no such dimension.
+
+    Example:
+        >>> [round(v, 4) for v in nn.LogSoftmax(dim=0)(gradlib.zeros(2)).tolist()]
+        [-0.6931, -0.6931]
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """input: [...] -> the same shape."""

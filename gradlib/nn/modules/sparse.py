@@ -46,7 +46,10 @@ class _Table(Module):
             self.weight = Parameter(weight, requires_grad=not freeze)
 
     def reset_parameters(self) -> None:
-        """Draw the table anew."""
+        """Draw the table anew from N(0, 1), in place.
+
+        The row `padding_idx` becomes 0.
+        """
         init.normal_(self.weight)
         self._fill_padding_idx_with_zero()
 
@@ -59,10 +62,12 @@ class _Table(Module):
 class Embedding(_Table):
     """A table with one row per index.
 
+    It starts in N(0, 1), the padding row at 0.
+
     Args:
         num_embeddings: rows.
         embedding_dim: columns.
-        padding_idx: a row that starts at zero and gets no gradient.
+        padding_idx: a row that starts at zero and gets no gradient; negative ones count from the end.
         max_norm: rows that are used are first scaled down to this norm, in place.
         norm_type: the p of that norm.
         scale_grad_by_freq: divide a row's gradient by how often it occurs in the batch.
@@ -72,8 +77,16 @@ class Embedding(_Table):
         device: of the table.
         dtype: of the table.
 
+    Shape:
+        int64 or int32 [...] -> [..., embedding_dim].
+
     Attributes:
         weight: Parameter [num_embeddings, embedding_dim].
+
+    Raises:
+        AssertionError: `padding_idx` is no row, or `_weight` has another shape.
+        IndexError: at the call, if an index is no row.
+        RuntimeError: at the call, if the indices are of another dtype.
 
     Example:
         >>> tuple(nn.Embedding(10, 3)(gradlib.tensor([[1, 2], [4, 9]])).shape)
@@ -120,7 +133,6 @@ class Embedding(_Table):
         )
 
     def extra_repr(self) -> str:
-        """The settings that are not defaults."""
         s = f"{self.num_embeddings}, {self.embedding_dim}"
         if self.padding_idx is not None:
             s += f", padding_idx={self.padding_idx}"
@@ -145,16 +157,24 @@ class Embedding(_Table):
         scale_grad_by_freq: bool = False,
         sparse: bool = False,
     ) -> Embedding:
-        """An Embedding on a given table [num_embeddings, embedding_dim].
+        """An Embedding on a given table.
 
         Args:
-            embeddings: the table; shared, not copied.
+            embeddings: Tensor [num_embeddings, embedding_dim], the table; shared, not copied.
             freeze: whether it gets no gradient.
             padding_idx: see `Embedding`, as all that follow.
             max_norm: see `Embedding`.
             norm_type: see `Embedding`.
             scale_grad_by_freq: see `Embedding`.
             sparse: see `Embedding`.
+
+        Raises:
+            AssertionError: the table has not two dimensions.
+
+        Example:
+            >>> table = nn.Embedding.from_pretrained(gradlib.tensor([[1.0, 2.0], [3.0, 4.0]]))
+            >>> table(gradlib.tensor(1)).tolist(), table.weight.requires_grad
+            ([3.0, 4.0], False)
         """
         assert embeddings.dim() == 2, "Embeddings parameter is expected to be 2-dimensional"
         rows, cols = embeddings.shape
@@ -187,6 +207,18 @@ class EmbeddingBag(_Table):
         padding_idx: a row that no bag counts and that gets no gradient.
         device: of the table.
         dtype: of the table.
+
+    Shape:
+        input: integers [bags, length], or [total] with offsets -> [bags, embedding_dim].
+        offsets: integers [bags], where each bag begins; the first is 0.
+        per_sample_weights: in the shape of the input: factors of the rows, with mode "sum" only.
+
+    Attributes:
+        weight: Parameter [num_embeddings, embedding_dim].
+
+    Raises:
+        ValueError: at the call, if offsets are missing, or given with a two-dimensional input.
+        NotImplementedError: at the call, weights with another mode.
 
     Example:
         >>> bag = nn.EmbeddingBag(10, 3, mode="sum")
@@ -243,7 +275,6 @@ class EmbeddingBag(_Table):
         )
 
     def extra_repr(self) -> str:
-        """The settings that are not defaults."""
         s = f"{self.num_embeddings}, {self.embedding_dim}"
         if self.max_norm is not None:
             s += f", max_norm={self.max_norm}"
@@ -269,7 +300,27 @@ class EmbeddingBag(_Table):
         include_last_offset: bool = False,
         padding_idx: int | None = None,
     ) -> EmbeddingBag:
-        """An EmbeddingBag on a given table [num_embeddings, embedding_dim]."""
+        """An EmbeddingBag on a given table.
+
+        Args:
+            embeddings: Tensor [num_embeddings, embedding_dim], the table; shared, not copied.
+            freeze: whether it gets no gradient.
+            max_norm: see `EmbeddingBag`, as all that follow.
+            norm_type: see `EmbeddingBag`.
+            scale_grad_by_freq: see `EmbeddingBag`.
+            mode: see `EmbeddingBag`.
+            sparse: see `EmbeddingBag`.
+            include_last_offset: see `EmbeddingBag`.
+            padding_idx: see `EmbeddingBag`.
+
+        Raises:
+            AssertionError: the table has not two dimensions.
+
+        Example:
+            >>> bag = nn.EmbeddingBag.from_pretrained(gradlib.tensor([[1.0, 2.0], [3.0, 4.0]]))
+            >>> bag(gradlib.tensor([[0, 1]])).tolist()
+            [[2.0, 3.0]]
+        """
         assert embeddings.dim() == 2, "Embeddings parameter is expected to be 2-dimensional"
         rows, cols = embeddings.shape
         bag = cls(

@@ -190,7 +190,20 @@ class Transformer(Module):
 
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
-        """[sz, sz]: 0 where a position may look, -inf at later positions."""
+        """The causal mask: no position may look at later ones.
+
+        Args:
+            sz: length of the sequence.
+            device: where the mask goes.
+            dtype: floating; the default dtype by default.
+
+        Returns:
+            Tensor [sz, sz]: 0 where row i may look at column j <= i, -inf elsewhere.
+
+        Example:
+            >>> nn.Transformer.generate_square_subsequent_mask(2).tolist()
+            [[0.0, -inf], [0.0, 0.0]]
+        """
         return _generate_square_subsequent_mask(sz, device, dtype)
 
     def _reset_parameters(self) -> None:
@@ -255,6 +268,11 @@ class TransformerDecoder(Module):
         decoder_layer: what is copied.
         num_layers: how often.
         norm: applied at the end.
+
+    Example:
+        >>> net = nn.TransformerDecoder(nn.TransformerDecoderLayer(8, 2, 16), 2)
+        >>> tuple(net(gradlib.rand(5, 3, 8), gradlib.rand(4, 3, 8)).shape)
+        (5, 3, 8)
     """
 
     def __init__(

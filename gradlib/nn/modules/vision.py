@@ -21,13 +21,24 @@ __all__ = [
 
 
 class PixelShuffle(Module):
-    """[..., C r^2, H, W] -> [..., C, H r, W r]: channels become pixels.
+    """Makes r^2 channels into one with r times the height and width: sub-pixel convolution.
+
+    Element [c, h, w] of the result is [c r^2 + (h mod r) r + w mod r, h // r, w // r] of the input.
+
+    Args:
+        upscale_factor: r.
+
+    Shape:
+        [..., C r^2, H, W] -> [..., C, H r, W r].
+
+    Raises:
+        RuntimeError: at the call, if the channels are no multiple of r^2.
 
     Source: W. Shi et al., Real-time single image and video super-resolution, CVPR 2016.
 
     Example:
-        >>> tuple(nn.PixelShuffle(3)(gradlib.randn(1, 9, 4, 4)).shape)
-        (1, 1, 12, 12)
+        >>> nn.PixelShuffle(2)(gradlib.arange(4.0).reshape(4, 1, 1)).tolist()
+        [[[0.0, 1.0], [2.0, 3.0]]]
     """
 
     def __init__(self, upscale_factor: int) -> None:
@@ -39,12 +50,25 @@ class PixelShuffle(Module):
         return F.pixel_shuffle(input, self.upscale_factor)
 
     def extra_repr(self) -> str:
-        """The setting."""
         return f"upscale_factor={self.upscale_factor}"
 
 
 class PixelUnshuffle(Module):
-    """[..., C, H r, W r] -> [..., C r^2, H, W]: the inverse of `PixelShuffle`."""
+    """Makes r x r pixels of a channel into r^2 channels: the inverse of `PixelShuffle`.
+
+    Args:
+        downscale_factor: r.
+
+    Shape:
+        [..., C, H r, W r] -> [..., C r^2, H, W].
+
+    Raises:
+        RuntimeError: at the call, if height or width is no multiple of r.
+
+    Example:
+        >>> nn.PixelUnshuffle(2)(gradlib.arange(4.0).reshape(1, 2, 2)).flatten().tolist()
+        [0.0, 1.0, 2.0, 3.0]
+    """
 
     def __init__(self, downscale_factor: int) -> None:
         super().__init__()
@@ -55,12 +79,20 @@ class PixelUnshuffle(Module):
         return F.pixel_unshuffle(input, self.downscale_factor)
 
     def extra_repr(self) -> str:
-        """The setting."""
         return f"downscale_factor={self.downscale_factor}"
 
 
 class ChannelShuffle(Module):
     """Splits the channels into groups and takes one of each group in turn.
+
+    Args:
+        groups: how many; must divide C.
+
+    Shape:
+        [N, C, *L] -> the same.
+
+    Raises:
+        RuntimeError: at the call, if C is no multiple of `groups`.
 
     Source: X. Zhang et al., ShuffleNet, CVPR 2018.
 
@@ -79,23 +111,31 @@ class ChannelShuffle(Module):
         return F.channel_shuffle(input, self.groups)
 
     def extra_repr(self) -> str:
-        """The setting."""
         return f"groups={self.groups}"
 
 
 class Upsample(Module):
-    """Resizes [N, C, *L] to `size`, or by `scale_factor`.
+    """Resizes signals, images and volumes to `size`, or by `scale_factor`.
 
     Args:
         size: of the output, one value or one per dimension.
         scale_factor: output size over input size, one value or one per dimension.
-        mode: "nearest", "linear", "bilinear", "bicubic" or "trilinear".
-        align_corners: whether corner pixels keep their values.
+        mode: "nearest" (any), "linear" (signals), "bilinear" or "bicubic" (images), "trilinear" (volumes).
+        align_corners: whether the centres of corner pixels stay at the corners, instead of their edges.
         recompute_scale_factor: use the ratio of the rounded sizes.
 
+    Shape:
+        [N, C, *L] -> [N, C, *L'], L' = size or floor(L * scale_factor).
+
+    Raises:
+        ValueError: at the call, if neither or both of size and scale_factor are given, or the number
+            of sizes does not fit the input.
+
     Example:
-        >>> tuple(nn.Upsample(scale_factor=2)(gradlib.randn(1, 1, 2, 3)).shape)
-        (1, 1, 4, 6)
+        >>> nn.Upsample(scale_factor=2)(gradlib.tensor([[[1.0, 2.0]]])).tolist()
+        [[[1.0, 1.0, 2.0, 2.0]]]
+        >>> nn.Upsample(size=3, mode="linear", align_corners=True)(gradlib.tensor([[[1.0, 2.0]]])).tolist()
+        [[[1.0, 1.5, 2.0]]]
     """
 
     def __init__(
@@ -129,28 +169,51 @@ class Upsample(Module):
         )
 
     def extra_repr(self) -> str:
-        """The settings."""
         if self.scale_factor is not None:
             return f"scale_factor={self.scale_factor!r}, mode={self.mode!r}"
         return f"size={self.size!r}, mode={self.mode!r}"
 
 
 class UpsamplingNearest2d(Upsample):
-    """`Upsample` of images with mode "nearest"."""
+    """`Upsample` of images with mode "nearest"; the name is deprecated in PyTorch.
+
+    Args:
+        size: (height, width) of the output, or one number for both.
+        scale_factor: output size over input size.
+
+    Shape:
+        [N, C, H, W] -> [N, C, H', W'].
+
+    Example:
+        >>> nn.UpsamplingNearest2d(size=(1, 2))(gradlib.ones(1, 1, 1, 1)).tolist()
+        [[[[1.0, 1.0]]]]
+    """
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, mode="nearest")
 
 
 class UpsamplingBilinear2d(Upsample):
-    """`Upsample` of images with mode "bilinear" and aligned corners."""
+    """`Upsample` of images with mode "bilinear" and aligned corners; deprecated in PyTorch.
+
+    Args:
+        size: (height, width) of the output, or one number for both.
+        scale_factor: output size over input size.
+
+    Shape:
+        [N, C, H, W] -> [N, C, H', W'].
+
+    Example:
+        >>> nn.UpsamplingBilinear2d(size=(1, 3))(gradlib.tensor([[[[1.0, 2.0]]]])).tolist()
+        [[[[1.0, 1.5, 2.0]]]]
+    """
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, mode="bilinear", align_corners=True)
 
 
 class Fold(Module):
-    """Adds up blocks [N, C * prod(kernel_size), blocks] where they lie in [N, C, *output_size].
+    """Adds up blocks where they lie in an image: the transpose of `Unfold`.
 
     Args:
         output_size: (H, W) of the result.
@@ -159,9 +222,16 @@ class Fold(Module):
         padding: zeros around the result that blocks may cover.
         stride: step between blocks.
 
+    Shape:
+        [N, C * prod(kernel_size), blocks] or without N -> [N, C, *output_size] or without N.
+
+    Raises:
+        RuntimeError: at the call, if the number of blocks or of their elements is not that of the settings.
+
     Example:
-        >>> tuple(nn.Fold((4, 5), (2, 2))(gradlib.randn(1, 3 * 2 * 2, 12)).shape)
-        (1, 3, 4, 5)
+        >>> blocks = nn.Unfold(2)(gradlib.ones(1, 1, 2, 3))
+        >>> nn.Fold((2, 3), 2)(blocks).tolist()
+        [[[[1.0, 2.0, 1.0], [1.0, 2.0, 1.0]]]]
     """
 
     def __init__(
@@ -191,7 +261,6 @@ class Fold(Module):
         )
 
     def extra_repr(self) -> str:
-        """The settings."""
         return (
             f"output_size={self.output_size}, kernel_size={self.kernel_size}, "
             f"dilation={self.dilation}, padding={self.padding}, stride={self.stride}"
@@ -199,7 +268,7 @@ class Fold(Module):
 
 
 class Unfold(Module):
-    """Takes the sliding blocks of [N, C, H, W]: [N, C * prod(kernel_size), blocks].
+    """Takes the sliding blocks of an image as columns: a convolution is a matrix product with them.
 
     Args:
         kernel_size: of a block.
@@ -207,9 +276,15 @@ class Unfold(Module):
         padding: zeros added around the input.
         stride: step between blocks.
 
+    Shape:
+        [N, C, H, W] or [C, H, W] -> [N, C * prod(kernel_size), blocks] or without N.
+
+    Raises:
+        RuntimeError: at the call, if no block fits.
+
     Example:
-        >>> tuple(nn.Unfold((2, 3))(gradlib.randn(2, 5, 3, 4)).shape)
-        (2, 30, 4)
+        >>> nn.Unfold((1, 2))(gradlib.arange(3.0).reshape(1, 1, 3)).tolist()
+        [[0.0, 1.0], [1.0, 2.0]]
     """
 
     def __init__(
@@ -226,7 +301,6 @@ class Unfold(Module):
         return F.unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)
 
     def extra_repr(self) -> str:
-        """The settings."""
         return (
             f"kernel_size={self.kernel_size}, dilation={self.dilation}, "
             f"padding={self.padding}, stride={self.stride}"

@@ -32,10 +32,13 @@ class DataParallel(Module):
 
     With no device, or with one, the module is called as it is.
 
+    Raises:
+        RuntimeError: at the call, if a parameter or buffer is not on the first device.
+
     Example:
-        >>> net = nn.Linear(2, 2)
-        >>> x = gradlib.ones(4, 2)
-        >>> bool((nn.DataParallel(net)(x) == net(x)).all())
+        >>> device = "cuda" if gradlib.cuda.is_available() else "cpu"
+        >>> net, x = nn.Linear(2, 2).to(device), gradlib.ones(4, 2, device=device)
+        >>> gradlib.allclose(nn.DataParallel(net)(x), net(x))
         True
     """
 

@@ -122,6 +122,13 @@ def clip_grads_with_norm_(
         max_norm: largest norm that is left alone.
         total_norm: Tensor [], as `get_total_norm` returns it.
         foreach: accepted.
+
+    Example:
+        >>> w = gradlib.ones(1, requires_grad=True)
+        >>> (w * 4).sum().backward()
+        >>> nn.utils.clip_grads_with_norm_(w, 1.0, nn.utils.get_total_norm([w.grad]))
+        >>> round(w.grad.item(), 4)
+        1.0
     """
     grads = [p.grad for p in _listed(parameters) if p.grad is not None]
     if not grads:
@@ -199,7 +206,10 @@ def clip_grad_norm(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """Deprecated name of `clip_grad_norm_`."""
+    """`clip_grad_norm_` under its old name: it warns (FutureWarning) and calls it.
+
+    Arguments, result and errors are those of `clip_grad_norm_`.
+    """
     warnings.warn(
         "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of "
         "`torch.nn.utils.clip_grad_norm_`.",
@@ -218,6 +228,13 @@ def clip_grad_value_(
         parameters: tensors whose `.grad` is clamped.
         clip_value: largest magnitude.
         foreach: accepted.
+
+    Example:
+        >>> w = gradlib.ones(1, requires_grad=True)
+        >>> (w * -4).sum().backward()
+        >>> nn.utils.clip_grad_value_(w, 1.0)
+        >>> w.grad.item()
+        -1.0
     """
     clip_value = float(clip_value)
     with no_grad():

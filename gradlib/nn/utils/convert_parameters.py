@@ -37,8 +37,18 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     """Let parameters be slices of one tensor [total], in order.
 
+    Args:
+        vec: Tensor [sum of numel]; shared, not copied.
+        parameters: get its elements, in their own shapes.
+
     Raises:
         TypeError: `vec` is not a tensor, or parameters are on different devices.
+
+    Example:
+        >>> layer = nn.Linear(2, 1)
+        >>> nn.utils.vector_to_parameters(gradlib.arange(3.0), layer.parameters())
+        >>> layer.weight.tolist(), layer.bias.tolist()
+        ([[0.0, 1.0]], [2.0])
     """
     if not isinstance(vec, Tensor):
         raise TypeError(f"expected torch.Tensor, but got: {_full_type_name(vec)}")

@@ -21,7 +21,11 @@ def _convert(module: M, kinds: tuple[type, ...], memory_format: Any) -> M:
 
 
 def convert_conv2d_weight_memory_format(module: M, memory_format: Any) -> M:
-    """`module`, with the weights of all its two-dimensional convolutions stored in `memory_format`.
+    """Store the weights of all two-dimensional convolutions of a module in another order; returns it.
+
+    Args:
+        module: a convolution, transposed or not, or anything that contains some.
+        memory_format: ``channels_last`` or ``contiguous_format``.
 
     Example:
         >>> conv = nn.utils.convert_conv2d_weight_memory_format(nn.Conv2d(2, 3, 2), gradlib.channels_last)
@@ -32,5 +36,16 @@ def convert_conv2d_weight_memory_format(module: M, memory_format: Any) -> M:
 
 
 def convert_conv3d_weight_memory_format(module: M, memory_format: Any) -> M:
-    """`module`, with the weights of all its three-dimensional convolutions stored in `memory_format`."""
+    """Store the weights of all three-dimensional convolutions of a module in another order; returns it.
+
+    Args:
+        module: a convolution, transposed or not, or anything that contains some.
+        memory_format: ``channels_last_3d`` or ``contiguous_format``.
+
+    Example:
+        >>> conv = nn.Conv3d(2, 3, 1)
+        >>> _ = nn.utils.convert_conv3d_weight_memory_format(conv, gradlib.channels_last_3d)
+        >>> conv.weight.is_contiguous(memory_format=gradlib.channels_last_3d)
+        True
+    """
     return _convert(module, (Conv3d, ConvTranspose3d), memory_format)

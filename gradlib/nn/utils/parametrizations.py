@@ -119,14 +119,23 @@ def orthogonal(
     """Keep a matrix, or a batch of matrices, orthogonal; returns the module.
 
     Args:
-        module: owns the matrix.
+        module: owns the matrix [..., n, k]; with n < k its rows are orthonormal, else its columns.
         name: of the parameter.
         orthogonal_map: "matrix_exp", "cayley" or "householder"; by default the first for square
             and complex matrices, the last for others.
         use_trivialization: parametrise around the value at registration.
 
+    Raises:
+        ValueError: another map, the parameter has less than 2 dimensions, or the module has no
+            such tensor.
+
     Source: M. Lezcano-Casado, Trivializations for gradient-based optimization on manifolds,
     NeurIPS 2019.
+
+    Example:
+        >>> layer = nn.utils.parametrizations.orthogonal(nn.Linear(5, 2))
+        >>> gradlib.allclose(layer.weight @ layer.weight.T, gradlib.eye(2), atol=1e-5)
+        True
     """
     weight = getattr(module, name, None)
     if not isinstance(weight, Tensor):
@@ -164,12 +173,15 @@ class _WeightNorm(Module):
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
-    """Split a weight into its magnitude and its direction; returns the module.
+    """Split a weight into its magnitude and its direction: w = g * v / |v|; returns the module.
 
     Args:
         module: owns the weight.
         name: of the weight.
         dim: the dimension that keeps separate norms; None is one norm for all.
+
+    Raises:
+        ValueError: the module has no such tensor.
 
     Source: T. Salimans, D. Kingma, Weight normalization, NIPS 2016.
 
@@ -250,17 +262,25 @@ def spectral_norm(
     eps: float = 1e-12,
     dim: int | None = None,
 ) -> Module:
-    """Keep the spectral norm of a weight at 1; returns the module.
+    """Divide a weight by its largest singular value, so that this is 1; returns the module.
 
     Args:
         module: owns the weight.
         name: of the weight.
-        n_power_iterations: per use in training mode.
+        n_power_iterations: steps of the power method per use in training mode.
         eps: smallest norm in the iteration.
         dim: of the outputs; 1 for transposed convolutions, else 0.
 
+    Raises:
+        ValueError: the module has no such tensor, or `n_power_iterations` is not positive.
+
     Source: T. Miyato et al., Spectral normalization for generative adversarial networks,
     ICLR 2018.
+
+    Example:
+        >>> layer = nn.utils.parametrizations.spectral_norm(nn.Linear(4, 3), n_power_iterations=50)
+        >>> round(gradlib.linalg.matrix_norm(layer.weight, 2).item(), 2)
+        1.0
     """
     weight = getattr(module, name, None)
     if not isinstance(weight, Tensor):

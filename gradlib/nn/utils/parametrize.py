@@ -35,9 +35,13 @@ _cache: dict[tuple[int, str], Any] = {}
 def cached() -> Iterator[None]:
     """Within the block every parametrised tensor is computed once only.
 
+    For models that use one several times; do not change originals inside.
+
     Example:
+        >>> layer = nn.utils.parametrizations.weight_norm(nn.Linear(2, 3))
         >>> with nn.utils.parametrize.cached():
-        ...     pass
+        ...     layer.weight is layer.weight
+        True
     """
     global _cache_enabled
     _cache_enabled += 1
@@ -62,12 +66,23 @@ def _maybe_set(dest: Tensor, src: Tensor) -> None:
 
 
 class ParametrizationList(ModuleList):
-    """The parametrisations of one tensor, and its original value(s).
+    """The parametrisations of one tensor, and its original value(s); what `module.parametrizations` holds.
 
     Args:
         modules: applied in order.
         original: the tensor they are put on.
         unsafe: skip the checks of shape and dtype.
+
+    Attributes:
+        original: what the first one starts from; original0, original1... where it takes several.
+
+    Raises:
+        ValueError: there are no modules, or they change shape or dtype.
+
+    Example:
+        >>> layer = nn.utils.parametrizations.weight_norm(nn.Linear(2, 3))
+        >>> type(layer.parametrizations.weight).__name__
+        'ParametrizationList'
     """
 
     def __init__(self, modules: Sequence[Module], original: Tensor, unsafe: bool = False) -> None:
@@ -125,13 +140,35 @@ class ParametrizationList(ModuleList):
                 )
 
     def originals(self) -> list[Tensor]:
-        """The tensors that the parametrisations start from."""
+        """The tensors that the parametrisations start from, as a list.
+
+        Example:
+            >>> layer = nn.utils.parametrizations.weight_norm(nn.Linear(2, 3))
+            >>> [tuple(t.shape) for t in layer.parametrizations.weight.originals()]
+            [(3, 1), (3, 2)]
+        """
         if self.is_tensor:
             return [self.original]
         return [getattr(self, f"original{i}") for i in range(self.ntensors)]
 
     def right_inverse(self, value: Tensor) -> None:
-        """Set the originals so that the parametrised tensor becomes `value`, as far as it can."""
+        """Set the originals so that the parametrised tensor becomes `value`, as far as it can.
+
+        It is what an assignment to the tensor does.
+
+        Args:
+            value: of the shape of the tensor.
+
+        Raises:
+            RuntimeError: a parametrisation has no method `right_inverse`.
+            ValueError: it gives another number of tensors, or another dtype.
+
+        Example:
+            >>> layer = nn.utils.parametrizations.weight_norm(nn.Linear(2, 1))
+            >>> layer.weight = gradlib.tensor([[3.0, 4.0]])
+            >>> layer.parametrizations.weight.original0.tolist()
+            [[5.0]]
+        """
         with no_grad():
             new: Any = value
             for module in reversed(list(self)):
@@ -155,7 +192,13 @@ class ParametrizationList(ModuleList):
                 _maybe_set(original, tensor)
 
     def forward(self) -> Tensor:
-        """The parametrised tensor."""
+        """The parametrised tensor: the modules one after another, the first on the originals.
+
+        Example:
+            >>> layer = nn.utils.parametrizations.weight_norm(nn.Linear(2, 3))
+            >>> gradlib.equal(layer.parametrizations.weight(), layer.weight)
+            True
+        """
         modules = iter(self)
         out = next(modules)(*self.originals())
         for module in modules:
@@ -208,6 +251,9 @@ def register_parametrization(
         tensor_name: of the parameter or buffer.
         parametrization: a module; with a method `right_inverse` it allows assignment.
         unsafe: skip the checks of shape and dtype.
+
+    Raises:
+        ValueError: there is no such tensor, or its shape or dtype would change.
 
     Example:
         >>> class Symmetric(nn.Module):
@@ -262,7 +308,17 @@ def _check_appended(module: Module, tensor_name: str, parametrization: Module) -
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
-    """Whether the module, or one of its tensors, is parametrised."""
+    """Whether the module, or one of its tensors, is parametrised.
+
+    Args:
+        module: the module; not those inside of it.
+        tensor_name: of a tensor; None is any.
+
+    Example:
+        >>> layer = nn.utils.parametrizations.weight_norm(nn.Linear(2, 3))
+        >>> is_parametrized(layer), is_parametrized(layer, "bias")
+        (True, False)
+    """
     parametrizations = module._modules.get("parametrizations")
     if not isinstance(parametrizations, ModuleDict):
         return False
@@ -278,6 +334,14 @@ def remove_parametrizations(
         module: owns the tensor.
         tensor_name: of the parameter or buffer.
         leave_parametrized: keep the computed value; False goes back to the original one.
+
+    Raises:
+        ValueError: the tensor is not parametrised, or it has several originals to go back to.
+
+    Example:
+        >>> layer = nn.utils.parametrizations.weight_norm(nn.Linear(2, 3))
+        >>> sorted(name for name, _ in remove_parametrizations(layer, "weight").named_parameters())
+        ['bias', 'weight']
     """
     if not is_parametrized(module, tensor_name):
         raise ValueError(f"Module {module} does not have a parametrization on {tensor_name}")
@@ -305,14 +369,32 @@ def remove_parametrizations(
 
 
 def type_before_parametrizations(module: Module) -> type:
-    """The class that the module had before it was parametrised."""
+    """The class that the module had before it was parametrised.
+
+    Example:
+        >>> layer = nn.utils.parametrizations.weight_norm(nn.Linear(2, 3))
+        >>> type(layer).__name__, type_before_parametrizations(layer).__name__
+        ('ParametrizedLinear', 'Linear')
+    """
     return type(module).__bases__[0] if is_parametrized(module) else type(module)
 
 
 def transfer_parametrizations_and_params(
     from_module: Module, to_module: Module, tensor_name: str | None = None
 ) -> Module:
-    """Copy parametrisations and their originals to another module; returns it."""
+    """Put the parametrisations of a module, and their originals, on another one; returns that.
+
+    Args:
+        from_module: where they are.
+        to_module: where they go; the parametrising modules are shared, the originals copied.
+        tensor_name: of one tensor; None is all that are parametrised.
+
+    Example:
+        >>> layer = nn.utils.parametrizations.weight_norm(nn.Linear(2, 3))
+        >>> other = transfer_parametrizations_and_params(layer, nn.Linear(2, 3))
+        >>> gradlib.equal(other.weight, layer.weight)
+        True
+    """
     if not is_parametrized(from_module):
         return to_module
     names = [tensor_name] if tensor_name is not None else list(from_module.parametrizations)

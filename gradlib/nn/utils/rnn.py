@@ -37,11 +37,21 @@ class _PackedFields(NamedTuple):
 class PackedSequence(_PackedFields):
     """Sequences packed time step by time step; made by `pack_padded_sequence`.
 
+    It is a tuple of its attributes. Recurrent layers take it, and return one.
+
     Attributes:
         data: Tensor [sum of lengths, ...].
         batch_sizes: integers [longest length], on the CPU, not increasing.
         sorted_indices: integers [N], the order in which the sequences are packed, or None.
         unsorted_indices: integers [N], the inverse of `sorted_indices`, or None.
+
+    Raises:
+        ValueError: `batch_sizes` is not on the CPU.
+
+    Example:
+        >>> packed = pack_sequence([gradlib.tensor([1, 2]), gradlib.tensor([3])])
+        >>> packed.data.tolist(), packed.batch_sizes.tolist()
+        ([1, 3, 2], [2, 1])
     """
 
     def __new__(
@@ -67,7 +77,20 @@ class PackedSequence(_PackedFields):
         return super().__new__(cls, data, sizes, sorted_indices, unsorted_indices)
 
     def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
-        """Move or cast the data; batch sizes stay on the CPU."""
+        """Move or cast the data; batch sizes stay on the CPU.
+
+        Args:
+            args: as of ``Tensor.to``.
+            kwargs: as of ``Tensor.to``.
+
+        Returns:
+            Another one, or this one where nothing changes.
+
+        Example:
+            >>> packed = pack_sequence([gradlib.ones(2)])
+            >>> packed.to(gradlib.float64).data.dtype
+            torch.float64
+        """
         data = self.data.to(*args, **kwargs)
         if data is self.data:
             return self
@@ -79,31 +102,62 @@ class PackedSequence(_PackedFields):
         )
 
     def cuda(self, *args: Any, **kwargs: Any) -> PackedSequence:
-        """Move the data to a GPU."""
+        """Move the data to a GPU; returns another one.
+
+        Args:
+            device: index or device; the current one by default.
+
+        Raises:
+            RuntimeError: there is no CUDA device.
+        """
         return self.to(args[0] if args else kwargs.get("device", "cuda"))
 
     def cpu(self) -> PackedSequence:
-        """Move the data to the CPU."""
+        """Move the data to the CPU.
+
+        Returns:
+            Another one, or this one if the data is there already.
+        """
         return self.to("cpu")
 
     def double(self) -> PackedSequence:
-        """Cast the data to float64."""
+        """Cast the data to float64.
+
+        Returns:
+            Another one, or this one if the data is of that dtype already.
+        """
         return self.to(dtype=dtypes.float64)
 
     def float(self) -> PackedSequence:
-        """Cast the data to float32."""
+        """Cast the data to float32.
+
+        Returns:
+            Another one, or this one if the data is of that dtype already.
+        """
         return self.to(dtype=dtypes.float32)
 
     def half(self) -> PackedSequence:
-        """Cast the data to float16."""
+        """Cast the data to float16.
+
+        Returns:
+            Another one, or this one if the data is of that dtype already.
+        """
         return self.to(dtype=dtypes.float16)
 
     def long(self) -> PackedSequence:
-        """Cast the data to int64."""
+        """Cast the data to int64.
+
+        Returns:
+            Another one, or this one if the data is of that dtype already.
+        """
         return self.to(dtype=dtypes.int64)
 
     def int(self) -> PackedSequence:
-        """Cast the data to int32."""
+        """Cast the data to int32.
+
+        Returns:
+            Another one, or this one if the data is of that dtype already.
+        """
         return self.to(dtype=dtypes.int32)
 
     @property
@@ -116,12 +170,27 @@ class PackedSequence(_PackedFields):
         return self.data.is_pinned()
 
     def pin_memory(self) -> PackedSequence:
-        """Put the data into pinned memory."""
+        """Put the data into pinned memory, from which copies to a GPU do not wait; returns another one.
+
+        Raises:
+            RuntimeError: there is no CUDA device.
+        """
         return self._replace(data=self.data.pin_memory())
 
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:
-    """The permutation p such that p[permutation[i]] = i; None for None."""
+    """The permutation p such that p[permutation[i]] = i; None for None.
+
+    Args:
+        permutation: integers [N], each of 0 to N - 1 once.
+
+    Returns:
+        Tensor [N], int64.
+
+    Example:
+        >>> invert_permutation(gradlib.tensor([2, 0, 1])).tolist()
+        [1, 2, 0]
+    """
     if permutation is None:
         return None
     return ops.argsort(permutation)
@@ -203,6 +272,15 @@ def pad_packed_sequence(
 
     Returns:
         (padded, lengths): lengths are N integers on the CPU.
+
+    Raises:
+        ValueError: `total_length` is less than the longest length.
+
+    Example:
+        >>> packed = pack_sequence([gradlib.tensor([1, 2]), gradlib.tensor([3])])
+        >>> padded, lengths = pad_packed_sequence(packed, batch_first=True)
+        >>> padded.tolist(), lengths.tolist()
+        ([[1, 2], [3, 0]], [2, 1])
     """
     longest = sequence.batch_sizes.size(0)
     if total_length is not None and total_length < longest:
@@ -284,7 +362,13 @@ def unpad_sequence(
         lengths: N integers.
         batch_first: the form of `padded_sequences`.
 
-    Raises ValueError for another number of lengths.
+    Raises:
+        ValueError: another number of lengths.
+
+    Example:
+        >>> rows = unpad_sequence(gradlib.tensor([[1, 2], [3, 0]]), gradlib.tensor([2, 1]), True)
+        >>> [row.tolist() for row in rows]
+        [[1, 2], [3]]
     """
     if not batch_first:
         padded_sequences = padded_sequences.transpose(0, 1)
@@ -308,6 +392,15 @@ def pack_sequence(sequences: list[Tensor], enforce_sorted: bool = True) -> Packe
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
-    """Undo `pack_sequence`."""
+    """Undo `pack_sequence`: a list of tensors [length, ...].
+
+    Args:
+        packed_sequences: what to unpack.
+
+    Example:
+        >>> packed = pack_sequence([gradlib.tensor([1, 2]), gradlib.tensor([3])])
+        >>> [row.tolist() for row in unpack_sequence(packed)]
+        [[1, 2], [3]]
+    """
     padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
     return unpad_sequence(padded, lengths, batch_first=True)

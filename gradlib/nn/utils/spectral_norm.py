@@ -57,17 +57,28 @@ def spectral_norm(
     eps: float = 1e-12,
     dim: int | None = None,
 ) -> Module:
-    """Divide a weight by its spectral norm at every call; returns the module.
+    """Divide a weight by its largest singular value at every call; returns the module.
+
+    The old interface, by a hook; see `parametrizations.spectral_norm`.
 
     Args:
         module: owns the weight.
         name: of the weight.
-        n_power_iterations: per call in training mode.
+        n_power_iterations: steps of the power method per call in training mode.
         eps: smallest norm in the iteration.
         dim: of the outputs; 1 for transposed convolutions, else 0.
 
+    Raises:
+        ValueError: `n_power_iterations` is not positive.
+        RuntimeError: the weight has such a hook already.
+
     Source: T. Miyato et al., Spectral normalization for generative adversarial networks,
     ICLR 2018.
+
+    Example:
+        >>> layer = nn.utils.spectral_norm(nn.Linear(4, 3))
+        >>> sorted(name for name, _ in layer.named_parameters())
+        ['bias', 'weight_orig']
     """
     if dim is None:
         dim = 1 if type(module).__name__.startswith("ConvTranspose") else 0
@@ -94,7 +105,20 @@ def spectral_norm(
 
 
 def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
-    """Undo `spectral_norm`: the divided weight becomes a parameter."""
+    """Undo `spectral_norm`: the divided weight becomes a parameter; returns the module.
+
+    Args:
+        module: owns the weight.
+        name: of the weight.
+
+    Raises:
+        ValueError: it has no such hook.
+
+    Example:
+        >>> layer = nn.utils.remove_spectral_norm(nn.utils.spectral_norm(nn.Linear(4, 3)))
+        >>> sorted(name for name, _ in layer.named_parameters())
+        ['bias', 'weight']
+    """
     for k, hook in module._forward_pre_hooks.items():
         if isinstance(hook, SpectralNorm) and hook.name == name:
             with no_grad():

@@ -78,7 +78,20 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
 
 
 def remove_weight_norm(module: Module, name: str = "weight") -> Module:
-    """Undo `weight_norm`: the weight becomes a parameter again."""
+    """Undo `weight_norm`: the weight becomes a parameter again; returns the module.
+
+    Args:
+        module: owns the weight.
+        name: of the weight.
+
+    Raises:
+        ValueError: it has no such hook.
+
+    Example:
+        >>> layer = nn.utils.remove_weight_norm(nn.utils.weight_norm(nn.Linear(4, 3)))
+        >>> sorted(name for name, _ in layer.named_parameters())
+        ['bias', 'weight']
+    """
     for k, hook in module._forward_pre_hooks.items():
         if isinstance(hook, WeightNorm) and hook.name == name:
             weight = hook.compute_weight(module)

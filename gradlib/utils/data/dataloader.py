@@ -222,7 +222,10 @@ class DataLoader(Generic[T_co]):
         return length // self.batch_size if self.drop_last else -(-length // self.batch_size)
 
     def check_worker_number_rationality(self) -> None:
-        """Warn when there are more worker processes than processors."""
+        """Warn when there are more worker processes than processors that this process may use.
+
+        Called when a DataLoader with workers is iterated over.
+        """
         if not self.num_workers or self.worker_type != "process":
             return
         if hasattr(os, "sched_getaffinity"):

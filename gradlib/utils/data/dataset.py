@@ -189,7 +189,15 @@ class ConcatDataset(Dataset[T_co]):
 
     @staticmethod
     def cumsum(sequence: Iterable[Any]) -> list[int]:
-        """Running sum of the lengths."""
+        """Running sum of the lengths: where each dataset ends.
+
+        Args:
+            sequence: datasets.
+
+        Example:
+            >>> ConcatDataset.cumsum([[1, 2], [3]])
+            [2, 3]
+        """
         return list(itertools.accumulate(len(part) for part in sequence))
 
     def __init__(self, datasets: Iterable[Any]) -> None:
@@ -216,7 +224,10 @@ class ConcatDataset(Dataset[T_co]):
 
     @property
     def cummulative_sizes(self) -> list[int]:
-        """The old spelling of `cumulative_sizes`."""
+        """The old spelling of `cumulative_sizes`.
+
+        It warns (DeprecationWarning).
+        """
         warnings.warn(
             "`cummulative_sizes` attribute is renamed to `cumulative_sizes`",
             DeprecationWarning,
@@ -230,6 +241,16 @@ class ChainDataset(IterableDataset[Any]):
 
     Args:
         datasets: IterableDatasets; each is started when the one before has ended.
+
+    Raises:
+        AssertionError: when it is iterated over, if one is of the other kind.
+
+    Example:
+        >>> class Numbers(IterableDataset):
+        ...     def __iter__(self):
+        ...         yield from (1, 2)
+        >>> list(ChainDataset([Numbers(), Numbers()]))
+        [1, 2, 1, 2]
     """
 
     def __init__(self, datasets: Iterable[Any]) -> None:
@@ -256,6 +277,10 @@ class Subset(Dataset[T_co]):
     Args:
         dataset: the whole.
         indices: which samples, in which order.
+
+    Example:
+        >>> list(Subset("abcd", [3, 1]))
+        ['d', 'b']
     """
 
     dataset: Any

@@ -56,7 +56,11 @@ class SequentialSampler(Sampler[int]):
     """0, 1, 2, ... in this order.
 
     Args:
-        data_source: what is sampled.
+        data_source: what is sampled; its length is asked for in every epoch.
+
+    Example:
+        >>> list(SequentialSampler("abc"))
+        [0, 1, 2]
     """
 
     def __init__(self, data_source: Sized) -> None:
@@ -82,6 +86,12 @@ class RandomSampler(Sampler[int]):
     Raises:
         TypeError: `replacement` is not a bool.
         ValueError: there is nothing to draw, or `num_samples` is not a positive integer.
+
+    Example:
+        >>> sorted(RandomSampler("abcd"))
+        [0, 1, 2, 3]
+        >>> len(list(RandomSampler("abcd", replacement=True, num_samples=10)))
+        10
     """
 
     def __init__(
@@ -127,6 +137,10 @@ class SubsetRandomSampler(Sampler[int]):
     Args:
         indices: which indices.
         generator: draws; the default one when left out.
+
+    Example:
+        >>> sorted(SubsetRandomSampler([5, 7, 2]))
+        [2, 5, 7]
     """
 
     def __init__(self, indices: Sequence[int], generator: Generator | None = None) -> None:
