@@ -412,14 +412,9 @@ def _by_two_pullbacks(run: Callable, values: list, vectors: list) -> tuple:
                     if p is not None:
                         found[id(o)] = p
         tangents = [found.get(id(o)) for o in outs]
-        released = [
-            next((v for v, copy in zip(values, given, strict=True) if o is copy), None)
-            for o in outs
-        ]
-        released = [
-            recording.release(o) if own is None else own
-            for o, own in zip(outs, released, strict=True)
-        ]
+        recording.leaves += given  # an argument that is returned, or a view of one, is the caller's
+        recording.given += values
+        released = [recording.release(o) for o in outs]
         return released, tangents, spec, recording.release(aux)
 
 
