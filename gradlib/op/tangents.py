@@ -522,6 +522,8 @@ def _fresh_argument(value: Any, live: bool, recording: bool) -> Any:
         if not live:
             return value
         return traced_ops.alias(value) if value._rg else batched.apart(value).requires_grad_()
+    if live and value.is_inference():
+        return Tensor._make(value._array).requires_grad_()
     fresh = batched.apart(value) if live or value._rg else value
     return fresh.requires_grad_() if live else fresh
 

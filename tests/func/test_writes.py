@@ -76,7 +76,7 @@ def test_no_grad_within_reverse_around_a_jvp_inside_a_jvp_is_refused():
     assert jacfwd(jacrev(jacfwd(unused)))(x).item() == 6.0
 
 
-@pytest.mark.parametrize("written, used", [("u", "y"), ("y", "u"), ("u", "v")])
+@pytest.mark.parametrize(("written", "used"), [("u", "y"), ("y", "u"), ("u", "v")])
 def test_two_levels_of_forward_mode_refuse_one_memory_under_two_names(written, used):
     """The inner level works on copies, which would not see what is written to each other."""
 

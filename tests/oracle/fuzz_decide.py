@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from found_programs import differences, names_for, run
-from fuzz_rewrites import FORWARD, REWRITES, TRANSFORMS, Rewrite, retain
+from fuzz_rewrites import REWRITES, TRANSFORMS, Rewrite, retain
 
 import gradlib
 from gradlib.op import vmap as batched
@@ -54,8 +54,11 @@ def _explains(program: str, text: str, rewrites: tuple[Rewrite, ...]) -> bool:
     failed_first = text.startswith("ended") and _line(ours) and not 0 < _line(theirs) < _line(ours)
     if any(r.ours_alone for r in rewrites) and re.search(TRANSFORMS, program):
         return _same(theirs if failed_first else ours, our_other, loose)
-    same_before = _same(ours, our_other, loose) or (
-        (failed_first or any(r.either for r in rewrites)) and _same(theirs, their_other, loose)
+    same_before = (
+        _same(ours, our_other, loose)
+        or (text.startswith("ended") and _line(ours) > 0)  # it was refused aloud
+        or any(r.open for r in rewrites)
+        or (any(r.either for r in rewrites) and _same(theirs, their_other, loose))
     )
     return same_before and _same(our_other, their_other, loose, changed)
 
@@ -206,6 +209,12 @@ class _Watch(Watching):
             array = _array(args[0])
             if array.size > len(np.unique(array)):
                 self.found.add("ties")
+        if re.match("std|var", op.name):
+            array = _array(args[0])
+            if any(np.ptp(array, k).min(initial=1) < 1e-14 for k in range(array.ndim)) or (
+                array.size and np.ptp(array) < 1e-14
+            ):
+                self.found.add("constant")
         return proceed()
 
     def call_inplace(
@@ -213,6 +222,8 @@ class _Watch(Watching):
     ) -> Any:
         if _overlaps(_array(tensor)):
             self.found.add("overlap")
+        if op.name == "index_put" and not dict(zip(op.attrs, attrs, strict=True)).get("accumulate"):
+            self.found.add("put")
         if tensor.is_inference() and not gradlib.is_inference_mode_enabled():
             self.found.add("late")
         return proceed()

@@ -45,10 +45,10 @@ def program_of(seed: int) -> str:
 
 def compared(program: str) -> list[str]:
     """How the program ends on PyTorch, then the differences; of errors with their texts and lines."""
+    _tell("torch")  # first: where it crashes, or does not end, there is nothing to compare with
+    theirs = run(program, "torch")
     _tell("gradlib")
     ours = run(program, "gradlib")
-    _tell("torch")
-    theirs = run(program, "torch")
     texts = [o.pop("text", "") for o in (theirs, ours)]
     ended, lines = theirs["ended"], [o.get("line", 0) for o in (theirs, ours)]
     if ours["ended"] != ended or lines[0] != lines[1]:

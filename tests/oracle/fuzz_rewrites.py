@@ -23,6 +23,7 @@ class Rewrite:
     prelude: str = ""
     zero_is_none: bool = False  # whether a .grad of zeros counts as none
     either: bool = False  # whether either library may have been right before
+    open: bool = False  # whether the program has no right outcome before
     ours_alone: bool = False  # whether PyTorch cannot run the result if there are transforms in it
 
     def __call__(self, program: str) -> str:
@@ -224,7 +225,9 @@ def _own_memory(tree: ast.Module) -> None:
 def _pack_copies(tree: ast.Module) -> None:
     """Hooks of saved tensors that keep the tensor itself keep a copy."""
     for node in _walk(tree):
-        if _method(node) == "saved_tensors_hooks" and isinstance(node.args[0], ast.Lambda):
+        if _method(node) == "save_on_cpu":
+            node.func = ast.Name("__saved_copies", ast.Load())
+        elif _method(node) == "saved_tensors_hooks" and isinstance(node.args[0], ast.Lambda):
             pack = node.args[0]
             if isinstance(pack.body, ast.Tuple):
                 pack.body.elts[0] = _call("__copied", pack.body.elts[0])
@@ -355,7 +358,13 @@ REWRITES: tuple[Rewrite, ...] = (
     Rewrite("the result of a layer or of einsum is no view, and what overlaps itself has a tangent that does not",
             r"net|linear|einsum|unfold", "", _own_memory, COPIED),
     Rewrite("hooks of saved tensors that keep the tensor itself see what is written to it",
-            "saved_tensors_hooks", "value", _pack_copies, COPIED),
+        "saved_tensors_hooks|save_on_cpu",
+        "value",
+        _pack_copies,
+        COPIED + "def __saved_copies(*args, **kwargs):\n"
+        "    return torch.autograd.graph.saved_tensors_hooks(lambda t: t.clone(), lambda t: t)\n",
+        open=True,
+    ),
     Rewrite("what is written to through .data or detach() changes a gradient only where that was saved",
             r"\.data\b|detach\(\)", "value", _keep_all, COPIED),
     Rewrite("gradients that are asked for do not share memory",
