@@ -7,8 +7,10 @@ excused. Numbers are not excused by what a program looks like: `fuzz_decide` run
 
 from __future__ import annotations
 
+import ast
 import re
 
+from found_programs import differences, run
 from fuzz_decide import decided, facts, stopped_by_zeros, without_flags_of_zeros
 
 FORWARD = r"jvp|fwAD|jacfwd|hessian|hvp"
@@ -151,7 +153,18 @@ def accepted(program: str, says: list[str]) -> bool:
         if re.search(r"inference_mode(?s:.*)out=", program):
             known.add("late")
         left = [s for s in left if not any(f in known and re.search(w, s) for f, w, _ in UNDECIDED)]
-    return not left or bool(decided(program, [says[0], *left]))
+    if not left or decided(program, [says[0], *left]):
+        return True
+    return bool(texts) and _accepted_before(program, parts(texts[0])[0])
+
+
+def _accepted_before(program: str, line: int) -> bool:
+    """Whether all that differs before `line`, at which both fail, is kept on purpose."""
+    tree = ast.parse(program)
+    shorter = ast.unparse(ast.Module([s for s in tree.body if (s.end_lineno or 0) < line], []))
+    ours, theirs = run(shorter, "gradlib"), run(shorter, "torch")
+    found = differences(ours, theirs)
+    return bool(found) and ours["ended"] == "well" and accepted(shorter, ["well", *found])
 
 
 def _excused(program: str, said: str) -> bool:

@@ -275,6 +275,12 @@ vmap = __densely(vmap, False)
 jacrev, jacfwd, hessian = [__densely(t, True) for t in (jacrev, jacfwd, hessian)]
 """
 ROW_MAJOR = DENSE.replace("(vmap, False)", "(vmap, True)")
+SAVED_COPIES = (
+    COPIED
+    + """def __saved_copies(*args, **kwargs):
+    return torch.autograd.graph.saved_tensors_hooks(__copied, lambda t: t)
+"""
+)
 OWN_GRADIENTS = """def __gradients(*args, **kwargs):
     return tuple(t.clone() if isinstance(t, torch.Tensor) else t for t in torch.autograd.grad(*args, **kwargs))
 """
@@ -336,8 +342,8 @@ REWRITES: tuple[Rewrite, ...] = (
             rf"(?s)({TRANSFORMS}).*(\.(ravel|reshape|flatten|contiguous|as_strided|long|\w*stride|view\w*)\()",
             "value|logged|shape mismatch|last dimension with stride|out of bounds", _nothing, ROW_MAJOR, either=True),
     Rewrite("another number of tensors is saved for backward: not at all, or a copy of it",
-            "backward|grad", "one of the variables needed for gr|Trying to backward through the graph", _keep_all,
-            COPIED, ours_alone=True),
+            "backward|grad|jac|hess|vjp", "one of the variables needed for gr|Trying to backward through the graph",
+            _keep_all, COPIED, ours_alone=True),
     Rewrite("a derivative that is zero everywhere is not recorded",
             FORWARD + "|create_graph|grad|jac", "require grad", _anchor_roots, ANCHORED, zero_is_none=True),
     Rewrite("a tensor that is the root of backward has its hooks, too",
@@ -353,22 +359,17 @@ REWRITES: tuple[Rewrite, ...] = (
     Rewrite("the slope of hardsigmoid is exactly 1/6, and the gradient of a complex silu is not its conjugate",
             "hardsigmoid|hardswish|silu", "value", _compose, COMPOSED),
     Rewrite("derivatives of a normalisation, and that of equal numbers, are the mathematical ones",
-            "_norm|Norm", "value", _compose, COMPOSED, either=True),
+            "_norm|Norm", "value", _compose, COMPOSED),
     Rewrite("the remainder 0 has the sign of the divisor, as documented", "%", "value", _positive_zeros, either=True),
     Rewrite("the result of a layer or of einsum is no view, and what overlaps itself has a tangent that does not",
             r"net|linear|einsum|unfold", "", _own_memory, COPIED),
     Rewrite("hooks of saved tensors that keep the tensor itself see what is written to it",
-        "saved_tensors_hooks|save_on_cpu",
-        "value",
-        _pack_copies,
-        COPIED + "def __saved_copies(*args, **kwargs):\n"
-        "    return torch.autograd.graph.saved_tensors_hooks(lambda t: t.clone(), lambda t: t)\n",
-        open=True,
-    ),
+            "saved_tensors_hooks|save_on_cpu", "value", _pack_copies, SAVED_COPIES, open=True),
     Rewrite("what is written to through .data or detach() changes a gradient only where that was saved",
-            r"\.data\b|detach\(\)", "value", _keep_all, COPIED),
+            r"\.data\b|detach\(\)", "value", _keep_all, COPIED, open=True),
     Rewrite("gradients that are asked for do not share memory",
-            r"autograd\.grad\(", "value|require grad|retain|does not require", _own_gradients, OWN_GRADIENTS),
+            r"autograd\.grad\(", "value|require grad|retain|does not require", _own_gradients, OWN_GRADIENTS,
+            either=True),
     Rewrite("the backward pass is none that autocast concerns",
             r"(?s)autocast\(.*(backward|grad)", "value", _no_autocast),
     Rewrite("PyTorch refuses to write to a view until somebody has asked for its grad_fn",
