@@ -57,6 +57,8 @@ REFUSED: tuple[tuple[str, str, str], ...] = (
     (r"_loss\(|cross_entropy|addmm", "Found dtype Double but expected Float", "gradients of mixed dtypes"),
     (BATCHED, "batching operators that can support dynamic shape", "where no entry differs in shape"),
     (BATCHED, "Index put requires the source and destination dtypes match", "as outside of vmap"),
+    ("detach_", "One of the differentiated Tensors does not require grad", "what is detached later has a gradient"),
+    ("mark_dirty", "Some elements marked as dirty", "also what is no result may be written to"),
     (r"register_hook\(lambda g", "'NoneType' object has no attribute", "hooks are not called without a gradient"),
     ("allow_mutation", "Inference tensors do not track version", "what is not saved may be written to"),
     ("inference_mode", "Inference tensors cannot be saved", "another number of tensors is saved, and a gradient made "
@@ -83,6 +85,8 @@ RAISED: tuple[tuple[str, str, str], ...] = (
     ("vmap", "vmap: inplace arithmetic", "a Jacobian that is constant has no place for the batch"),
     (rf"(?s)(inference_mode|grad_enabled|no_grad).*({TRANSFORM})", "^a (view of a )?leaf Variable", "a transformed "
      "function is recorded in every mode"),
+    (rf"(?s)({FORWARD}).*allow_mut|allow_mut.*({FORWARD})", "outside of the 'allow_mutation|no attribute 'h_",
+     "forward mode inside forward mode goes backward later"),
     ("complex", r"m(ax|in)\(\): does not support complex input", "the dtype is looked at first"),
     (r"(squeeze|transpose|t|swapaxes)_\(", "broadcast|reshape array|out of bounds for array", "a gradient has the "
      "shape of before: another exception"),
