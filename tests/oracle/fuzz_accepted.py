@@ -11,7 +11,13 @@ import ast
 import re
 
 from found_programs import differences, run
-from fuzz_decide import decided, facts, stopped_by_zeros, without_flags_of_zeros
+from fuzz_decide import (
+    decided,
+    facts,
+    stopped_by_zeros,
+    without_flags_of_zeros,
+    without_rounding,
+)
 
 FORWARD = r"jvp|fwAD|jacfwd|hessian|hvp"
 BATCHED = "vmap|jac|hess|batched"
@@ -157,6 +163,8 @@ def accepted(program: str, says: list[str]) -> bool:
         if re.search(r"inference_mode(?s:.*)out=", program):
             known.add("late")
         left = [s for s in left if not any(f in known and re.search(w, s) for f, w, _ in UNDECIDED)]
+    if left and all(s.partition(": ")[0].endswith("value") for s in left):
+        left = without_rounding(program, left)
     if not left or decided(program, [says[0], *left]):
         return True
     return bool(texts) and _accepted_before(program, parts(texts[0])[0])
