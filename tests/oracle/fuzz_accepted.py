@@ -71,6 +71,7 @@ REFUSED: tuple[tuple[str, str, str], ...] = (
      "there is an ordinary tensor"),
     (r"(?s)(no_grad|set_grad_enabled|inference).*jac", "element 0 of tensors does not require grad", "a result that "
      "depends on nothing has a Jacobian of zeros"),
+    (BATCHED, "the output of a function that returns multiple views", "a Jacobian is a tensor of its own"),
     ("view_as_real", "must have a last dimension with stride 1", "also a gradient of no elements is one of pairs"),
     (r"register_hook\(lambda gi", "has returned an incorrect number of values", "a write has other edges"),
 )  # fmt: skip
