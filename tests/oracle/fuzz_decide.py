@@ -119,7 +119,7 @@ def without_flags_of_zeros(program: str, says: list[str]) -> list[str]:
         wanted = [m for m in found if m is not None and m[4] == "requires_grad"]
         names = _left_by(program, library) if wanted else {}
         for name, path, grad, _ in (m.groups() for m in wanted):
-            value = names.get(name)
+            value: Any = names.get(name)
             try:
                 for index in re.findall(r"\d+", path):
                     value = value[int(index)]
@@ -147,7 +147,7 @@ def stopped_by_zeros(program: str, line: int, text: str) -> bool:
     used = {n.id for n in ast.walk(tree.body[place]) if isinstance(n, ast.Name)}
     before = ast.unparse(ast.Module(tree.body[:place], []))
     ours, theirs = _left_by(before, "gradlib"), _left_by(before, "torch")
-    pairs = [(ours.get(n), theirs.get(n)) for n in used]
+    pairs: list[tuple[Any, Any]] = [(ours.get(n), theirs.get(n)) for n in used]
     cut = [
         b
         for a, b in pairs
@@ -213,7 +213,7 @@ def without_rounding(program: str, says: list[str]) -> list[str]:
         for library in ("gradlib", "torch"):
             if not left:
                 return left
-            found = differences(*[_outcome(p, library) for p in (program, changed)])
+            found = differences(_outcome(program, library), _outcome(changed, library))
             moved = {f.partition(": ")[0] for f in found if f.partition(": ")[0].endswith("value")}
             left = [s for s in left if s.partition(": ")[0] not in moved]
     return left
