@@ -124,6 +124,8 @@ OTHERWISE: tuple[tuple[str, str, str], ...] = (
      "node run before .grad is retained, as documented"),
     (r"(?s)inference_mode.*autograd\.grad\(.*create_graph", r"^variable \w+(\[\d\])? (requires_grad|leaf|has)",
      "a gradient with create_graph is recorded in every mode"),
+    (r"(?s)(vmap|hessian|jac\w+)\(.*\.stride\(\)", r"^logged.*: \('int', \d+\) vs \('int', \d+\)$", "strides of what a "
+     "transform returns"),
     ("mark_dirty", r"^variable \w+ (requires_grad|leaf|has)", "an argument that is returned stays what it was"),
     (TRANSFORM, r"value'?: '?raises RuntimeError vs", "a wrapper of a transform was left behind"),
     (TRANSFORM, r"(?s)^logged: .*raises RuntimeError", "values may be looked at, but the function runs again then"),
