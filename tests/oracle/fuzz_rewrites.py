@@ -222,6 +222,18 @@ def _own_memory(tree: ast.Module) -> None:
     Change().visit(tree)
 
 
+def _made_anew(tree: ast.Module) -> None:
+    """What is a view or a copy, as its argument lies in memory, becomes a copy."""
+
+    class Change(ast.NodeTransformer):
+        def visit_Call(self, node: ast.Call) -> ast.expr:
+            self.generic_visit(node)
+            by_layout = _method(node) in ("contiguous", "ravel", "reshape", "flatten")
+            return _call("__copied", node) if by_layout else node
+
+    Change().visit(tree)
+
+
 def _pack_copies(tree: ast.Module) -> None:
     """Hooks of saved tensors that keep the tensor itself keep a copy."""
     for node in _walk(tree):
@@ -363,6 +375,8 @@ REWRITES: tuple[Rewrite, ...] = (
     Rewrite("the remainder 0 has the sign of the divisor, as documented", "%", "value", _positive_zeros, either=True),
     Rewrite("the result of a layer or of einsum is no view, and what overlaps itself has a tangent that does not",
             r"net|linear|einsum|unfold", "", _own_memory, COPIED),
+    Rewrite("how a result lies in memory decides whether another shape of it is a view",
+            r"\.(contiguous|ravel|reshape|flatten)\(", "value", _made_anew, COPIED, either=True),
     Rewrite("hooks of saved tensors that keep the tensor itself see what is written to it",
             "saved_tensors_hooks|save_on_cpu", "value", _pack_copies, SAVED_COPIES, open=True),
     Rewrite("what is written to through .data or detach() changes a gradient only where that was saved",
