@@ -37,6 +37,7 @@ REFUSED: tuple[tuple[str, str, str], ...] = (
     (BATCHED, r"vmap: [\w: ]+\(self, \*extra_args\) is not possible", "more ops have a batching rule"),
     (BATCHED, "vmap: we do not yet support|[Bb]atching rule not implemented", "the same"),
     (BATCHED + r"|einsum|F\.linear|nn\.", "Can't detach views", "an entry is no view, nor are these results"),
+    (r"autograd\.grad\(", "Can't detach views", "a gradient is no view"),
     (BATCHED, "Dimension out of range|cannot reshape tensor of 0 elements", "entries of no dimensions, or none"),
     (TRANSFORM, "unsupported operation: more than one element", "Jacobians, and tangents, have memory of their own"),
     ("", r"derivative for '?[\w:]+'? is not implemented", "it has one"),
