@@ -20,6 +20,7 @@ _warnings.filterwarnings(
 )  # seterr is for this thread alone
 
 from . import autograd
+from . import devices as _devices  # each enters its array functions and kernels
 from . import operators as _operators  # declares all ops
 from .autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled
 from .autograd.grad_mode import (

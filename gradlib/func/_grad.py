@@ -16,12 +16,17 @@ from ..op import vmap
 from ..op.tangents import set_tangent, tangent_of
 from ..operators.create.filled import zeros_like
 from ..tape import errors, modes
+from ..tape.memory import key
 from ..tape.modes import INFERENCE, NO_GRAD, state
 from ..tape.pytree import flatten, tree_map, unflatten
-from ..tape.tensor import Tensor
+from ..tape.tensor import Tensor, bump_version
 from ._recording import UNRECORDED, Constants, Recording, barring
 
 JVP = "jvp(f, primals, tangents)"
+ALIASED = (
+    "jvp inside jvp: a tensor is used after the function has written to its memory through another one. This is not "
+    "supported. Please clone() one of them first."
+)
 HALF_CONSTANT = (
     "jvp inside jvp: the result depends on what was computed under no_grad, and is to be differentiated in reverse "
     "mode, too. This is not supported."
@@ -323,18 +328,53 @@ def _primal(value: Any) -> Any:
     return forward_ad.unpack_dual(value).primal
 
 
+class _Copies(modes.Interposer):
+    """Refuses what cannot be right while a function runs on copies of its arguments.
+
+    What it writes to a copy is not seen by other tensors on the memory of that argument before it has ended, nor the
+    other way round.
+    """
+
+    def __init__(self, values: list, copies: list):
+        self.groups: dict[int, set[int]] = {}  # what should be one memory, by that of each argument
+        self.stale: set[int] = set()
+        for value, copy in zip(values, copies, strict=True):
+            own = key(value._array)
+            self.groups.setdefault(own, {own}).add(key(copy._array))
+
+    def call(self, op, args: tuple, attrs: tuple, proceed: Callable, compute: Any = None) -> Any:
+        if self.stale:
+            self.check(args[0] if op.variadic else args)
+        return proceed()
+
+    def call_inplace(self, op, tensor, others: tuple, attrs: tuple, proceed: Callable) -> Any:
+        if self.stale:
+            self.check((tensor, *others))
+        place = key(tensor._array)
+        for group in self.groups.values():
+            if place in group:
+                self.stale |= group - {place}
+        return proceed()
+
+    def check(self, args: Any) -> None:
+        for a in args:
+            if isinstance(a, Tensor) and key(a._array) in self.stale:
+                raise RuntimeError(ALIASED)
+
+
 def _by_two_pullbacks(run: Callable, values: list, vectors: list) -> tuple:
     """jvp inside another jvp: vjp is linear in its vector, and the derivative of that is the jvp."""
     recording = Recording(forward=True)
     with modes.Flag(UNRECORDED, False), recording:
         watched = recording.watch(values)
         given = [w.clone() for w in watched]  # it may write to its arguments
-        before = state.keeps_recording
+        before, interposers = state.keeps_recording, state.interposers
         constants = state.keeps_recording = before or Constants()
+        state.interposers = (_Copies(values, given), *interposers)
         try:
             outs, spec, aux = run(given)
         finally:
-            state.keeps_recording = before
+            state.keeps_recording, state.interposers = before, interposers
         recording.connect([*outs, *flatten(aux)[0], *given])
         _written_back(values, given, recording)
         live = [o for o in outs if o._rg]
@@ -372,14 +412,9 @@ def _by_two_pullbacks(run: Callable, values: list, vectors: list) -> tuple:
                     if p is not None:
                         found[id(o)] = p
         tangents = [found.get(id(o)) for o in outs]
-        released = [
-            next((v for v, copy in zip(values, given, strict=True) if o is copy), None)
-            for o in outs
-        ]
-        released = [
-            recording.release(o) if own is None else own
-            for o, own in zip(outs, released, strict=True)
-        ]
+        recording.leaves += given  # an argument that is returned, or a view of one, is the caller's
+        recording.given += values
+        released = [recording.release(o) for o in outs]
         return released, tangents, spec, recording.release(aux)
 
 
@@ -387,7 +422,10 @@ def _written_back(values: list, given: list, recording: Recording) -> None:
     """Write to the arguments `values` what a function wrote to the copies that it was given, with its history."""
     with modes.Flag(NO_GRAD, not recording.outer_grad):
         for value, copy in zip(values, given, strict=True):
-            if vmap.all_entries(copy)._version and copy.shape == value.shape:
+            times = vmap.all_entries(copy)._version
+            if times and copy.shape == value.shape:
+                for _ in range(times - 1):  # each write counts, as it would without the copy
+                    bump_version(vmap.all_entries(value))
                 copy = recording.release(copy)
                 if vmap.is_logical(value) or not vmap.is_logical(copy):
                     value.copy_(copy)

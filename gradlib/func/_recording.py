@@ -32,13 +32,21 @@ class Writes:
     def __init__(self, around: Writes | None):
         self.around, self.start = around, next_seq()
         self.before: dict[int, tuple] = {}  # id -> the tensor, and its state
+        self.unseen: set[int] = set()  # of those that were written to under no_grad only
 
     def note(self, tensor: Tensor) -> None:
         """Called before `tensor` gets the history of a write."""
         if self.around is not None:
             self.around.note(tensor)
+        kept = state.keeps_recording
+        unseen = kept is not None and bool(kept.flag)
         for one in (tensor, tensor._view.base) if tensor._view is not None else (tensor,):
-            if not self.has(one):
+            if self.has(one):
+                if not unseen:
+                    self.unseen.discard(id(one))
+            else:
+                if unseen:
+                    self.unseen.add(id(one))
                 view, counter = one._view, one._ver
                 made = None if view is None else (view.fn, view.nr, view.version)
                 others = counter.views if isinstance(counter, Storage) and view is None else None
@@ -55,7 +63,9 @@ class Writes:
             tensor = ref()
             last = fn if made is None or fn is not None else made[0]
             private = last is not None and last.seq >= self.start
-            if tensor is None or private or keeps(tensor, rg):
+            if tensor is None or private:
+                continue
+            if id(tensor) not in self.unseen and keeps(tensor, rg):
                 continue
             tensor._rg, tensor._fn, tensor._nr = rg, fn, nr
             if tensor._inherits != inherits:

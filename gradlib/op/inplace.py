@@ -127,7 +127,7 @@ def check(tensor: Tensor, op: Any, records: bool) -> None:
     if view is not None:
         if view.made_in != views.DEFAULT and (records or tensor._rg or view.base._rg):
             raise views.refusal(view)
-        if view.base._rg and view.base.is_leaf:
+        if (tensor._rg or view.base._rg) and view.base.is_leaf:
             raise RuntimeError(errors.VIEW_OF_LEAF_INPLACE)
     if tensor._rg and tensor.is_leaf:
         raise RuntimeError(errors.LEAF_INPLACE)

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..tape import handed, modes, saved, views
 from ..tape.dtypes import DIFFERENTIABLE
-from ..tape.memory import extent
+from ..tape.memory import extent, key
 from ..tape.modes import FORWARD_AD, shared, state
 from ..tape.strided import Layout
 from ..tape.tensor import Tensor
@@ -84,7 +84,19 @@ def forget(tensor: Tensor) -> None:
     """Let `tensor`, which is detached in place, have no tangent any more."""
     if tensor._view is not None and tensor._view.__class__ is not DualView:
         split_off(tensor)
+    kept = own_tangent_of(tensor)
     own_tangent(tensor, None)
+    if (
+        kept is not None and tensor._view is None
+    ):  # its views keep their tangents, as they keep their histories
+        tensor._tangent, tensor._tangent_level = kept, -1 - state.dual_serial
+
+
+def _tangent_for_views(base: Any) -> Tensor | None:
+    """The tangent of which those of the views of `base` are parts: also the one that `forget` took from `base`."""
+    if base._tangent_level == -1 - state.dual_serial:
+        return base._tangent
+    return own_tangent_of(base)
 
 
 def own_tangent_of(holder: Any) -> Tensor | None:
@@ -116,7 +128,7 @@ def tangent_of(tensor: Any) -> Tensor | None:
     if view.__class__ is DualView:
         return own_tangent_of(view)
     base, steps = forward_base(view)
-    whole = own_tangent_of(base)
+    whole = _tangent_for_views(base)
     if whole is None:
         return None
     known = tensor._tangent_part  # of which tangent of the base, and that part of it
@@ -217,7 +229,7 @@ def set_tangent(tensor: Tensor, tangent: Tensor | None) -> None:
         return
     with modes.Flag(FORWARD_AD, False):
         base, steps = forward_base(view)
-        whole = own_tangent_of(base)
+        whole = _tangent_for_views(base)
         if whole is None:
             if tangent is None:
                 return
@@ -357,7 +369,7 @@ def _fresh(tangent: Tensor, given: list) -> bool:
         if 0 in array.strides and array.size > 1:
             return False
         if array.__class__ is not batched.Logical:
-            return True
+            return all([t is None or key(t._array) != key(array) for t in given])
         tangent, level = array.physical, array.level
         given = [level.part(t)[0] for t in given]
 
@@ -506,6 +518,8 @@ def _fresh_argument(value: Any, live: bool, recording: bool) -> Any:
         if not live:
             return value
         return traced_ops.alias(value) if value._rg else batched.apart(value).requires_grad_()
+    if live and value.is_inference():
+        return Tensor._make(value._array).requires_grad_()
     fresh = batched.apart(value) if live or value._rg else value
     return fresh.requires_grad_() if live else fresh
 

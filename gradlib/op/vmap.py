@@ -25,6 +25,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from ..tape import errors, handed, lazy, modes
 from ..tape.device import stored
+from ..tape.memory import pointer
 from ..tape.modes import FORWARD_AD, VMAP, shared, state
 from ..tape.pytree import flatten, unflatten
 from ..tape.tensor import Tensor
@@ -231,8 +232,10 @@ class BatchLevel:
         with self.running():  # that of a view is made from its base's by ops
             tangent = handed.tangent_of(value)
         if tangent is not None:
-            out = handed.split_off(out.view_as(out))
-            handed.own_tangent(out, self.result(tangent, dim))
+            pushed, have = self.result(tangent, dim), handed.tangent_of(out)
+            if have is None or not _same_place(have._array, pushed._array):
+                out = handed.split_off(out.view_as(out))
+                handed.own_tangent(out, pushed)
         return out
 
     @contextmanager
@@ -250,6 +253,11 @@ class BatchLevel:
                 shared.batches -= 1
             state.batch = self.around
             modes.set_flag(VMAP, had)
+
+
+def _same_place(a: Any, b: Any) -> bool:
+    """Whether raw arrays of one shape have their elements at the same places in memory."""
+    return pointer(a) == pointer(b) and a.strides == b.strides
 
 
 def each_entry(run: Callable) -> Callable:

@@ -39,12 +39,17 @@ def warn_of_hooks(tensor: Tensor) -> None:
             )
 
 
-def _whole_owner(array: Any) -> Any:
-    """The owner of an array's memory, if the array can be described as a part of it; else None."""
+def _whole_owner(array: Any, any_order: bool = False) -> Any:
+    """The owner of an array's memory, if the array can be described as a part of it; else None.
+
+    any_order: also one whose dimensions lie in another order than C's or Fortran's.
+    """
     root = owner(array)
     if array.size and span(array) is None:
         return None
-    return root if root.flags.c_contiguous or root.flags.f_contiguous else None
+    if root.flags.c_contiguous or root.flags.f_contiguous:
+        return root
+    return root if any_order and dense_bytes(root) is not None else None
 
 
 def copy_memory(root: Any, memo: dict[int, Any]) -> Any:
@@ -145,7 +150,7 @@ def deepcopy_tensor(t: Tensor, memo: dict[int, Any]) -> Tensor:
             "https://github.com/pytorch/pytorch/pull/103001"
         )
     array = raw_values(t)
-    root = None if is_lazy(t) else _whole_owner(array)
+    root = None if is_lazy(t) else _whole_owner(array, any_order=True)
     if root is None:
         duplicate = copied(array, "K")
     else:

@@ -345,6 +345,8 @@ def step(task: GraphTask, node: Node, grad) -> None:
 def _capture(task, places: list[int], gradient: Any) -> None:
     """Keep a gradient that is asked for; what is asked for twice is one tensor."""
     found = wrap(gradient, task.traced)
+    if found is not None and 0 in found._array.strides and found._array.size > 1:
+        found = found.contiguous()  # who writes to one of its elements does not mean the others
     for k in places:
         task.captured[k] = found
 

@@ -413,8 +413,7 @@ class Tensor(Interop, Geometry, Hooks, Declared):
     def data(self) -> Tensor:
         """The same memory outside the graph, with a version counter of its own."""
         out = Tensor._make(self._array)
-        if self._ver is INFERENCE:
-            out._ver = INFERENCE
+        out._ver = INFERENCE if self._ver is INFERENCE else 0  # in every mode what the tensor is
         return out
 
     @data.deleter

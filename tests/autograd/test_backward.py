@@ -186,3 +186,14 @@ def test_sparse_tensors_are_out_of_scope_and_say_so():
         [0.0, 0.0],
         [0.0, 0.0],
     ]
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_each_element_of_a_gradient_has_its_own_place(create_graph):
+    x = leaf(1.0, 2.0, 3.0)
+    (g,) = grad(x.mean(), x, create_graph=create_graph)
+    h = torch.func.grad(lambda u: u.sum())(x.detach())
+    with torch.no_grad():
+        g[0] = h[1] = 5
+    assert g.tolist() == pytest.approx([5.0, 1 / 3, 1 / 3])
+    assert h.tolist() == [1.0, 5.0, 1.0]

@@ -309,3 +309,37 @@ def test_returned_input_has_a_view_of_its_tangent(one):
         assert tangent(same)._base is tangent(dual)
         with pytest.raises(RuntimeError, match="the jvp is not returning a view"):
             make(lambda ctx, x: x, lambda ctx, t: t * 2).apply(dual)
+
+
+def test_a_tangent_is_nobody_elses():
+    """The rule of prod returns the tangent that it is given where there is but one factor."""
+    with fw.dual_level():
+        dual = fw.make_dual(gl.tensor([[2.0, 3.0]]), gl.tensor([[1.0, 2.0]]))
+        product = dual.prod(dim=0)
+        dual *= 10
+        assert tangent(product).tolist() == [1.0, 2.0]
+
+
+def test_what_vmap_returns_as_it_came_keeps_the_tangent_of_the_batch():
+    with fw.dual_level():
+        dual = fw.make_dual(gl.ones(2), gl.ones(2)) * 2
+        out = gl.func.vmap(lambda u: u)(dual)
+        dual *= 3
+        assert tangent(out).tolist() == tangent(dual).tolist() == [6.0, 6.0]
+
+
+def test_a_view_keeps_its_tangent_where_its_base_is_detached():
+    with fw.dual_level():
+        base = fw.make_dual(gl.ones(2), gl.ones(2)) * 1
+        view = base[:1]
+        base.detach_()
+        assert tangent(base) is None
+        assert tangent(view).tolist() == [1.0]
+        view *= 2
+        assert tangent(view).tolist() == [2.0]
+
+
+def test_inference_tensors_have_a_jvp_where_it_is_derived():
+    with gl.inference_mode():
+        x = gl.tensor([1.0, 3.0])
+    assert gl.func.jvp(lambda u: u.aminmax()[1], (x,), (gl.ones(2),))[1].item() == 1.0

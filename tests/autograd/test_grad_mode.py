@@ -247,3 +247,13 @@ def test_preserved_version_counter():
     with grad_mode._unsafe_preserve_version_counter(t):
         t.add_(1)
     assert t._version == 0
+
+
+def test_data_taken_in_inference_mode_is_what_its_tensor_is():
+    x = gl.ones(2)
+    with gl.inference_mode():
+        same, other = x.data, gl.ones(2).data
+    same.add_(1)
+    assert x.tolist() == [2.0, 2.0]
+    assert not same.is_inference()
+    assert other.is_inference()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import gradlib as torch
-from gradlib.func import grad, jacfwd, jacrev, vjp
+from gradlib.func import grad, jacfwd, jacrev, jvp, vjp
 
 
 def test_what_a_function_closes_over_gets_no_private_history():
@@ -74,3 +74,20 @@ def test_no_grad_within_reverse_around_a_jvp_inside_a_jvp_is_refused():
     with pytest.raises(RuntimeError, match="jvp inside jvp"):
         jacfwd(jacrev(jacfwd(grad(f))))(x)
     assert jacfwd(jacrev(jacfwd(unused)))(x).item() == 6.0
+
+
+@pytest.mark.parametrize(("written", "used"), [("u", "y"), ("y", "u"), ("u", "v")])
+def test_two_levels_of_forward_mode_refuse_one_memory_under_two_names(written, used):
+    """The inner level works on copies, which would not see what is written to each other."""
+
+    def outer(y):
+        def inner(u, v):
+            names = {"u": u, "v": v, "y": y}
+            names[written].mul_(2)
+            return names[used] * 3
+
+        return jvp(inner, (y, y), (torch.ones(2), torch.ones(2)))[0]
+
+    x = torch.tensor([1.0, 2.0])
+    with pytest.raises(RuntimeError, match=r"Please clone\(\) one of them first"):
+        jvp(outer, (x,), (torch.ones(2),))

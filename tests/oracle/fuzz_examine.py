@@ -21,6 +21,7 @@ import fuzz_lines  # noqa: F401  (the kinds of lines)
 import fuzz_scenes
 from found_programs import differences, run
 from fuzz_accepted import accepted
+from fuzz_decide import ROUGH
 from fuzz_maker import Maker
 from fuzz_shrink import each_without_try, shrink, signature, without_try
 
@@ -45,10 +46,10 @@ def program_of(seed: int) -> str:
 
 def compared(program: str) -> list[str]:
     """How the program ends on PyTorch, then the differences; of errors with their texts and lines."""
+    _tell("torch")  # first: where it crashes, or does not end, there is nothing to compare with
+    theirs = run(program, "torch")
     _tell("gradlib")
     ours = run(program, "gradlib")
-    _tell("torch")
-    theirs = run(program, "torch")
     texts = [o.pop("text", "") for o in (theirs, ours)]
     ended, lines = theirs["ended"], [o.get("line", 0) for o in (theirs, ours)]
     if ours["ended"] != ended or lines[0] != lines[1]:
@@ -60,10 +61,7 @@ def compared(program: str) -> list[str]:
         # what an error in backward leaves undone depends on how ops are cut into nodes
         del ours["logged"], theirs["logged"]
     texts_differ = ended != "well" and texts[0] != texts[1]
-    rough = bool(
-        re.search("float32|float16|int64|float\\(\\)|long|complex64|arg(max|min)", program)
-    )
-    found = differences(ours, theirs, rough=rough)
+    found = differences(ours, theirs, rough=bool(re.search(ROUGH, program)))
     if found and texts_differ:  # PyTorch may have stopped earlier in the same line
         found.append(f"texts: lines {lines}; PyTorch: {texts[0]}; gradlib: {texts[1]}")
     return [ended, *found]

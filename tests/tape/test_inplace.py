@@ -198,3 +198,10 @@ def test_operators_are_in_place():
     x *= 2
     x /= 3
     assert x is same and x._version == 4 and x.tolist() == [1.0, 1.0]
+
+
+def test_a_view_of_a_view_that_was_made_a_leaf_is_refused():
+    y = torch.zeros(1, 1).unsqueeze(0).requires_grad_()
+    with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad"):
+        y[0:].clamp_(min=2.0)
+    assert y.is_leaf

@@ -269,7 +269,8 @@ def _elu(xp, self, *, alpha, scale, input_scale):
 
 
 def _elu_grad(F, g, self, alpha, scale, input_scale):
-    below = F.exp(F.clamp_number(self, None, 0.0) * input_scale) * (alpha * scale * input_scale)
+    # the second derivative at 0 is that of the other side, 0
+    below = F.exp(F.where(self < 0, self, 0) * input_scale) * (alpha * scale * input_scale)
     return g * F.where(self <= 0, below, scale)
 
 

@@ -28,9 +28,16 @@ def _view_as_real(xp, self):
     return self[..., None].view(REAL[self.dtype])
 
 
+def _between(array) -> bool:
+    """Whether a step along some dimension leads into the middle of a complex number."""
+    item = 2 * array.itemsize
+    steps = zip(array.shape[:-1], array.strides[:-1], strict=True)
+    return any([n > 1 and s % item for n, s in steps])
+
+
 def _view_as_complex(xp, self):
     item = self.itemsize
-    if self.strides[-1] != item or any([s % (2 * item) for s in self.strides[:-1]]):
+    if self.strides[-1] != item or _between(self):
         self = xp.ascontiguousarray(self)
     return self.view(COMPLEX[self.dtype])[..., 0]
 
@@ -119,11 +126,12 @@ def view_as_complex(input):
         raise RuntimeError("Input tensor must have one or more dimensions")
     if array.shape[-1] != 2:
         raise RuntimeError("Tensor must have a last dimension of size 2")
-    item = array.itemsize
-    if array.strides[-1] != item and array.size:
+    if array.strides[-1] != array.itemsize and array.size:
         raise RuntimeError("Tensor must have a last dimension with stride 1")
-    if any([s % (2 * item) for s in array.strides[:-1]]):
+    if _between(array):
         raise RuntimeError("Tensor must have a stride divisible by 2 for all but last dimension")
+    if input.storage_offset() % 2:
+        raise RuntimeError("Tensor must have a storage_offset divisible by 2")
     return view_as_complex_op.call(input)
 
 
@@ -225,7 +233,12 @@ conj_physical_op = declare(
 def conjugate(self):
     """The complex conjugate; NumPy's spelling, shared by arrays, numbers and tensors, for gradient formulas.
 
-    A copy: what a formula returns may be written to.
+    Returns:
+        A copy, which may be written to, unlike the view that ``conj()`` gives; a real tensor itself.
+
+    Example:
+        >>> gradlib.tensor([1 + 2j]).conjugate()
+        tensor([1.-2.j])
     """
     return conj_op.call(self) if self._array.dtype.kind == "c" else self
 
