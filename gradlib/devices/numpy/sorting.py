@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...operators.reduce.sort import argsort_by, kth_by, stable_order, topk_by
+from ...operators.reduce.sort import kth_by, stable_order, topk_by
+from ...tape.layout import in_order
 from . import forward
 
 LARGE = 512  # elements from which digits are quicker than a stable argsort
@@ -108,7 +109,12 @@ def _order(xp, x, dim: int, descending: bool):
 
 @forward("argsort")
 def argsort(xp: Any, self: Any, *, dim: int, descending: bool):
-    return argsort_by(_order, xp, self, dim, descending)
+    if self.size < LARGE or not self.ndim:
+        return NotImplemented
+    order = digit_argsort(xp.wide(self), dim, descending)
+    if order is None:
+        return NotImplemented
+    return order if self.flags.c_contiguous else in_order(xp, order, (self,))
 
 
 @forward("kth_index")

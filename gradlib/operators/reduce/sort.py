@@ -64,14 +64,10 @@ def kth_by(order, xp, self, k, dim):
 
 
 def _argsort(xp, self, *, dim, descending):
-    return argsort_by(stable_order, xp, self, dim, descending)
-
-
-def argsort_by(order, xp, self, dim, descending):
-    """Indices with the order of strides of `self`, as that of the sorted values; order: as `stable_order`."""
+    """With the order of strides of `self`, as that of the sorted values."""
     if not self.ndim:
         return xp.zeros((), I8)
-    index = order(xp, xp.wide(self), dim, descending)
+    index = stable_order(xp, xp.wide(self), dim, descending)
     return index if self.flags.c_contiguous else in_order(xp, index, (self,))
 
 

@@ -243,6 +243,7 @@ class Functions:
     """The namespace `xp` of a trace."""
 
     name = "trace"
+    waits = True  # symbols have no values
 
     def __init__(self, trace: Trace):
         self.trace = trace
@@ -273,6 +274,9 @@ class Functions:
             return out
 
         return function
+
+    def in_pieces(self, kernel: Callable, *arrays: Any) -> Any:
+        return kernel(self, *arrays)
 
     def where(self, test: Any, a: Any, b: Any) -> Any:
         if not isinstance(test, Symbol):
