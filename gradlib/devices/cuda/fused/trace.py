@@ -289,9 +289,6 @@ class Functions:
             raise Untraceable("a choice between truth values")
         return self.trace.symbol(FLOAT, WHERE, test, a, b)
 
-    def in_pieces(self, kernel: Callable, *arrays: Any) -> Any:
-        return kernel(self, *arrays)
-
     def clip(self, x: Any, low: Any = None, high: Any = None) -> Any:
         x = x if low is None else self.maximum(x, low)
         return x if high is None else self.minimum(x, high)
