@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import gradlib as gl
 from gradlib import nn
 from gradlib.utils.checkpoint import checkpoint, checkpoint_sequential
 from gradlib.utils.data import DataLoader, TensorDataset
+from tests.kernels.test_optim import CASES
 from tests.simulated import test_training
 
 take_over(globals(), test_training, but="test_a_training_step_does_not_wait_for_the_device")
@@ -50,6 +52,34 @@ def test_the_state_of_an_optimizer_follows_its_parameters(name):
     step(first, here)
     step(second, there)
     np.testing.assert_allclose(there.detach().cpu().numpy(), here.detach().numpy(), rtol=1e-6)
+
+
+def ways(name):
+    """Options that have a step computed by a kernel where there is one, by the code of the rule, by it on Tensors."""
+    known = inspect.signature(getattr(gl.optim, name)).parameters
+    return [{}, *({k: v} for k, v in (("fused", False), ("capturable", True)) if k in known)]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "differently"), [(*c, way) for c in CASES for way in ways(c[0])], ids=str
+)
+def test_optimizers_do_the_same_on_a_device(name, options, differently):
+    def steps(where, options):
+        rng = np.random.default_rng(0)
+        params = [gl.tensor(rng.normal(size=s), device=where, requires_grad=True) for s in SHAPES]
+        optimizer = getattr(gl.optim, name)(params, **{"lr": 0.1, **options})
+        for _ in range(3):
+            for p in params:
+                p.grad = gl.tensor(rng.normal(size=tuple(p.shape)), device=where)
+            optimizer.step()
+        return [p.detach().cpu().numpy() for p in params]
+
+    counted = 1e-5 if differently.get("capturable") else 1e-9  # in float32
+    for there, here in zip(steps("cuda", {**options, **differently}), steps("cpu", options)):
+        np.testing.assert_allclose(there, here, rtol=counted, atol=counted)
+
+
+SHAPES = [(3, 4), (), (7,), (0,), (200, 300)]
 
 
 @pytest.mark.parametrize("workers", [0, 2])
