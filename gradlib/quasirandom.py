@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.operators import public as ops
-from gradlib.tape.generator import Generator
-
+from .operators import public as ops
 from .tape import dtypes
+from .tape.generator import Generator
 from .tape.tensor import Tensor
 
 __all__ = ["SobolEngine"]

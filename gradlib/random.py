@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from gradlib.tape.generator import (
+from .tape.generator import (
     DEVICES,
     DeviceRandom,
     Generator,

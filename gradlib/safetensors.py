@@ -22,9 +22,9 @@ from typing import IO, Any
 
 import numpy as np
 
-from gradlib.serialization._archive import CheckpointError
-from gradlib.tape import dtypes
-from gradlib.tape.tensor import Tensor, to_host
+from .serialization._archive import CheckpointError
+from .tape import dtypes
+from .tape.tensor import Tensor, to_host
 
 __all__ = ["load", "load_file", "load_metadata", "save", "save_file"]
 

@@ -152,6 +152,18 @@ def test_no_circles():
     assert circles() == []
 
 
+def test_imports_within_the_package_are_relative():
+    found = [
+        name
+        for name, file in modules().items()
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.ImportFrom)
+        and not node.level
+        and (node.module or "").split(".")[0] == "gradlib"
+    ]
+    assert found == []
+
+
 def test_imports_are_at_the_top_of_files():
     assert inside_functions() == set(INSIDE_FUNCTIONS)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gradlib.nn import attention, functional, grad, init, utils
-from gradlib.nn import modules as modules
-from gradlib.nn import parameter as parameter
-from gradlib.nn.modules import (
+from . import attention, functional, grad, init, utils
+from . import modules as modules
+from . import parameter as parameter
+from .modules import (
     CELU,
     ELU,
     GELU,
@@ -170,8 +170,8 @@ from gradlib.nn.modules import (
     ZeroPad2d,
     ZeroPad3d,
 )
-from gradlib.nn.parallel import DataParallel
-from gradlib.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
+from .parallel import DataParallel
+from .parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
 
 
 def factory_kwargs(kwargs: dict | None) -> dict:

@@ -8,13 +8,13 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
-from gradlib.operators import public as ops
-from gradlib.operators.linalg.matmul import linear_op
-from gradlib.operators.nn.cross_entropy import cross_entropy
-from gradlib.operators.nn.loss import reduction_number
-from gradlib.tape import dtypes
-from gradlib.tape.tensor import Tensor
-from gradlib.utils.checkpoint import checkpoint
+from ..operators import public as ops
+from ..operators.linalg.matmul import linear_op
+from ..operators.nn.cross_entropy import cross_entropy
+from ..operators.nn.loss import reduction_number
+from ..tape import dtypes
+from ..tape.tensor import Tensor
+from ..utils.checkpoint import checkpoint
 
 _ACC_DTYPES = (None, dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64)
 

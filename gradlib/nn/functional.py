@@ -4,9 +4,8 @@
 
 from __future__ import annotations
 
-from gradlib.nn._linear_cross_entropy import linear_cross_entropy
-from gradlib.op.expose import PUBLIC, write_same
-from gradlib.operators.elementwise.activation import (
+from ..op.expose import PUBLIC, write_same
+from ..operators.elementwise.activation import (
     celu,
     celu_,
     elu,
@@ -22,7 +21,7 @@ from gradlib.operators.elementwise.activation import (
     softsign,
     tanhshrink,
 )
-from gradlib.operators.elementwise.piecewise import (
+from ..operators.elementwise.piecewise import (
     hardshrink,
     hardsigmoid,
     hardswish,
@@ -39,11 +38,11 @@ from gradlib.operators.elementwise.piecewise import (
     threshold,
     threshold_,
 )
-from gradlib.operators.linalg.grouped_mm import grouped_mm
-from gradlib.operators.linalg.matmul import linear_op
-from gradlib.operators.nn.attention import scaled_dot_product_attention
-from gradlib.operators.nn.batch_norm import batch_norm
-from gradlib.operators.nn.conv import (
+from ..operators.linalg.grouped_mm import grouped_mm
+from ..operators.linalg.matmul import linear_op
+from ..operators.nn.attention import scaled_dot_product_attention
+from ..operators.nn.batch_norm import batch_norm
+from ..operators.nn.conv import (
     conv1d,
     conv2d,
     conv3d,
@@ -52,8 +51,8 @@ from gradlib.operators.nn.conv import (
     conv_transpose2d,
     conv_transpose3d,
 )
-from gradlib.operators.nn.cross_entropy import cross_entropy, nll_loss
-from gradlib.operators.nn.dropout import (
+from ..operators.nn.cross_entropy import cross_entropy, nll_loss
+from ..operators.nn.dropout import (
     alpha_dropout,
     dropout,
     dropout1d,
@@ -61,9 +60,9 @@ from gradlib.operators.nn.dropout import (
     dropout3d,
     feature_alpha_dropout,
 )
-from gradlib.operators.nn.embedding import embedding, embedding_bag, one_hot
-from gradlib.operators.nn.grid import affine_grid, grid_sample
-from gradlib.operators.nn.interpolate import (
+from ..operators.nn.embedding import embedding, embedding_bag, one_hot
+from ..operators.nn.grid import affine_grid, grid_sample
+from ..operators.nn.interpolate import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
     adaptive_avg_pool3d,
@@ -72,8 +71,8 @@ from gradlib.operators.nn.interpolate import (
     upsample_bilinear,
     upsample_nearest,
 )
-from gradlib.operators.nn.layer_norm import layer_norm, rms_norm
-from gradlib.operators.nn.loss import (
+from ..operators.nn.layer_norm import layer_norm, rms_norm
+from ..operators.nn.loss import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
     gaussian_nll_loss,
@@ -85,7 +84,7 @@ from gradlib.operators.nn.loss import (
     smooth_l1_loss,
     soft_margin_loss,
 )
-from gradlib.operators.nn.margin_loss import (
+from ..operators.nn.margin_loss import (
     cosine_embedding_loss,
     ctc_loss,
     hinge_embedding_loss,
@@ -96,14 +95,14 @@ from gradlib.operators.nn.margin_loss import (
     triplet_margin_loss,
     triplet_margin_with_distance_loss,
 )
-from gradlib.operators.nn.multihead import bilinear, gumbel_softmax, multi_head_attention_forward
-from gradlib.operators.nn.normalization import (
+from ..operators.nn.multihead import bilinear, gumbel_softmax, multi_head_attention_forward
+from ..operators.nn.normalization import (
     group_norm,
     instance_norm,
     local_response_norm,
     normalize,
 )
-from gradlib.operators.nn.pool import (
+from ..operators.nn.pool import (
     max_pool1d,
     max_pool1d_with_indices,
     max_pool2d,
@@ -111,7 +110,7 @@ from gradlib.operators.nn.pool import (
     max_pool3d,
     max_pool3d_with_indices,
 )
-from gradlib.operators.nn.pool_adaptive import (
+from ..operators.nn.pool_adaptive import (
     adaptive_max_pool1d,
     adaptive_max_pool1d_with_indices,
     adaptive_max_pool2d,
@@ -126,7 +125,7 @@ from gradlib.operators.nn.pool_adaptive import (
     max_unpool2d,
     max_unpool3d,
 )
-from gradlib.operators.nn.pool_average import (
+from ..operators.nn.pool_average import (
     avg_pool1d,
     avg_pool2d,
     avg_pool3d,
@@ -134,19 +133,20 @@ from gradlib.operators.nn.pool_average import (
     lp_pool2d,
     lp_pool3d,
 )
-from gradlib.operators.nn.softmax import functional_log_softmax as log_softmax
-from gradlib.operators.nn.softmax import functional_softmax as softmax
-from gradlib.operators.nn.softmax import functional_softmin as softmin
-from gradlib.operators.nn.vision import (
+from ..operators.nn.softmax import functional_log_softmax as log_softmax
+from ..operators.nn.softmax import functional_softmax as softmax
+from ..operators.nn.softmax import functional_softmin as softmin
+from ..operators.nn.vision import (
     channel_shuffle,
     fold,
     pixel_shuffle,
     pixel_unshuffle,
     unfold,
 )
-from gradlib.operators.reduce.norm import cosine_similarity, pairwise_distance, pdist
-from gradlib.operators.shape.pad import pad
-from gradlib.ops.aten import PLACES as _PLACES
+from ..operators.reduce.norm import cosine_similarity, pairwise_distance, pdist
+from ..operators.shape.pad import pad
+from ..ops.aten import PLACES as _PLACES
+from ._linear_cross_entropy import linear_cross_entropy
 
 
 def linear(input, weight, bias=None, *, out=None):

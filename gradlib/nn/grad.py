@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradlib.operators.nn.conv import conv_grad_input_op, conv_grad_weight_op, ntuple
-from gradlib.tape.tensor import Tensor
+from ..operators.nn.conv import conv_grad_input_op, conv_grad_weight_op, ntuple
+from ..tape.tensor import Tensor
 
 __all__ = [
     "conv1d_input",

@@ -7,11 +7,11 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from gradlib import linalg
-from gradlib.autograd.grad_mode import no_grad
-from gradlib.op.vmap import all_entries
-from gradlib.operators import public as ops
-from gradlib.tape.tensor import Tensor
+from .. import linalg
+from ..autograd.grad_mode import no_grad
+from ..op.vmap import all_entries
+from ..operators import public as ops
+from ..tape.tensor import Tensor
 
 __all__ = [
     "calculate_gain",

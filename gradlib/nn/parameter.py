@@ -6,9 +6,9 @@ import sys
 from collections import OrderedDict
 from typing import Any
 
-from gradlib.operators import public as ops
-from gradlib.serialization import attributes_of
-from gradlib.tape.tensor import Tensor
+from ..operators import public as ops
+from ..serialization import attributes_of
+from ..tape.tensor import Tensor
 
 __all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter"]
 

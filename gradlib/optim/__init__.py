@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from gradlib.optim import lr_scheduler, swa_utils
-from gradlib.optim.adadelta import Adadelta
-from gradlib.optim.adafactor import Adafactor
-from gradlib.optim.adagrad import Adagrad
-from gradlib.optim.adam import Adam
-from gradlib.optim.adamax import Adamax
-from gradlib.optim.adamw import AdamW
-from gradlib.optim.asgd import ASGD
-from gradlib.optim.lbfgs import LBFGS
-from gradlib.optim.muon import Muon
-from gradlib.optim.nadam import NAdam
-from gradlib.optim.optimizer import Optimizer
-from gradlib.optim.radam import RAdam
-from gradlib.optim.rmsprop import RMSprop
-from gradlib.optim.rprop import Rprop
-from gradlib.optim.sgd import SGD
-from gradlib.optim.sparse_adam import SparseAdam
+from . import lr_scheduler, swa_utils
+from .adadelta import Adadelta
+from .adafactor import Adafactor
+from .adagrad import Adagrad
+from .adam import Adam
+from .adamax import Adamax
+from .adamw import AdamW
+from .asgd import ASGD
+from .lbfgs import LBFGS
+from .muon import Muon
+from .nadam import NAdam
+from .optimizer import Optimizer
+from .radam import RAdam
+from .rmsprop import RMSprop
+from .rprop import Rprop
+from .sgd import SGD
+from .sparse_adam import SparseAdam
 
 __all__ = [
     "ASGD",

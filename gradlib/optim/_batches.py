@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gradlib.optim._rules import Program
-from gradlib.tape.arrays import backend_of
-from gradlib.tape.modes import shared
-from gradlib.tape.tensor import Tensor
+from ..tape.arrays import backend_of
+from ..tape.modes import shared
+from ..tape.tensor import Tensor
+from ._rules import Program
 
 if TYPE_CHECKING:
-    from gradlib.optim._elementwise import ElementwiseOptimizer
+    from ._elementwise import ElementwiseOptimizer
 
 PACK_LIMIT = 1 << 15  # elements: larger tensors are updated in their own memory
 CHUNK = 1 << 18  # bytes of an array that a rule works on at a time: all its arrays stay in cache

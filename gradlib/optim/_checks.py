@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradlib.tape.tensor import Tensor
+from ..tape.tensor import Tensor
 
 
 def check_lr(lr: Any, foreach: bool | None = False, capturable: bool = False) -> None:

@@ -14,19 +14,19 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.autograd.grad_mode import no_grad, set_grad_enabled
-from gradlib.operators import public as ops
-from gradlib.optim._batches import Plan, device_of
-from gradlib.optim._checks import check_fused
-from gradlib.optim._fused import fused_step
-from gradlib.optim._rules import ON_TENSORS, Program
-from gradlib.optim.optimizer import Optimizer, evaluated
-from gradlib.tape import dtypes
-from gradlib.tape.lazy import plainly
-from gradlib.tape.modes import shared
-from gradlib.tape.recording import inspected
-from gradlib.tape.storage import before_write
-from gradlib.tape.tensor import Tensor, bump_version
+from ..autograd.grad_mode import no_grad, set_grad_enabled
+from ..operators import public as ops
+from ..tape import dtypes
+from ..tape.lazy import plainly
+from ..tape.modes import shared
+from ..tape.recording import inspected
+from ..tape.storage import before_write
+from ..tape.tensor import Tensor, bump_version
+from ._batches import Plan, device_of
+from ._checks import check_fused
+from ._fused import fused_step
+from ._rules import ON_TENSORS, Program
+from .optimizer import Optimizer, evaluated
 
 _programs: dict[tuple, Program] = {}
 _NOBODY: set[int] = set()

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gradlib.devices.cuda.fused.optim import step
-from gradlib.tape.arrays import backend_of
-from gradlib.tape.modes import shared
-from gradlib.tape.storage import before_write
-from gradlib.tape.tensor import Tensor, bump_version
+from ..devices.cuda.fused.optim import step
+from ..tape.arrays import backend_of
+from ..tape.modes import shared
+from ..tape.storage import before_write
+from ..tape.tensor import Tensor, bump_version
 
 if TYPE_CHECKING:
-    from gradlib.optim._elementwise import ElementwiseOptimizer
+    from ._elementwise import ElementwiseOptimizer
 
 
 def fused_step(

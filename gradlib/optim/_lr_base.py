@@ -6,8 +6,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from gradlib.optim.optimizer import Optimizer
-from gradlib.tape.tensor import Tensor
+from ..tape.tensor import Tensor
+from .optimizer import Optimizer
 
 EPOCH_DEPRECATION_WARNING = (
     "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where "

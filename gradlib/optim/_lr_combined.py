@@ -7,14 +7,14 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any
 
-from gradlib.optim._lr_base import (
+from ._lr_base import (
     EPOCH_DEPRECATION_WARNING,
     LRScheduler,
     check_optimizer,
     set_value,
     values_of,
 )
-from gradlib.optim.optimizer import Optimizer
+from .optimizer import Optimizer
 
 
 class _Combined(LRScheduler):

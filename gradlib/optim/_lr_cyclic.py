@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from gradlib.optim._lr_base import LRScheduler, check_optimizer, per_group, set_value, values_of
-from gradlib.optim.optimizer import Optimizer
+from ._lr_base import LRScheduler, check_optimizer, per_group, set_value, values_of
+from .optimizer import Optimizer
 
 
 def _check_momentum(optimizer: Optimizer) -> bool:

@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from gradlib.optim._lr_base import LRScheduler, _LambdaBase
-from gradlib.optim.optimizer import Optimizer
+from ._lr_base import LRScheduler, _LambdaBase
+from .optimizer import Optimizer
 
 
 class LambdaLR(_LambdaBase):

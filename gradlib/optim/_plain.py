@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gradlib.autograd.grad_mode import no_grad
-from gradlib.optim.optimizer import Optimizer, evaluated
-from gradlib.tape.tensor import Tensor
+from ..autograd.grad_mode import no_grad
+from ..tape.tensor import Tensor
+from .optimizer import Optimizer, evaluated
 
 
 class PlainOptimizer(Optimizer):

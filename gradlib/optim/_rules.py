@@ -11,8 +11,8 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from gradlib.operators import public as ops
-from gradlib.tape.tensor import Tensor
+from ..operators import public as ops
+from ..tape.tensor import Tensor
 
 NUMBER, MASK, ARRAY = "number", "mask", "array"
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradlib.optim._checks import (
+from ._checks import (
     check_beta_kinds,
     check_betas,
     check_flags,
     check_lr,
     check_nonnegative,
 )
-from gradlib.optim._elementwise import ElementwiseOptimizer
+from ._elementwise import ElementwiseOptimizer
 
 __all__ = ["Adam", "AdamW"]
 

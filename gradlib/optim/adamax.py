@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradlib.optim._checks import check_betas, check_flags, check_lr, check_nonnegative
-from gradlib.optim._elementwise import ElementwiseOptimizer
+from ._checks import check_betas, check_flags, check_lr, check_nonnegative
+from ._elementwise import ElementwiseOptimizer
 
 __all__ = ["Adamax"]
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from gradlib.optim.adam import AdamW
+from .adam import AdamW
 
 __all__ = ["AdamW"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradlib.optim._checks import check_flags, check_lr, check_nonnegative
-from gradlib.optim._elementwise import ElementwiseOptimizer, number, round_to_state
-from gradlib.optim._rules import choose
-from gradlib.tape.tensor import Tensor
+from ..tape.tensor import Tensor
+from ._checks import check_flags, check_lr, check_nonnegative
+from ._elementwise import ElementwiseOptimizer, number, round_to_state
+from ._rules import choose
 
 __all__ = ["ASGD"]
 

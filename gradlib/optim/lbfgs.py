@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gradlib.autograd.grad_mode import enable_grad, no_grad
-from gradlib.operators import public as ops
-from gradlib.optim._checks import check_lr
-from gradlib.optim.optimizer import Optimizer
-from gradlib.tape.tensor import Tensor
+from ..autograd.grad_mode import enable_grad, no_grad
+from ..operators import public as ops
+from ..tape.tensor import Tensor
+from ._checks import check_lr
+from .optimizer import Optimizer
 
 __all__ = ["LBFGS"]
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gradlib.optim._lr_base import EPOCH_DEPRECATION_WARNING, LRScheduler
-from gradlib.optim._lr_combined import ChainedScheduler, ReduceLROnPlateau, SequentialLR
-from gradlib.optim._lr_cyclic import CosineAnnealingWarmRestarts, CyclicLR, OneCycleLR
-from gradlib.optim._lr_simple import (
+from ._lr_base import EPOCH_DEPRECATION_WARNING, LRScheduler
+from ._lr_combined import ChainedScheduler, ReduceLROnPlateau, SequentialLR
+from ._lr_cyclic import CosineAnnealingWarmRestarts, CyclicLR, OneCycleLR
+from ._lr_simple import (
     ConstantLR,
     CosineAnnealingLR,
     ExponentialLR,

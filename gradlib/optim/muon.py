@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gradlib.operators import public as ops
-from gradlib.optim._plain import PlainOptimizer
-from gradlib.tape import dtypes
-from gradlib.tape.tensor import Tensor
+from ..operators import public as ops
+from ..tape import dtypes
+from ..tape.tensor import Tensor
+from ._plain import PlainOptimizer
 
 __all__ = ["Muon"]
 

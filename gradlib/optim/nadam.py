@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradlib.optim._checks import check_betas, check_flags, check_lr, check_nonnegative
-from gradlib.optim._elementwise import ElementwiseOptimizer, times
-from gradlib.optim.adam import averages
+from ._checks import check_betas, check_flags, check_lr, check_nonnegative
+from ._elementwise import ElementwiseOptimizer, times
+from .adam import averages
 
 __all__ = ["NAdam"]
 

@@ -10,10 +10,10 @@ from copy import deepcopy
 from itertools import chain
 from typing import Any
 
-from gradlib.autograd.grad_mode import enable_grad
-from gradlib.tape import dtypes, modes, recording
-from gradlib.tape.hooks import RemovableHandle
-from gradlib.tape.tensor import Tensor
+from ..autograd.grad_mode import enable_grad
+from ..tape import dtypes, modes, recording
+from ..tape.hooks import RemovableHandle
+from ..tape.tensor import Tensor
 
 __all__ = [
     "Optimizer",

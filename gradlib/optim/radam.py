@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradlib.optim._checks import check_betas, check_flags, check_lr, check_nonnegative
-from gradlib.optim._elementwise import ElementwiseOptimizer
-from gradlib.optim._rules import choose
-from gradlib.optim.adam import averages
+from ._checks import check_betas, check_flags, check_lr, check_nonnegative
+from ._elementwise import ElementwiseOptimizer
+from ._rules import choose
+from .adam import averages
 
 __all__ = ["RAdam"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradlib.operators import public as ops
-from gradlib.optim._checks import check_flags, check_lr
-from gradlib.optim._elementwise import ElementwiseOptimizer
-from gradlib.tape.tensor import Tensor
+from ..operators import public as ops
+from ..tape.tensor import Tensor
+from ._checks import check_flags, check_lr
+from ._elementwise import ElementwiseOptimizer
 
 __all__ = ["Rprop"]
 

@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable
 from copy import deepcopy
 from typing import Any
 
-from gradlib.autograd.grad_mode import no_grad
-from gradlib.nn import Module
-from gradlib.nn.modules.batchnorm import _BatchNorm
-from gradlib.operators import public as ops
-from gradlib.optim._lr_base import LRScheduler, per_group
-from gradlib.optim.optimizer import Optimizer
-from gradlib.tape import dtypes
-from gradlib.tape.tensor import Tensor
+from ..autograd.grad_mode import no_grad
+from ..nn import Module
+from ..nn.modules.batchnorm import _BatchNorm
+from ..operators import public as ops
+from ..tape import dtypes
+from ..tape.tensor import Tensor
+from ._lr_base import LRScheduler, per_group
+from .optimizer import Optimizer
 
 __all__ = [
     "SWALR",

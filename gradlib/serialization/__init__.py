@@ -12,18 +12,18 @@ Example:
 
 from __future__ import annotations
 
-from gradlib.serialization._archive import CheckpointError
-from gradlib.serialization._copies import attributes_of, copy_memory, deepcopy_tensor, reduce_tensor
-from gradlib.serialization._loading import MapLocation as MapLocation
-from gradlib.serialization._loading import load
-from gradlib.serialization._safety import (
+from ._archive import CheckpointError
+from ._copies import attributes_of, copy_memory, deepcopy_tensor, reduce_tensor
+from ._loading import MapLocation as MapLocation
+from ._loading import load
+from ._safety import (
     add_safe_globals,
     clear_safe_globals,
     get_safe_globals,
     get_unsafe_globals_in_checkpoint,
     safe_globals,
 )
-from gradlib.serialization._saving import save
+from ._saving import save
 
 __all__ = [
     "CheckpointError",

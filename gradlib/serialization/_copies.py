@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.serialization import _names as names
-from gradlib.serialization._storages import address, span, strides_of
-from gradlib.tape import dtypes
-from gradlib.tape.device import copied
-from gradlib.tape.lazy import bits_of, is_lazy, physical_of, raw_values, wrap
-from gradlib.tape.memory import dense_bytes, flat_bytes, owner, view_of
-from gradlib.tape.tensor import Tensor, to_host
+from ..tape import dtypes
+from ..tape.device import copied
+from ..tape.lazy import bits_of, is_lazy, physical_of, raw_values, wrap
+from ..tape.memory import dense_bytes, flat_bytes, owner, view_of
+from ..tape.tensor import Tensor, to_host
+from . import _names as names
+from ._storages import address, span, strides_of
 
 
 def attributes_of(tensor: Tensor) -> dict[str, Any]:

@@ -10,11 +10,11 @@ from typing import IO, Any
 
 import numpy as np
 
-from gradlib.serialization._archive import CheckpointError
-from gradlib.serialization._names import storage_dtype, typed
-from gradlib.serialization._pickler import Entry
-from gradlib.storage import NAMES, TypedStorage
-from gradlib.tape.untyped import UntypedStorage, storage_of
+from ..storage import NAMES, TypedStorage
+from ..tape.untyped import UntypedStorage, storage_of
+from ._archive import CheckpointError
+from ._names import storage_dtype, typed
+from ._pickler import Entry
 
 MAGIC = 0x1950A86A20F9469CFC6C
 PREFIX = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M"

@@ -8,14 +8,14 @@ import pickle
 from collections.abc import Callable
 from typing import IO, Any
 
-from gradlib.serialization import _archive as archive
-from gradlib.serialization import _legacy as legacy
-from gradlib.serialization import _names as names
-from gradlib.serialization import _unpickler as unpickler
-from gradlib.serialization._archive import CheckpointError, opened
-from gradlib.serialization._places import MapLocation, restorer
-from gradlib.storage import TypedStorage
-from gradlib.tape.untyped import UntypedStorage, storage_of
+from ..storage import TypedStorage
+from ..tape.untyped import UntypedStorage, storage_of
+from . import _archive as archive
+from . import _legacy as legacy
+from . import _names as names
+from . import _unpickler as unpickler
+from ._archive import CheckpointError, opened
+from ._places import MapLocation, restorer
 
 
 def load(

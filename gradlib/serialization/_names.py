@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from gradlib import storage
-from gradlib.storage import TypedStorage
-from gradlib.tape import dtypes, generator, layout
-from gradlib.tape.device import device
-from gradlib.tape.lazy import BITS, wrap
-from gradlib.tape.memory import view_of
-from gradlib.tape.tensor import Size, Tensor
-from gradlib.tape.untyped import UntypedStorage
+from .. import storage
+from ..storage import TypedStorage
+from ..tape import dtypes, generator, layout
+from ..tape.device import device
+from ..tape.lazy import BITS, wrap
+from ..tape.memory import view_of
+from ..tape.tensor import Size, Tensor
+from ..tape.untyped import UntypedStorage
 
 INTERNAL = frozenset(
     "_accumulator _backward_hooks _post_accumulate_grad_hooks _retain _tangent _tangent_level _tangent_part "

@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.serialization._copies import attributes_of, warn_of_hooks
-from gradlib.serialization._names import Global
-from gradlib.serialization._storages import ALIGN, span, strides_of
-from gradlib.storage import NAMES, TypedStorage
-from gradlib.tape import dtypes
-from gradlib.tape.device import device
-from gradlib.tape.lazy import BITS, bits_of, physical_of
-from gradlib.tape.memory import dense_bytes, flat_bytes, owner
-from gradlib.tape.tensor import Size, Tensor, to_host
-from gradlib.tape.untyped import UntypedStorage
+from ..storage import NAMES, TypedStorage
+from ..tape import dtypes
+from ..tape.device import device
+from ..tape.lazy import BITS, bits_of, physical_of
+from ..tape.memory import dense_bytes, flat_bytes, owner
+from ..tape.tensor import Size, Tensor, to_host
+from ..tape.untyped import UntypedStorage
+from ._copies import attributes_of, warn_of_hooks
+from ._names import Global
+from ._storages import ALIGN, span, strides_of
 
 
 class Entry:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gradlib.devices.cuda.library import device_count, is_available
-from gradlib.tape.device import device
-from gradlib.tape.untyped import UntypedStorage, storage_in
+from ..devices.cuda.library import device_count, is_available
+from ..tape.device import device
+from ..tape.untyped import UntypedStorage, storage_in
 
 MapLocation = Callable[[UntypedStorage, str], Any] | device | str | dict[str, Any] | None
 

@@ -8,8 +8,8 @@ import zipfile
 from collections.abc import Iterable
 from typing import IO, Any
 
-from gradlib.serialization import _unpickler as unpickler
-from gradlib.serialization._archive import Reader, opened
+from . import _unpickler as unpickler
+from ._archive import Reader, opened
 
 
 def add_safe_globals(safe_globals: Iterable[Any]) -> None:

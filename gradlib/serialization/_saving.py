@@ -8,9 +8,9 @@ import pickle
 from pathlib import Path
 from typing import IO, Any
 
-from gradlib.serialization import _archive as archive
-from gradlib.serialization import _legacy as legacy
-from gradlib.serialization import _pickler as pickler
+from . import _archive as archive
+from . import _legacy as legacy
+from . import _pickler as pickler
 
 
 def save(

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.tape.memory import owner
+from ..tape.memory import owner
 
 ALIGN = 16  # bytes; a multiple of every itemsize
 

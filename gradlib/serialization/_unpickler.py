@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.serialization import _names as names
+from . import _names as names
 
 Persistent = Callable[[Any], Any]
 

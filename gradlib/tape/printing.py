@@ -12,10 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradlib.tape import dtypes, modes
-from gradlib.tape.lazy import raw_values
-
-from . import handed
+from . import dtypes, handed, modes
+from .lazy import raw_values
 
 __all__ = ["get_printoptions", "printoptions", "set_printoptions", "tensor_repr"]
 

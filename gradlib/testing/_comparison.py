@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.autograd.grad_mode import no_grad
-from gradlib.operators import public as ops
-
+from ..autograd.grad_mode import no_grad
+from ..operators import public as ops
 from ..tape import dtypes
 from ..tape.tensor import Tensor
 

@@ -7,8 +7,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from gradlib.operators import public as ops
-
+from ..operators import public as ops
 from ..tape import dtypes
 from ..tape.tensor import Tensor
 

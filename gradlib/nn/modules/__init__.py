@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradlib.nn.modules.activation import (
+from .activation import (
     CELU,
     ELU,
     GELU,
@@ -33,10 +33,10 @@ from gradlib.nn.modules.activation import (
     Tanhshrink,
     Threshold,
 )
-from gradlib.nn.modules.adaptive import AdaptiveLogSoftmaxWithLoss
-from gradlib.nn.modules.batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d, SyncBatchNorm
-from gradlib.nn.modules.container import Container, ModuleDict, ModuleList, Sequential
-from gradlib.nn.modules.conv import (
+from .adaptive import AdaptiveLogSoftmaxWithLoss
+from .batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d, SyncBatchNorm
+from .container import Container, ModuleDict, ModuleList, Sequential
+from .conv import (
     Conv1d,
     Conv2d,
     Conv3d,
@@ -44,8 +44,8 @@ from gradlib.nn.modules.conv import (
     ConvTranspose2d,
     ConvTranspose3d,
 )
-from gradlib.nn.modules.distance import CosineSimilarity, PairwiseDistance
-from gradlib.nn.modules.dropout import (
+from .distance import CosineSimilarity, PairwiseDistance
+from .dropout import (
     AlphaDropout,
     Dropout,
     Dropout1d,
@@ -53,9 +53,9 @@ from gradlib.nn.modules.dropout import (
     Dropout3d,
     FeatureAlphaDropout,
 )
-from gradlib.nn.modules.flatten import Flatten, Unflatten
-from gradlib.nn.modules.instancenorm import InstanceNorm1d, InstanceNorm2d, InstanceNorm3d
-from gradlib.nn.modules.lazy import (
+from .flatten import Flatten, Unflatten
+from .instancenorm import InstanceNorm1d, InstanceNorm2d, InstanceNorm3d
+from .lazy import (
     LazyBatchNorm1d,
     LazyBatchNorm2d,
     LazyBatchNorm3d,
@@ -70,12 +70,12 @@ from gradlib.nn.modules.lazy import (
     LazyInstanceNorm3d,
     LazyLinear,
 )
-from gradlib.nn.modules.linear import Bilinear, Identity, Linear
-from gradlib.nn.modules.linear_cross_entropy import (
+from .linear import Bilinear, Identity, Linear
+from .linear_cross_entropy import (
     LinearCrossEntropyLoss,
     LinearCrossEntropyOptions,
 )
-from gradlib.nn.modules.loss import (
+from .loss import (
     BCELoss,
     BCEWithLogitsLoss,
     CrossEntropyLoss,
@@ -91,7 +91,7 @@ from gradlib.nn.modules.loss import (
     SmoothL1Loss,
     SoftMarginLoss,
 )
-from gradlib.nn.modules.margin_loss import (
+from .margin_loss import (
     CosineEmbeddingLoss,
     HingeEmbeddingLoss,
     MarginRankingLoss,
@@ -101,15 +101,15 @@ from gradlib.nn.modules.margin_loss import (
     TripletMarginLoss,
     TripletMarginWithDistanceLoss,
 )
-from gradlib.nn.modules.module import Module
-from gradlib.nn.modules.normalization import (
+from .module import Module
+from .normalization import (
     CrossMapLRN2d,
     GroupNorm,
     LayerNorm,
     LocalResponseNorm,
     RMSNorm,
 )
-from gradlib.nn.modules.padding import (
+from .padding import (
     CircularPad1d,
     CircularPad2d,
     CircularPad3d,
@@ -126,8 +126,8 @@ from gradlib.nn.modules.padding import (
     ZeroPad2d,
     ZeroPad3d,
 )
-from gradlib.nn.modules.parameter_container import ParameterDict, ParameterList
-from gradlib.nn.modules.pooling import (
+from .parameter_container import ParameterDict, ParameterList
+from .pooling import (
     AdaptiveAvgPool1d,
     AdaptiveAvgPool2d,
     AdaptiveAvgPool3d,
@@ -149,16 +149,16 @@ from gradlib.nn.modules.pooling import (
     MaxUnpool2d,
     MaxUnpool3d,
 )
-from gradlib.nn.modules.rnn import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNBase, RNNCell, RNNCellBase
-from gradlib.nn.modules.sparse import Embedding, EmbeddingBag
-from gradlib.nn.modules.transformer import (
+from .rnn import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNBase, RNNCell, RNNCellBase
+from .sparse import Embedding, EmbeddingBag
+from .transformer import (
     Transformer,
     TransformerDecoder,
     TransformerDecoderLayer,
     TransformerEncoder,
     TransformerEncoderLayer,
 )
-from gradlib.nn.modules.vision import (
+from .vision import (
     ChannelShuffle,
     Fold,
     PixelShuffle,

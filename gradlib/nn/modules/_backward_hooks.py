@@ -10,10 +10,10 @@ import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from gradlib.autograd.function import Function
-from gradlib.operators import public as ops
-from gradlib.tape.modes import is_grad_enabled
-from gradlib.tape.tensor import Tensor
+from ...autograd.function import Function
+from ...operators import public as ops
+from ...tape.modes import is_grad_enabled
+from ...tape.tensor import Tensor
 
 
 class BackwardHookFunction(Function):

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from gradlib.tape.tensor import Tensor
+from ...tape.tensor import Tensor
 
 _EXTRA_STATE_KEY_SUFFIX = "_extra_state"
 

@@ -6,10 +6,14 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from gradlib.nn.modules import _global_hooks as everywhere
-from gradlib.nn.modules._backward_hooks import BackwardHook, attach_non_full
-from gradlib.nn.modules._base import ModuleFields
-from gradlib.nn.modules._global_hooks import (
+from ...tape import recording
+from ...tape.hooks import RemovableHandle
+from ...tape.modes import state
+from ...tape.tensor import Tensor
+from . import _global_hooks as everywhere
+from ._backward_hooks import BackwardHook, attach_non_full
+from ._base import ModuleFields
+from ._global_hooks import (
     _global_backward_hooks,
     _global_backward_pre_hooks,
     _global_forward_hooks,
@@ -17,10 +21,6 @@ from gradlib.nn.modules._global_hooks import (
     _global_forward_hooks_with_kwargs,
     _global_forward_pre_hooks,
 )
-from gradlib.tape import recording
-from gradlib.tape.hooks import RemovableHandle
-from gradlib.tape.modes import state
-from gradlib.tape.tensor import Tensor
 
 
 class Calling(ModuleFields):

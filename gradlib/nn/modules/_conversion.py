@@ -6,12 +6,12 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from gradlib.autograd.grad_mode import no_grad
-from gradlib.nn.modules._traversal import Traversal
-from gradlib.operators import public as ops
-from gradlib.tape import dtypes
-from gradlib.tape.device import device as Device
-from gradlib.tape.tensor import Tensor
+from ...autograd.grad_mode import no_grad
+from ...operators import public as ops
+from ...tape import dtypes
+from ...tape.device import device as Device
+from ...tape.tensor import Tensor
+from ._traversal import Traversal
 
 
 class Conversion(Traversal):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from gradlib.nn.modules.module import Module
-from gradlib.tape.tensor import Tensor
+from ...tape.tensor import Tensor
+from .module import Module
 
 
 def legacy_reduction(size_average: bool | None, reduce: bool | None, reduction: str) -> str:

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.devices.cuda.kernels import FLOATS
-from gradlib.nn import functional as F
-from gradlib.operators import public as ops
-from gradlib.operators.nn.recurrent import gru_step_op, lstm_step_op
-from gradlib.tape.arrays import kernels_of
-from gradlib.tape.modes import AUTOCAST, VMAP, shared, state
-from gradlib.tape.tensor import Tensor
+from ...devices.cuda.kernels import FLOATS
+from ...operators import public as ops
+from ...operators.nn.recurrent import gru_step_op, lstm_step_op
+from ...tape.arrays import kernels_of
+from ...tape.modes import AUTOCAST, VMAP, shared, state
+from ...tape.tensor import Tensor
+from .. import functional as F
 
 States = tuple[Tensor, ...]
 

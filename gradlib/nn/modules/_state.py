@@ -9,11 +9,11 @@ from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gradlib.autograd.grad_mode import no_grad
-from gradlib.nn.modules._base import _EXTRA_STATE_KEY_SUFFIX, ModuleFields
-from gradlib.nn.parameter import Parameter, is_lazy
-from gradlib.tape.hooks import RemovableHandle
-from gradlib.tape.tensor import Tensor
+from ...autograd.grad_mode import no_grad
+from ...tape.hooks import RemovableHandle
+from ...tape.tensor import Tensor
+from ..parameter import Parameter, is_lazy
+from ._base import _EXTRA_STATE_KEY_SUFFIX, ModuleFields
 
 
 class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
-from gradlib.nn.modules._base import ModuleFields
-from gradlib.nn.parameter import Parameter
-from gradlib.tape.tensor import Tensor
+from ...tape.tensor import Tensor
+from ..parameter import Parameter
+from ._base import ModuleFields
 
 if TYPE_CHECKING:
-    from gradlib.nn.modules.module import Module
+    from .module import Module
 
 
 class Traversal(ModuleFields):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from gradlib.nn import functional as F
-from gradlib.nn.modules.attention import MultiheadAttention
-from gradlib.nn.modules.module import Module
-from gradlib.nn.modules.piecewise import (
+from ...tape.tensor import Tensor
+from .. import functional as F
+from .attention import MultiheadAttention
+from .module import Module
+from .piecewise import (
     Hardshrink,
     Hardsigmoid,
     Hardswish,
@@ -19,8 +20,7 @@ from gradlib.nn.modules.piecewise import (
     Threshold,
     _Inplace,
 )
-from gradlib.nn.modules.softmax import LogSoftmax, Softmax, Softmax2d, Softmin
-from gradlib.tape.tensor import Tensor
+from .softmax import LogSoftmax, Softmax, Softmax2d, Softmin
 
 __all__ = [
     "CELU",

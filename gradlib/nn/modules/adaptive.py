@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from gradlib.nn import functional as F
-from gradlib.nn.modules.container import ModuleList, Sequential
-from gradlib.nn.modules.linear import Linear
-from gradlib.nn.modules.module import Module
-from gradlib.operators import public as ops
-from gradlib.tape.tensor import Tensor
+from ...operators import public as ops
+from ...tape.tensor import Tensor
+from .. import functional as F
+from .container import ModuleList, Sequential
+from .linear import Linear
+from .module import Module
 
 __all__ = ["AdaptiveLogSoftmaxWithLoss"]
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradlib.nn import functional as F
-from gradlib.nn.init import constant_, xavier_normal_, xavier_uniform_
-from gradlib.nn.modules.linear import NonDynamicallyQuantizableLinear
-from gradlib.nn.modules.module import Module
-from gradlib.nn.parameter import Parameter
-from gradlib.operators import public as ops
-from gradlib.tape import dtypes
-from gradlib.tape.tensor import Tensor
+from ...operators import public as ops
+from ...tape import dtypes
+from ...tape.tensor import Tensor
+from .. import functional as F
+from ..init import constant_, xavier_normal_, xavier_uniform_
+from ..parameter import Parameter
+from .linear import NonDynamicallyQuantizableLinear
+from .module import Module
 
 __all__ = ["MultiheadAttention"]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
-from gradlib.nn.modules.module import Module, _addindent
+from .module import Module, _addindent
 
 __all__ = [
     "Container",

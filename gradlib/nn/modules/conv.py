@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gradlib.nn import functional as F
-from gradlib.nn import init
-from gradlib.nn.modules.module import Module
-from gradlib.nn.modules.utils import _ntuple, _reverse_repeat_tuple
-from gradlib.nn.parameter import Parameter
-from gradlib.operators import public as ops
-from gradlib.tape.tensor import Tensor
+from ...operators import public as ops
+from ...tape.tensor import Tensor
+from .. import functional as F
+from .. import init
+from ..parameter import Parameter
+from .module import Module
+from .utils import _ntuple, _reverse_repeat_tuple
 
 __all__ = [
     "Conv1d",

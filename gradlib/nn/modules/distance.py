@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gradlib.nn import functional as F
-from gradlib.nn.modules.module import Module
-from gradlib.tape.tensor import Tensor
+from ...tape.tensor import Tensor
+from .. import functional as F
+from .module import Module
 
 __all__ = ["CosineSimilarity", "PairwiseDistance"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradlib.nn.modules.module import Module
-from gradlib.tape.tensor import Tensor
+from ...tape.tensor import Tensor
+from .module import Module
 
 __all__ = ["Flatten", "Unflatten"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from gradlib.nn import functional as F
-from gradlib.nn.modules.batchnorm import _NormBase
-from gradlib.tape.tensor import Tensor
+from ...tape.tensor import Tensor
+from .. import functional as F
+from .batchnorm import _NormBase
 
 __all__ = ["InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from gradlib.autograd.grad_mode import no_grad
-from gradlib.nn.modules import batchnorm, conv, instancenorm, linear
-from gradlib.nn.parameter import UninitializedBuffer, UninitializedParameter, is_lazy
-from gradlib.operators import public as ops
-from gradlib.tape import dtypes
-from gradlib.tape.tensor import Tensor
+from ...autograd.grad_mode import no_grad
+from ...operators import public as ops
+from ...tape import dtypes
+from ...tape.tensor import Tensor
+from ..parameter import UninitializedBuffer, UninitializedParameter, is_lazy
+from . import batchnorm, conv, instancenorm, linear
 
 __all__ = [
     "LazyBatchNorm1d",

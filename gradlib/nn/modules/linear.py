@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gradlib.nn import functional as F
-from gradlib.nn import init
-from gradlib.nn.modules.module import Module
-from gradlib.nn.parameter import Parameter
-from gradlib.operators import public as ops
-from gradlib.tape.tensor import Tensor
+from ...operators import public as ops
+from ...tape.tensor import Tensor
+from .. import functional as F
+from .. import init
+from ..parameter import Parameter
+from .module import Module
 
 __all__ = ["Bilinear", "Identity", "Linear", "NonDynamicallyQuantizableLinear"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gradlib.nn import functional as F
-from gradlib.nn._linear_cross_entropy import LinearCrossEntropyOptions, check_options
-from gradlib.nn.modules.linear import Linear
-from gradlib.nn.modules.loss import _WeightedLoss
-from gradlib.tape.tensor import Tensor
+from ...tape.tensor import Tensor
+from .. import functional as F
+from .._linear_cross_entropy import LinearCrossEntropyOptions, check_options
+from .linear import Linear
+from .loss import _WeightedLoss
 
 __all__ = ["LinearCrossEntropyLoss", "LinearCrossEntropyOptions"]
 

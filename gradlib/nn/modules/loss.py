@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradlib.nn import functional as F
-from gradlib.nn.modules._loss_base import _Loss, _WeightedLoss
-from gradlib.nn.modules.regression_loss import (
+from ...tape.tensor import Tensor
+from .. import functional as F
+from ._loss_base import _Loss, _WeightedLoss
+from .regression_loss import (
     GaussianNLLLoss,
     HuberLoss,
     L1Loss,
@@ -14,7 +15,6 @@ from gradlib.nn.modules.regression_loss import (
     PoissonNLLLoss,
     SmoothL1Loss,
 )
-from gradlib.tape.tensor import Tensor
 
 __all__ = [
     "BCELoss",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gradlib.nn import functional as F
-from gradlib.nn.modules._loss_base import _Loss, _WeightedLoss
-from gradlib.nn.modules.distance import PairwiseDistance
-from gradlib.tape.tensor import Tensor
+from ...tape.tensor import Tensor
+from .. import functional as F
+from ._loss_base import _Loss, _WeightedLoss
+from .distance import PairwiseDistance
 
 __all__ = [
     "CosineEmbeddingLoss",

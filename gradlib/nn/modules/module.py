@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gradlib.nn.modules._base import _EXTRA_STATE_KEY_SUFFIX, new_fields
-from gradlib.nn.modules._call import Calling
-from gradlib.nn.modules._conversion import Conversion
-from gradlib.nn.modules._global_hooks import (  # noqa: F401
+from ...tape.tensor import Tensor
+from ..parameter import Buffer, Parameter
+from ._base import _EXTRA_STATE_KEY_SUFFIX, new_fields
+from ._call import Calling
+from ._conversion import Conversion
+from ._global_hooks import (  # noqa: F401
     _global_backward_hooks,
     _global_backward_pre_hooks,
     _global_buffer_registration_hooks,
@@ -27,9 +29,7 @@ from gradlib.nn.modules._global_hooks import (  # noqa: F401
     register_module_module_registration_hook,
     register_module_parameter_registration_hook,
 )
-from gradlib.nn.modules._state import StateDict, _IncompatibleKeys
-from gradlib.nn.parameter import Buffer, Parameter
-from gradlib.tape.tensor import Tensor
+from ._state import StateDict, _IncompatibleKeys
 
 __all__ = [
     "_EXTRA_STATE_KEY_SUFFIX",

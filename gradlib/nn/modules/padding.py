@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradlib.nn import functional as F
-from gradlib.nn.modules.module import Module
-from gradlib.nn.modules.utils import _ntuple
-from gradlib.tape.tensor import Tensor
+from ...tape.tensor import Tensor
+from .. import functional as F
+from .module import Module
+from .utils import _ntuple
 
 __all__ = [
     "CircularPad1d",

@@ -6,10 +6,10 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from gradlib.nn.modules.container import _index, _pairs
-from gradlib.nn.modules.module import Module
-from gradlib.nn.parameter import Parameter
-from gradlib.tape.tensor import Tensor
+from ...tape.tensor import Tensor
+from ..parameter import Parameter
+from .container import _index, _pairs
+from .module import Module
 
 __all__ = ["ParameterDict", "ParameterList"]
 

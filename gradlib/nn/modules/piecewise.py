@@ -5,12 +5,12 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from gradlib.autograd.grad_mode import no_grad
-from gradlib.nn import functional as F
-from gradlib.nn.modules.module import Module
-from gradlib.nn.parameter import Parameter
-from gradlib.operators import public as ops
-from gradlib.tape.tensor import Tensor
+from ...autograd.grad_mode import no_grad
+from ...operators import public as ops
+from ...tape.tensor import Tensor
+from .. import functional as F
+from ..parameter import Parameter
+from .module import Module
 
 __all__ = [
     "Hardshrink",

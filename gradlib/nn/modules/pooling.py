@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradlib.nn import functional as F
-from gradlib.nn.modules.adaptive_pooling import (
+from ...tape.tensor import Tensor
+from .. import functional as F
+from .adaptive_pooling import (
     AdaptiveAvgPool1d,
     AdaptiveAvgPool2d,
     AdaptiveAvgPool3d,
@@ -13,9 +14,8 @@ from gradlib.nn.modules.adaptive_pooling import (
     AdaptiveMaxPool2d,
     AdaptiveMaxPool3d,
 )
-from gradlib.nn.modules.module import Module
-from gradlib.nn.modules.utils import _pair, _single, _triple
-from gradlib.tape.tensor import Tensor
+from .module import Module
+from .utils import _pair, _single, _triple
 
 __all__ = [
     "AdaptiveAvgPool1d",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradlib.nn import functional as F
-from gradlib.nn.modules._loss_base import _Loss
-from gradlib.tape.tensor import Tensor
+from ...tape.tensor import Tensor
+from .. import functional as F
+from ._loss_base import _Loss
 
 __all__ = [
     "GaussianNLLLoss",

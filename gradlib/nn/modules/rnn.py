@@ -7,17 +7,17 @@ import numbers
 import warnings
 from typing import Any
 
-from gradlib.amp.autocast_mode import lowered
-from gradlib.nn import functional as F
-from gradlib.nn import init
-from gradlib.nn.modules import _recurrence as recurrence
-from gradlib.nn.modules.module import Module
-from gradlib.nn.modules.rnn_cell import GRUCell, LSTMCell, RNNCell, RNNCellBase
-from gradlib.nn.parameter import Parameter
-from gradlib.nn.utils.rnn import PackedSequence
-from gradlib.operators import public as ops
-from gradlib.tape import modes
-from gradlib.tape.tensor import Tensor
+from ...amp.autocast_mode import lowered
+from ...operators import public as ops
+from ...tape import modes
+from ...tape.tensor import Tensor
+from .. import functional as F
+from .. import init
+from ..parameter import Parameter
+from ..utils.rnn import PackedSequence
+from . import _recurrence as recurrence
+from .module import Module
+from .rnn_cell import GRUCell, LSTMCell, RNNCell, RNNCellBase
 
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
 

@@ -6,16 +6,16 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from gradlib.nn import functional as F
-from gradlib.nn.init import xavier_uniform_
-from gradlib.nn.modules.attention import MultiheadAttention, _float_mask
-from gradlib.nn.modules.container import ModuleList
-from gradlib.nn.modules.dropout import Dropout
-from gradlib.nn.modules.linear import Linear
-from gradlib.nn.modules.module import Module
-from gradlib.nn.modules.normalization import LayerNorm
-from gradlib.operators import public as ops
-from gradlib.tape.tensor import Tensor
+from ...operators import public as ops
+from ...tape.tensor import Tensor
+from .. import functional as F
+from ..init import xavier_uniform_
+from .attention import MultiheadAttention, _float_mask
+from .container import ModuleList
+from .dropout import Dropout
+from .linear import Linear
+from .module import Module
+from .normalization import LayerNorm
 
 __all__ = [
     "Transformer",

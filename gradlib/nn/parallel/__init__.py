@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from gradlib.nn.parallel.data_parallel import DataParallel, data_parallel
+from .data_parallel import DataParallel, data_parallel
 
 __all__ = ["DataParallel", "data_parallel"]

@@ -10,13 +10,13 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from gradlib import cuda
-from gradlib.autograd.grad_mode import set_grad_enabled
-from gradlib.nn.modules.module import Module
-from gradlib.operators import public as ops
-from gradlib.tape.device import device as Device
-from gradlib.tape.modes import is_grad_enabled
-from gradlib.tape.tensor import Tensor
+from ... import cuda
+from ...autograd.grad_mode import set_grad_enabled
+from ...operators import public as ops
+from ...tape.device import device as Device
+from ...tape.modes import is_grad_enabled
+from ...tape.tensor import Tensor
+from ..modules.module import Module
 
 __all__ = ["DataParallel", "data_parallel"]
 

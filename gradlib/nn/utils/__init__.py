@@ -5,31 +5,31 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from gradlib.nn.utils import parametrizations, parametrize, prune, rnn
-from gradlib.nn.utils.clip_grad import (
+from . import parametrizations, parametrize, prune, rnn
+from .clip_grad import (
     clip_grad_norm,
     clip_grad_norm_,
     clip_grad_value_,
     clip_grads_with_norm_,
     get_total_norm,
 )
-from gradlib.nn.utils.convert_parameters import parameters_to_vector, vector_to_parameters
-from gradlib.nn.utils.fusion import (
+from .convert_parameters import parameters_to_vector, vector_to_parameters
+from .fusion import (
     fuse_conv_bn_eval,
     fuse_conv_bn_weights,
     fuse_linear_bn_eval,
     fuse_linear_bn_weights,
 )
-from gradlib.nn.utils.init import skip_init
-from gradlib.nn.utils.memory_format import (
+from .init import skip_init
+from .memory_format import (
     convert_conv2d_weight_memory_format,
     convert_conv3d_weight_memory_format,
 )
-from gradlib.nn.utils.spectral_norm import remove_spectral_norm, spectral_norm
-from gradlib.nn.utils.weight_norm import remove_weight_norm, weight_norm
+from .spectral_norm import remove_spectral_norm, spectral_norm
+from .weight_norm import remove_weight_norm, weight_norm
 
 if TYPE_CHECKING:
-    from gradlib.nn.utils import stateless
+    from . import stateless
 
 __all__ = [
     "clip_grad_norm",

@@ -7,10 +7,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from gradlib.nn.modules.module import Module
-from gradlib.operators import public as ops
-from gradlib.tape.layout import contiguous_format
-from gradlib.tape.tensor import Tensor
+from ...operators import public as ops
+from ...tape.layout import contiguous_format
+from ...tape.tensor import Tensor
+from ..modules.module import Module
 
 
 class BasePruningMethod(ABC):

@@ -7,16 +7,16 @@ from collections.abc import Iterable
 from types import GeneratorType
 from typing import Any
 
-from gradlib import linalg
-from gradlib.autograd.grad_mode import no_grad
-from gradlib.devices.cuda.fused.optim import clip, total_norm
-from gradlib.operators import public as ops
-from gradlib.tape.arrays import backend_of
-from gradlib.tape.dtypes import DIFFERENTIABLE
-from gradlib.tape.lazy import is_lazy
-from gradlib.tape.modes import NO_GRAD, is_grad_enabled, shared, state
-from gradlib.tape.storage import before_write
-from gradlib.tape.tensor import Tensor, bump_version
+from ... import linalg
+from ...autograd.grad_mode import no_grad
+from ...devices.cuda.fused.optim import clip, total_norm
+from ...operators import public as ops
+from ...tape.arrays import backend_of
+from ...tape.dtypes import DIFFERENTIABLE
+from ...tape.lazy import is_lazy
+from ...tape.modes import NO_GRAD, is_grad_enabled, shared, state
+from ...tape.storage import before_write
+from ...tape.tensor import Tensor, bump_version
 
 __all__ = [
     "clip_grad_norm",

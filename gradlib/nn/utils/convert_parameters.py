@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gradlib.nn.modules.module import _full_type_name
-from gradlib.operators import public as ops
-from gradlib.tape.tensor import Tensor
+from ...operators import public as ops
+from ...tape.tensor import Tensor
+from ..modules.module import _full_type_name
 
 __all__ = ["parameters_to_vector", "vector_to_parameters"]
 

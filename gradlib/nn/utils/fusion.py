@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import copy
 
-from gradlib.nn.modules.module import Module
-from gradlib.nn.parameter import Parameter
-from gradlib.operators import public as ops
-from gradlib.tape.tensor import Tensor
+from ...operators import public as ops
+from ...tape.tensor import Tensor
+from ..modules.module import Module
+from ..parameter import Parameter
 
 __all__ = [
     "fuse_conv_bn_eval",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from gradlib.nn.modules.conv import Conv2d, Conv3d, ConvTranspose2d, ConvTranspose3d
-from gradlib.nn.modules.module import Module
+from ..modules.conv import Conv2d, Conv3d, ConvTranspose2d, ConvTranspose3d
+from ..modules.module import Module
 
 __all__ = ["convert_conv2d_weight_memory_format", "convert_conv3d_weight_memory_format"]
 

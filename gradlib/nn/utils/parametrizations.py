@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradlib import linalg
-from gradlib.autograd.grad_mode import no_grad
-from gradlib.nn import functional as F
-from gradlib.nn.modules.module import Module
-from gradlib.nn.utils import parametrize
-from gradlib.nn.utils.spectral_norm import as_matrix
-from gradlib.nn.utils.weight_norm import norm_except_dim
-from gradlib.operators import public as ops
-from gradlib.tape import dtypes
-from gradlib.tape.tensor import Tensor
+from ... import linalg
+from ...autograd.grad_mode import no_grad
+from ...operators import public as ops
+from ...tape import dtypes
+from ...tape.tensor import Tensor
+from .. import functional as F
+from ..modules.module import Module
+from . import parametrize
+from .spectral_norm import as_matrix
+from .weight_norm import norm_except_dim
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 

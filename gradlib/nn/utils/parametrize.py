@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from gradlib.autograd.grad_mode import no_grad
-from gradlib.nn.modules.container import ModuleDict, ModuleList
-from gradlib.nn.modules.module import Module
-from gradlib.nn.parameter import Parameter
-from gradlib.tape.tensor import Tensor
+from ...autograd.grad_mode import no_grad
+from ...tape.tensor import Tensor
+from ..modules.container import ModuleDict, ModuleList
+from ..modules.module import Module
+from ..parameter import Parameter
 
 __all__ = [
     "ParametrizationList",

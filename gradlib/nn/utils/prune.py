@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from gradlib.nn.modules.module import Module
-from gradlib.nn.utils._prune_methods import (
+from ...operators import public as ops
+from ...tape.tensor import Tensor
+from ..modules.module import Module
+from ._prune_methods import (
     BasePruningMethod,
     CustomFromMask,
     Identity,
@@ -22,9 +24,7 @@ from gradlib.nn.utils._prune_methods import (
     RandomUnstructured,
     _prunes,
 )
-from gradlib.nn.utils.convert_parameters import parameters_to_vector
-from gradlib.operators import public as ops
-from gradlib.tape.tensor import Tensor
+from .convert_parameters import parameters_to_vector
 
 __all__ = [
     "BasePruningMethod",

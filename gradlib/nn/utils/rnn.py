@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from gradlib.op.plain_numbers import plain_number
-from gradlib.operators import public as ops
-from gradlib.tape import dtypes
-from gradlib.tape.tensor import Tensor
+from ...op.plain_numbers import plain_number
+from ...operators import public as ops
+from ...tape import dtypes
+from ...tape.tensor import Tensor
 
 __all__ = [
     "PackedSequence",

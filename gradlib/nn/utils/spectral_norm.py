@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradlib.autograd.grad_mode import no_grad
-from gradlib.nn import functional as F
-from gradlib.nn.modules.module import Module
-from gradlib.nn.parameter import Parameter
-from gradlib.operators import public as ops
-from gradlib.tape.tensor import Tensor
+from ...autograd.grad_mode import no_grad
+from ...operators import public as ops
+from ...tape.tensor import Tensor
+from .. import functional as F
+from ..modules.module import Module
+from ..parameter import Parameter
 
 __all__ = ["remove_spectral_norm", "spectral_norm"]
 

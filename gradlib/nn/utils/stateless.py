@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gradlib.func import functional_call as _functional_call
-from gradlib.nn.modules.module import Module
-from gradlib.tape.tensor import Tensor
+from ...func import functional_call as _functional_call
+from ...tape.tensor import Tensor
+from ..modules.module import Module
 
 __all__ = ["functional_call"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from gradlib import linalg
-from gradlib.nn.modules.module import Module
-from gradlib.nn.parameter import Parameter
-from gradlib.tape.tensor import Tensor
+from ... import linalg
+from ...tape.tensor import Tensor
+from ..modules.module import Module
+from ..parameter import Parameter
 
 __all__ = ["remove_weight_norm", "weight_norm"]
 

@@ -1,9 +1,9 @@
 """Datasets, samplers and the DataLoader that turns them into batches."""
 
-from gradlib.utils.data._utils.collate import default_collate, default_convert
-from gradlib.utils.data._utils.info import WorkerInfo, get_worker_info
-from gradlib.utils.data.dataloader import DataLoader
-from gradlib.utils.data.dataset import (
+from ._utils.collate import default_collate, default_convert
+from ._utils.info import WorkerInfo, get_worker_info
+from .dataloader import DataLoader
+from .dataset import (
     ChainDataset,
     ConcatDataset,
     Dataset,
@@ -13,8 +13,8 @@ from gradlib.utils.data.dataset import (
     TensorDataset,
     random_split,
 )
-from gradlib.utils.data.distributed import DistributedSampler
-from gradlib.utils.data.sampler import (
+from .distributed import DistributedSampler
+from .sampler import (
     BatchSampler,
     RandomSampler,
     Sampler,

@@ -8,11 +8,11 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
-from gradlib.utils.data._utils.collate import default_collate, default_convert
-from gradlib.utils.data._utils.info import get_worker_info
-from gradlib.utils.data._utils.iterators import BaseIterator, SingleProcessIterator, WorkersIterator
-from gradlib.utils.data.dataset import Dataset, IterableDataset
-from gradlib.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
+from ._utils.collate import default_collate, default_convert
+from ._utils.info import get_worker_info
+from ._utils.iterators import BaseIterator, SingleProcessIterator, WorkersIterator
+from .dataset import Dataset, IterableDataset
+from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
 __all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"]
 

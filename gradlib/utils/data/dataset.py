@@ -11,8 +11,8 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from gradlib.tape.generator import Generator, default_generator
-from gradlib.tape.tensor import Tensor
+from ...tape.generator import Generator, default_generator
+from ...tape.tensor import Tensor
 
 __all__ = [
     "ChainDataset",

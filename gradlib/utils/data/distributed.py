@@ -6,8 +6,8 @@ import importlib
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
-from gradlib.tape.generator import Generator
-from gradlib.utils.data.sampler import Sampler
+from ...tape.generator import Generator
+from .sampler import Sampler
 
 __all__ = ["DistributedSampler"]
 

@@ -8,9 +8,9 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from gradlib.tape.generator import Generator, default_generator
-from gradlib.tape.lazy import raw_values
-from gradlib.tape.tensor import Tensor
+from ...tape.generator import Generator, default_generator
+from ...tape.lazy import raw_values
+from ...tape.tensor import Tensor
 
 __all__ = [
     "BatchSampler",

@@ -1,5 +1,5 @@
 """The parts that a DataLoader is made of."""
 
-from gradlib.utils.data._utils import collate, fetch, pin_memory
+from . import collate, fetch, pin_memory
 
 __all__ = ["collate", "fetch", "pin_memory"]

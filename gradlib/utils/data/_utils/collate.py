@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.operators import public as ops
-from gradlib.tape.dtypes import float64
-from gradlib.tape.tensor import Tensor
+from ....operators import public as ops
+from ....tape.dtypes import float64
+from ....tape.tensor import Tensor
 
 __all__ = ["collate", "default_collate", "default_collate_fn_map", "default_convert"]
 

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-from gradlib.utils.data._utils.collate import default_collate
+from .collate import default_collate
 
 __all__ = ["create_fetcher"]
 

@@ -7,13 +7,13 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-from gradlib import cuda
-from gradlib.profiler import record_function
-from gradlib.tape.modes import PROFILE, state
-from gradlib.utils.data._utils import errors, pools, transport, worker
-from gradlib.utils.data._utils.fetch import create_fetcher
-from gradlib.utils.data._utils.pin_memory import pin_memory
-from gradlib.utils.data.sampler import draw_seed
+from .... import cuda
+from ....profiler import record_function
+from ....tape.modes import PROFILE, state
+from ..sampler import draw_seed
+from . import errors, pools, transport, worker
+from .fetch import create_fetcher
+from .pin_memory import pin_memory
 
 
 class BaseIterator:

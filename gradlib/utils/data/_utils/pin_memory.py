@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gradlib.tape.tensor import Tensor
+from ....tape.tensor import Tensor
 
 __all__ = ["pin_memory"]
 

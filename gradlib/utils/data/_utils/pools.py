@@ -13,7 +13,7 @@ import weakref
 from multiprocessing import connection
 from typing import Any
 
-from gradlib.utils.data._utils import transport, worker
+from . import transport, worker
 
 _PATIENCE = 5.0  # seconds that a process is given to end by itself
 _pools: weakref.WeakSet[ProcessPool] = weakref.WeakSet()

@@ -18,11 +18,11 @@ import uuid
 from multiprocessing import reduction
 from typing import Any
 
-from gradlib.serialization._copies import reduce_tensor
-from gradlib.tape.device import copied
-from gradlib.tape.lazy import raw_values
-from gradlib.tape.tensor import Tensor
-from gradlib.utils.data._utils.errors import WorkerError
+from ....serialization._copies import reduce_tensor
+from ....tape.device import copied
+from ....tape.lazy import raw_values
+from ....tape.tensor import Tensor
+from .errors import WorkerError
 
 _MEMORY_FOLDER = "/dev/shm"
 _THRESHOLD = 32 * 1024  # bytes; below that a pipe is as quick, and it does not make the worker wait

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from gradlib import random as gradlib_random
-from gradlib.tape.generator import Generator, set_thread_generator
-from gradlib.utils.data._utils import info, transport
-from gradlib.utils.data._utils.errors import WorkerError
-from gradlib.utils.data._utils.fetch import create_fetcher
+from .... import random as gradlib_random
+from ....tape.generator import Generator, set_thread_generator
+from . import info, transport
+from .errors import WorkerError
+from .fetch import create_fetcher
 
 
 class Ended:
