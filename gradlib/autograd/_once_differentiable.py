@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 from ..tape import modes
 from ..tape.dtypes import DIFFERENTIABLE
 from ..tape.modes import NO_GRAD
-from ..tape.node import VariadicNode, edge, next_seq
+from ..tape.node import VariadicNode, edge, join
 from ..tape.tensor import Tensor
 from ._function_call import NO_EDGE
 
@@ -61,11 +60,10 @@ def once_differentiable(fn):
             out.detach() if isinstance(out, Tensor) and out._array.dtype in DIFFERENTIABLE else None
             for out in outs
         ]
-        node: Any = Error()
-        node.seq, node.extra, node.n_out = next_seq(), None, len(outs)
-        node.edge_list = tuple(
-            NO_EDGE if c is None else edge(c.detach().requires_grad_()) for c in constants
+        node = join(
+            Error, [NO_EDGE if c is None else edge(c.detach().requires_grad_()) for c in constants]
         )
+        node.n_out = len(outs)
         node.message = (
             "trying to differentiate twice a function that was marked with @once_differentiable"
         )

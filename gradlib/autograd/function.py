@@ -18,7 +18,7 @@ from ..tape import errors, handed, recording
 from ..tape.device import stored
 from ..tape.lazy import Lazy
 from ..tape.modes import FORWARD_AD, INFERENCE, NO_GRAD, PROFILE, set_bits, shared, state
-from ..tape.node import VariadicNode, deliver, edge, next_seq
+from ..tape.node import VariadicNode, deliver_all, edge, next_seq
 from ..tape.source import is_library, user_frame
 from ..tape.streams import stamp
 from ..tape.tensor import Tensor
@@ -109,9 +109,7 @@ class BackwardCFunction(UnfinishedNode):
     def run(self, g, inbox):
         """Run the user's backward on raw gradients, and deliver what it gives."""
         grads = [g] if self.n_out == 1 else [None] * self.n_out if g is None else g
-        for (target, nr), grad in zip(self.edge_list, self.gradients(grads, False), strict=True):
-            if target is not None and grad is not None:
-                deliver(inbox, target, nr, grad)
+        deliver_all(inbox, self, self.gradients(grads, False))
 
     def gradients(self, grads, traced):
         """The gradients of the tensor arguments, by the user's backward; missing ones as materialized."""

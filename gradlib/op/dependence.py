@@ -16,7 +16,7 @@ from typing import Any
 from ..tape import handed
 from ..tape.arrays import backend_of
 from ..tape.modes import FORWARD_AD, INFERENCE, NO_GRAD, state
-from ..tape.node import VariadicNode, edge, next_seq
+from ..tape.node import VariadicNode, edge, join
 from ..tape.tensor import Tensor
 from . import vmap as batched
 
@@ -49,9 +49,7 @@ def depend(node: Any, i: int, gradient: Tensor) -> Tensor:
     linked = [k for k in range(len(edges)) if own[k] in node.op.dependent and edges[k][0]]
     if not linked:
         return gradient
-    link = Dependence()
-    link.seq, link.extra = next_seq(), None
-    link.edge_list = tuple(edges[k] for k in linked)
+    link = join(Dependence, [edges[k] for k in linked])
     link.of, link.zero = node.name(), linked.index(i) if i in linked else None
     out = batched.apart(gradient)
     out._rg, out._fn, out._nr = True, link, 0
@@ -86,9 +84,7 @@ def linked(value: Tensor, arguments: list[Tensor]) -> Tensor:
     arguments = [a for a in arguments if a._rg]
     if not arguments:
         return value
-    link = Independence()
-    link.seq, link.extra = next_seq(), None
-    link.edge_list = tuple(edge(a) for a in arguments)
+    link = join(Independence, [edge(a) for a in arguments])
     link.kinds = [(a.shape, a.dtype) for a in arguments]
     out = batched.apart(value)
     out._rg, out._fn, out._nr = True, link, 0

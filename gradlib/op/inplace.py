@@ -24,7 +24,7 @@ from ..tape.modes import (
     shared,
     state,
 )
-from ..tape.node import Node, VariadicNode, edge, next_seq
+from ..tape.node import Node, VariadicNode, edge, join
 from ..tape.storage import INFERENCE as INFERENCE_STORAGE
 from ..tape.storage import Storage, bump
 from ..tape.strided import Layout, overlap
@@ -81,9 +81,8 @@ class Overwritten(VariadicNode):
 
 
 def _overwritten(op, tensor: Tensor) -> Node:
-    node = Overwritten()
-    node.seq, node.extra, node.of = next_seq(), None, op.node_name
-    node.edge_list = (edge(tensor),)
+    node = join(Overwritten, [edge(tensor)])
+    node.of = op.node_name
     frame = source.user_frame(sys._getframe(1))
     node.code, node.lasti = frame.f_code, frame.f_lasti
     return node
@@ -383,13 +382,11 @@ def set_history(tensor: Tensor, node: Node, nr: int = 0) -> Node | None:
             tensor._ver.require_grad(tensor)
         return None
     base = view.base
-    copy = CopySlices()
-    copy.seq, copy.extra = next_seq(), None
+    copy = join(CopySlices, [edge(base) if base._rg else (None, 0), *node.edges()[1:]])
     if hasattr(node, "code"):
         copy.code, copy.lasti = node.code, node.lasti
     if shared.cuda is not None:
         streams.stamp(copy, (base,))
-    copy.edge_list = (edge(base) if base._rg else (None, 0), *node.edges()[1:])
     copy.fn, copy.replay = node, view.replay
     copy.base_layout = Layout.of(base._array)
     kept = views.take_retained(base, base._fn, base._nr)

@@ -19,7 +19,7 @@ from .accumulation import accumulate, keep_gradient
 from .anomaly import check_nan, report
 from .lazy import Lazy, raw_values
 from .modes import ANOMALY, FORWARD_AD, INFERENCE, NO_GRAD, PROFILE, VMAP, shared, state
-from .node import AccumulateGrad, Node, deliver
+from .node import AccumulateGrad, Node, deliver, deliver_all
 from .tensor import Tensor
 
 by_seq = attrgetter("seq")
@@ -295,12 +295,7 @@ def run_traced(node: Node, grad, inbox, recorder) -> None:
             outs = node.gradients(grads, True)
         finally:
             recorder.exit(token, None)
-    for (target, nr), out in zip(node.edges(), outs, strict=False):
-        if target is not None and out is not None:
-            if nr or target in inbox:
-                deliver(inbox, target, nr, out)
-            else:
-                inbox[target] = out
+    deliver_all(inbox, node, outs)
 
 
 def step(task: GraphTask, node: Node, grad) -> None:
@@ -336,10 +331,7 @@ def step(task: GraphTask, node: Node, grad) -> None:
         node.release()
         if extra is not None:
             extra.tangents = None
-    needed = task.needed if task.wanted else None
-    for (target, nr), out in zip(node.edges(), outs, strict=False):
-        if target is not None and out is not None and (needed is None or target in needed):
-            deliver(task.inbox, target, nr, out)
+    deliver_all(task.inbox, node, outs, task.needed if task.wanted else None)
 
 
 def _capture(task, places: list[int], gradient: Any) -> None:

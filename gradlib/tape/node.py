@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections import OrderedDict
+from collections.abc import Iterable
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 
@@ -231,11 +232,7 @@ class Node:
             g: a raw array; a list of them, or None, for a node with several outputs.
             inbox: what has arrived for each node of this backward.
         """
-        for (node, nr), grad in zip(
-            self.edges(), self.gradients((g,) if self.n_out == 1 else g, False), strict=False
-        ):
-            if node is not None and grad is not None:
-                deliver(inbox, node, nr, grad)
+        deliver_all(inbox, self, self.gradients((g,) if self.n_out == 1 else g, False))
 
     def gradients(self, grads, traced: bool) -> tuple:
         """The gradient for each edge, from one gradient (or None) for each output.
@@ -280,6 +277,13 @@ class VariadicNode(Node):
 
     def targets(self):
         return tuple(edge[0] for edge in self.edge_list)
+
+
+def join(kind: type[VariadicNode], edges: Iterable[tuple[Node | None, int]]) -> Any:
+    """A new node of `kind`, the newest of the graph, with these edges."""
+    node = kind()
+    node.seq, node.extra, node.edge_list = next_seq(), None, tuple(edges)
+    return node
 
 
 class AccumulateGrad(Node):
@@ -334,6 +338,16 @@ def deliver(inbox: Any, node: Node, nr: int, grad) -> None:
             inbox[node] = added(have, grad)
         else:
             inbox[node] = have + grad
+
+
+def deliver_all(inbox: Any, node: Node, gradients, needed: Any = None) -> None:
+    """Add the gradients of the arguments of `node` to what has arrived where they come from.
+
+    needed: the nodes to deliver to, if not all.
+    """
+    for (target, nr), grad in zip(node.edges(), gradients, strict=False):
+        if target is not None and grad is not None and (needed is None or target in needed):
+            deliver(inbox, target, nr, grad)
 
 
 def added(have: ndarray, grad):
