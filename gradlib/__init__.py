@@ -116,7 +116,7 @@ if TYPE_CHECKING:
         version,
     )
     from .compiler import compile
-    from .devices.cuda.memory import OutOfMemoryError
+    from .devices.cuda.allocation import OutOfMemoryError
     from .storage import (
         BFloat16Storage,
         BoolStorage,
@@ -164,7 +164,7 @@ _later("gradlib.cuda.random", device_generator="default_generator")
 _later("gradlib.func", gradient_function="grad")
 _later("gradlib.utils.dlpack", "DLDeviceType")
 _LAZY = {  # names that are imported when they are first asked for: name -> module
-    "OutOfMemoryError": "devices.cuda.memory",
+    "OutOfMemoryError": "devices.cuda.allocation",
     "compile": "compiler",
     "load": "serialization",
     "save": "serialization",

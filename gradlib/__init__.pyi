@@ -62,7 +62,7 @@ from .storage import IntStorage as IntStorage
 IntTensor: type[Tensor]
 from .storage import LongStorage as LongStorage
 LongTensor: type[Tensor]
-from .devices.cuda.memory import OutOfMemoryError as OutOfMemoryError
+from .devices.cuda.allocation import OutOfMemoryError as OutOfMemoryError
 from .storage import ShortStorage as ShortStorage
 ShortTensor: type[Tensor]
 from .storage import TypedStorage as TypedStorage

@@ -11,8 +11,8 @@ from typing import Any
 
 from ..devices.cuda import generators
 from ..devices.cuda import namespace as _backend
+from ..devices.cuda.allocation import Allocator
 from ..devices.cuda.library import library, synchronize
-from ..devices.cuda.memory import Allocator
 from ..tape.device import stored
 from ..tape.modes import OBSERVE, Interposer, set_flag, shared, state
 from ..tape.tensor import Tensor

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..devices.cuda.allocation import OutOfMemoryError, held_by_line, readable
 from ..devices.cuda.library import index_of, library
-from ..devices.cuda.memory import OutOfMemoryError, held_by_line, readable
 from ..devices.cuda.namespace import get_backend
 from ..tape.modes import shared
 

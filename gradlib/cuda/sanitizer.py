@@ -27,8 +27,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..devices.cuda import lanes as _lanes
 from ..devices.cuda import library as _library
-from ..devices.cuda import streams as _lanes
 from ..optim.optimizer import register_optimizer_step_pre_hook
 from ..tape import recording
 from ..tape.device import stored

@@ -12,6 +12,7 @@ from .elementwise import (
     activation,
     arithmetic,
     cast,
+    clamp,
     compare,
     complex,
     floats,

@@ -128,7 +128,7 @@ def test_no_wait_can_be_left_out(line, mutant, lazy_cuda, monkeypatch):
         monkeypatch.setattr(
             type(shared.cuda)
             if shared.cuda
-            else __import__("gradlib.devices.cuda.streams", fromlist=["Streams"]).Streams,
+            else __import__("gradlib.devices.cuda.lanes", fromlist=["Streams"]).Streams,
             "retire",
             lambda self, values, lane: kept.append(values),
         )

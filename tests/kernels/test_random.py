@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gradlib.devices.cuda import philox
-from gradlib.devices.cuda.fused.random import words
+from gradlib.devices.cuda.fused.words import words
 from gradlib.devices.numpy.namespace import backend as numpy_backend
 
 

@@ -19,6 +19,7 @@ from ...tape.modes import shared
 from ..numpy import scan
 from ..numpy.namespace import backend as numpy_backend
 from . import gemm, generators
+from .allocation import Allocator
 from .gaps import (
     WIDENED,
     CheckedLinalg,
@@ -32,8 +33,7 @@ from .gaps import (
     rounded,
     widened,
 )
-from .memory import Allocator
-from .streams import Streams
+from .lanes import Streams
 
 TABLES = 4096  # constant arrays that are kept in device memory
 _backend: Any = None

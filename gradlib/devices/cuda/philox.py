@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...tape.modes import shared
-from .fused.random import words as fused_words
+from .fused.words import words as fused_words
 
 U4, U8, F4, F8 = (np.dtype(t) for t in (np.uint32, np.uint64, np.float32, np.float64))
 MASK = 0xFFFFFFFF

@@ -9,6 +9,7 @@ from ...op.declare import declare
 from ...op.expose import FOUND, PUBLIC, function, write_same
 from ...op.inplace import inplace
 from ...op.plain_numbers import SMALL, plain_number
+from ...op.pointwise import unary
 from ...op.vmap import draws
 from ...tape import dtypes
 from ...tape.arrays import backend_of
@@ -16,8 +17,29 @@ from ...tape.modes import AUTOCAST, state
 from ...tape.tensor import Tensor
 from ..kinds import check_kind, floating, kind_name
 from ..random.draw import _uniform, draw_for
-from .absolute import relu as relu_op
 from .activation import activation, run
+
+BOOL = dtypes.bool_.np
+
+
+def _relu(xp, self):
+    if self.dtype is BOOL:
+        raise RuntimeError("Boolean inputs not supported for relu")
+    return xp.maximum(0, self)  # in this order -0.0 stays what it is
+
+
+relu_op = unary(
+    "relu",
+    lambda F, g, result: F.where(result <= 0, 0.0, g),
+    dependent="self",
+    forward=_relu,
+    promote="same",
+    domain=(0.1, 2.0),
+    complex=False,
+    refuses="complex/bool",
+    doc="max(x, 0) of each element; nan stays nan. The gradient at 0 is 0.",
+    example=("gradlib.relu(gradlib.tensor([-1.0, 2.0]))", "tensor([0., 2.])"),
+)
 
 
 def _leaky_relu(xp, self, *, negative_slope):

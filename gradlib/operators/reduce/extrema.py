@@ -8,7 +8,7 @@ from ...op.expose import function, need_tensor, write_out, write_same
 from ...op.formulas import formula_function
 from ...tape import dtypes
 from ...tape.tensor import Tensor, wrap_dim
-from ..elementwise.absolute import maximum, minimum
+from ..elementwise.clamp import maximum, minimum
 from .sums import count, dims_in, kept
 
 # -- one element along a dimension -------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from ....op.overlays import on
 
 MODULES = (
     "attention", "batch_norm", "conv", "cross_entropy", "dropout", "embedding", "im2col", "norm", "optim", "pointwise",
-    "pool", "random", "recurrent", "reduce", "scatter", "softmax",
+    "pool", "recurrent", "reduce", "scatter", "softmax", "words",
 )  # fmt: skip
 forward, vjp = on("cuda")
 
