@@ -281,11 +281,6 @@ def restore_tangent(node, nr: int, out):
     return out
 
 
-def unpack_result(node, name: str):
-    """A saved output as raw array, after the version check."""
-    return unpack_tensor(node, name)._array
-
-
 def _slot(node, slot: str):
     try:
         return getattr(type(node), slot).__get__(node)

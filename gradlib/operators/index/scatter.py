@@ -43,11 +43,6 @@ def places(xp, index, shape: tuple, dim: int):
     return spots if grid is None else spots + grid
 
 
-def flat_of(xp, array):
-    """The elements in one dimension and row-major order (a view if contiguous)."""
-    return array.reshape(-1)
-
-
 def _on_flat(xp, out, change) -> None:
     """Call ``change(flat)`` on the elements of `out` as contiguous memory, and keep what it does."""
     if out.flags.c_contiguous:
