@@ -122,9 +122,9 @@ def test_copies_between_devices(lazy_cuda, seed):
 
 def test_a_missing_wait_in_the_engine_would_be_found(lazy_cuda, monkeypatch):
     """Without the waits the same programs fail: the simulated device can tell."""
-    from gradlib.devices.cuda import streams
+    from gradlib.devices.cuda import lanes
 
-    monkeypatch.setattr(streams.Lane, "wait", lambda self, event: None)
+    monkeypatch.setattr(lanes.Lane, "wait", lambda self, event: None)
     wrong = 0
     for seed in SEEDS[:60]:
         steps = plan(seed)
