@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 
 import pytest
 
@@ -131,5 +132,12 @@ def test_flops_of_attention(device):
     with profiler.profile(with_flops=True) as prof:
         F.scaled_dot_product_attention(q, k, v).sum().backward()
     name, forward = "scaled_dot_product_attention", 2 * 6 * 5 * 7 * (8 + 4)
-    found = {e.name: e.flops for e in prof.function_events if e.flops}
-    assert found == {name: forward, name + "_backward": 5 * forward // 2}
+    found = Counter()
+    for e in prof.function_events:
+        found[e.name] += e.flops or 0
+    backward = {name + "_backward": 5 * forward // 2}
+    if (
+        backend_for(device).overlays is None
+    ):  # a device without kernels of its own: the five products of the formula
+        backward = {"matmul": 2 * 6 * 5 * 7 * (3 * 8 + 2 * 4)}
+    assert +found == {name: forward, **backward}

@@ -238,7 +238,8 @@ class Op:
         for argument, formula in formulas.items():
             for want in formula.wants:
                 users.setdefault(want, set()).add(argument)
-        for want in (*self.hidden, *saves.split()):
+        self.saves = tuple(saves.split())
+        for want in (*self.hidden, *self.saves):
             users.setdefault(want, set()).update(formulas)
         known = {
             "F",

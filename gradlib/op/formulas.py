@@ -220,6 +220,10 @@ def gradients(node, grads: tuple, traced: bool) -> tuple:
         if outs is not NotImplemented:
             return outs
     if op.vjp is not None:
+        for name in (
+            op.saves
+        ):  # what only an overlay reads: whether it was changed does not depend on the device
+            values.get(name)
         outs = op.vjp.fn(*(values.get(w) for w in op.vjp.wants))
         return depend_all(node, outs) if traced and op.dependent else tuple(outs)
     result = []

@@ -193,7 +193,8 @@ def _run(op):
     names = dict(_NAMES)
     if op.vjp is not None:
         names["vjp"] = op.vjp.fn
-        lines += [_fetch(op, want) for want in op.vjp.wants]
+        # what only an overlay reads is fetched as well: whether it was changed does not depend on the device
+        lines += [_fetch(op, want) for want in (*op.saves, *op.vjp.wants)]
         outs = "".join(f"r{i}_, " for i in range(len(op.tensors)))
         lines.append(f"{outs} = vjp({', '.join(op.vjp.wants)})")
         for i in range(len(op.tensors)):

@@ -18,6 +18,8 @@ from gradlib.op.declare import REGISTRY
 from gradlib.op.overlays import off, on
 from gradlib.op.write_traced import specialize
 
+pytestmark = pytest.mark.host  # NumPy's kernels
+
 OVERLAYS = on("numpy")
 NAMES = sorted({name for names in OVERLAYS.names().values() for name in names})
 TOLERANCE = {gl.float64: 1e-11, gl.float32: 3e-5, gl.float16: 4e-3, gl.bfloat16: 3e-2}

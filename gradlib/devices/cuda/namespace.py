@@ -164,6 +164,8 @@ class CupyBackend:
         Nobody writes to it: a number that comes again on a stream is kept for that stream, where everything comes
         after it was made, so that not every use means another kernel.
         """
+        if dtype.kind == "V" and value.__class__ is int:
+            value = float(value)  # bfloat16 takes no integers of more than 64 bits
         stream = self.xp.cuda.get_current_stream()
         key = self.xp.cuda.runtime.getDevice(), stream.ptr, dtype.num, repr(value)
         found = self.numbers.get(key)
