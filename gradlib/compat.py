@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import builtins
 import importlib
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.machinery import ModuleSpec
 from opcode import opmap
-from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any, NoReturn, Union
 
@@ -23,7 +23,7 @@ from .version import __version__
 
 __all__ = ["AbsentError", "TorchVersion", "as_torch", "report"]
 
-_FOLDER = str(Path(__file__).parent)
+_FOLDER = os.path.dirname(os.path.abspath(__file__))
 # A real PyTorch imports itself; its own files must find it whatever the scope is.
 _PYTORCH = frozenset(("torch", "torchgen", "functorch"))
 _IMPORT_FROM = opmap["IMPORT_FROM"]
@@ -293,7 +293,7 @@ class _Finder:
                 return text if filename in ("METADATA", "PKG-INFO") else None
 
             def locate_file(self, path: Any) -> Any:
-                return Path(_FOLDER) / path
+                return os.path.join(_FOLDER, path)
 
         name = getattr(context, "name", None)
         frame = _users_frame()
@@ -361,7 +361,7 @@ class _Inherited:
         # Plain source: the process has not been given this one's sys.path yet, so it may not find gradlib itself.
         scope = _scope or ((), ())
         code = (
-            f"import sys; sys.path.append({str(Path(_FOLDER).parent)!r}); import gradlib.compat; "
+            f"import sys; sys.path.append({os.path.dirname(_FOLDER)!r}); import gradlib.compat; "
             f"gradlib.compat.as_torch(packages={scope[0]!r}, exclude={scope[1]!r})"
         )
         return exec, (code, {})
@@ -381,6 +381,8 @@ def _serves(packages: tuple[str, ...], exclude: tuple[str, ...]) -> Callable[[st
         return any(module == n or module.startswith(f"{n}.") for n in names)
 
     def serves(module: str) -> bool:
+        if module == "__mp_main__":  # what a spawned process calls the main module
+            module = "__main__"
         if within(module, exclude) or ((packages or exclude) and within(module, _PYTORCH)):
             return False
         return not packages or within(module, packages)

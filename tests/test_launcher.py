@@ -337,6 +337,33 @@ def test_versions_compare_by_their_numbers() -> None:
     assert hash(version) == hash("2.13.0+gradlib") and version.split("+")[0] == "2.13.0"
 
 
+SPAWNS = """
+import multiprocessing, gradlib
+gradlib.as_torch(packages=["__main__"])
+import torch
+
+def work(queue):
+    import torch, other
+    queue.put((torch.__name__, other.torch.__name__))
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    child = context.Process(target=work, args=(queue,))
+    child.start()
+    print(torch.__name__, *queue.get(timeout=30))
+    child.join()
+"""
+
+
+def test_spawned_processes_inherit_the_scope(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("")
+    (tmp_path / "other.py").write_text("import torch\n")
+    (tmp_path / "spawns.py").write_text(SPAWNS)
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    assert run(env, "spawns.py", cwd=tmp_path)[0] == "gradlib gradlib torch\n"
+
+
 def test_import_gradlib_loads_nothing_of_it() -> None:
     code = "import sys, gradlib; print([n for n in sys.modules if n in ('gradlib.compat', 'gradlib._absent_names')])"
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
