@@ -40,6 +40,9 @@ def surroundings(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, st
     return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
 
 
+ENV = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+
+
 def run(env: dict[str, str], *arguments: str, cwd: Path, status: int = 0) -> tuple[str, str]:
     done = subprocess.run(
         [sys.executable, *arguments], env=env, cwd=cwd, capture_output=True, text=True, timeout=60
@@ -103,7 +106,7 @@ def test_a_script_runs_as_it_is(surroundings: dict[str, str], tmp_path: Path) ->
     assert (out, err) == ("done\n", "")
 
 
-def test_a_module_and_code_run(surroundings: dict[str, str], tmp_path: Path) -> None:
+def test_a_module_and_code_run(tmp_path: Path) -> None:
     (tmp_path / "prog.py").write_text(
         "import sys, torch, pickle\n"
         "class A: pass\n"
@@ -111,26 +114,24 @@ def test_a_module_and_code_run(surroundings: dict[str, str], tmp_path: Path) -> 
         "print(__name__, __spec__.name, sys.argv[1:], torch.__name__)\n"
         "sys.exit(3)\n"
     )
-    out, _ = run(surroundings, "-m", "gradlib", "-m", "prog", "x", cwd=tmp_path, status=3)
+    out, _ = run(ENV, "-m", "gradlib", "-m", "prog", "x", cwd=tmp_path, status=3)
     assert out == "__main__ prog ['x'] gradlib\n"
     code = "import sys, torch; print(sys.argv, torch.__name__, sys.path[0] == '')"
-    out, _ = run(surroundings, "-m", "gradlib", "-c", code, "y", cwd=tmp_path)
+    out, _ = run(ENV, "-m", "gradlib", "-c", code, "y", cwd=tmp_path)
     assert out == "['-c', 'y'] gradlib True\n"
 
 
-def test_tracebacks_show_the_programs_lines_alone(
-    surroundings: dict[str, str], tmp_path: Path
-) -> None:
+def test_tracebacks_show_the_programs_lines_alone(tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text("import torch\n\ntorch.ones(2) @ torch.ones(3)\n")
-    _, err = run(surroundings, "-m", "gradlib", "bad.py", cwd=tmp_path, status=1)
+    _, err = run(ENV, "-m", "gradlib", "bad.py", cwd=tmp_path, status=1)
     lines = err.splitlines()
     assert lines[0].startswith("Traceback")
     assert lines[1].strip() == f'File "{tmp_path}/bad.py", line 3, in <module>'
     assert "__main__.py" not in err and "runpy" not in err
     (tmp_path / "bad.py").write_text("x = = 1\n")
-    _, err = run(surroundings, "-m", "gradlib", "bad.py", cwd=tmp_path, status=1)
+    _, err = run(ENV, "-m", "gradlib", "bad.py", cwd=tmp_path, status=1)
     assert err.lstrip().startswith(f'File "{tmp_path}/bad.py", line 1') and "SyntaxError" in err
-    _, err = run(surroundings, "-m", "gradlib", "none.py", cwd=tmp_path, status=1)
+    _, err = run(ENV, "-m", "gradlib", "none.py", cwd=tmp_path, status=1)
     assert "can't open file 'none.py'" in err and "Traceback" not in err
 
 
@@ -142,9 +143,9 @@ part.call()
 """
 
 
-def test_report_lists_what_was_touched(surroundings: dict[str, str], tmp_path: Path) -> None:
+def test_report_lists_what_was_touched(tmp_path: Path) -> None:
     (tmp_path / "touches.py").write_text(ABSENT)
-    _, err = run(surroundings, "-m", "gradlib", "--report", "touches.py", cwd=tmp_path, status=1)
+    _, err = run(ENV, "-m", "gradlib", "--report", "touches.py", cwd=tmp_path, status=1)
     file = f"{tmp_path}/touches.py"
     assert (
         f"torch.missing.part.call does not exist in gradlib {gradlib.__version__} (used at {file}:5)"
@@ -173,15 +174,14 @@ def test_check_reads_and_runs_nothing(tmp_path: Path) -> None:
         "F.relu, F.no_relu, nn.Linear, torch.float32.nothing, other.torch\n"
     )
     (tree / "b.py").write_text("import torch\ntorch.ones(1)\n")
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    out, _ = run(env, "-m", "gradlib", "--check", str(tree), cwd=tmp_path, status=1)
+    out, _ = run(ENV, "-m", "gradlib", "--check", str(tree), cwd=tmp_path, status=1)
     wanted = (
         "2 torch.missing|3 torch.nn.Nothing|6 torch.Tensor.no_such_method|6 torch.optim.absent_one"
         "|8 torch.nn.functional.no_relu"
     )
     lines = [w.replace(" ", ": ", 1) for w in wanted.split("|")]
     assert out.splitlines() == [f"{tree}/a.py:{line}" for line in lines]
-    out, _ = run(env, "-m", "gradlib", "--check", str(tree / "b.py"), cwd=tmp_path)
+    out, _ = run(ENV, "-m", "gradlib", "--check", str(tree / "b.py"), cwd=tmp_path)
     assert out == "no absent name was found\n"
 
 
@@ -217,8 +217,7 @@ def test_some_packages_alone_get_gradlib(tmp_path: Path, arguments: str) -> None
     (tmp_path / "run.py").write_text(
         SCOPES.format(arguments=arguments, real=True, here_too=arguments == "exclude=['other']")
     )
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    run(env, "run.py", cwd=tmp_path)
+    run(ENV, "run.py", cwd=tmp_path)
 
 
 @pytest.fixture
@@ -360,11 +359,9 @@ def test_spawned_processes_inherit_the_scope(tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text("")
     (tmp_path / "other.py").write_text("import torch\n")
     (tmp_path / "spawns.py").write_text(SPAWNS)
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    assert run(env, "spawns.py", cwd=tmp_path)[0] == "gradlib gradlib torch\n"
+    assert run(ENV, "spawns.py", cwd=tmp_path)[0] == "gradlib gradlib torch\n"
 
 
 def test_import_gradlib_loads_nothing_of_it() -> None:
     code = "import sys, gradlib; print([n for n in sys.modules if n in ('gradlib.compat', 'gradlib._absent_names')])"
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    assert run(env, "-c", code, cwd=ROOT)[0] == "[]\n"
+    assert run(ENV, "-c", code, cwd=ROOT)[0] == "[]\n"
