@@ -96,6 +96,7 @@ if TYPE_CHECKING:
         accelerator,
         amp,
         backends,
+        compat,
         compiler,
         cuda,
         fft,
@@ -115,6 +116,7 @@ if TYPE_CHECKING:
         utils,
         version,
     )
+    from .compat import as_torch
     from .compiler import compile
     from .devices.cuda.allocation import OutOfMemoryError
     from .storage import (
@@ -142,7 +144,7 @@ e, pi, inf, nan, newaxis = _math.e, _math.pi, _math.inf, _math.nan, None
 
 _SUBPACKAGES = frozenset(
     (
-        "_C accelerator amp backends compiler cuda fft func linalg nn ops optim profiler quasirandom random "
+        "_C accelerator amp backends compat compiler cuda fft func linalg nn ops optim profiler quasirandom random "
         "return_types safetensors serialization signal storage special testing utils version"
     ).split()
 )
@@ -165,6 +167,7 @@ _later("gradlib.func", gradient_function="grad")
 _later("gradlib.utils.dlpack", "DLDeviceType")
 _LAZY = {  # names that are imported when they are first asked for: name -> module
     "OutOfMemoryError": "devices.cuda.allocation",
+    "as_torch": "compat",
     "compile": "compiler",
     "load": "serialization",
     "save": "serialization",

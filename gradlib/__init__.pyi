@@ -18,6 +18,7 @@ from . import amp as amp
 from . import autograd as autograd
 from . import backends as backends
 from . import collect_env as collect_env
+from . import compat as compat
 from . import compiler as compiler
 from . import cuda as cuda
 from . import devices as devices
@@ -68,6 +69,7 @@ ShortTensor: type[Tensor]
 from .storage import TypedStorage as TypedStorage
 from .tape.untyped import UntypedStorage as UntypedStorage
 from .tape.settings import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
+from .compat import as_torch as as_torch
 from .amp.autocast_mode import autocast as autocast
 from .amp.autocast_mode import autocast_decrement_nesting as autocast_decrement_nesting
 from .amp.autocast_mode import autocast_increment_nesting as autocast_increment_nesting
