@@ -98,9 +98,14 @@ if TYPE_CHECKING:
         backends,
         compiler,
         cuda,
+        distributed,
         fft,
         func,
+        futures,
+        hub,
         linalg,
+        mps,
+        mtia,
         nn,
         ops,
         optim,
@@ -112,8 +117,10 @@ if TYPE_CHECKING:
         special,
         storage,
         testing,
+        types,
         utils,
         version,
+        xpu,
     )
     from .compiler import compile
     from .devices.cuda.allocation import OutOfMemoryError
@@ -142,8 +149,9 @@ e, pi, inf, nan, newaxis = _math.e, _math.pi, _math.inf, _math.nan, None
 
 _SUBPACKAGES = frozenset(
     (
-        "_C accelerator amp backends compiler cuda fft func linalg nn ops optim profiler quasirandom random "
-        "return_types safetensors serialization signal storage special testing utils version"
+        "_C accelerator amp backends compiler cuda distributed fft func futures hub linalg mps mtia nn ops optim "
+        "profiler quasirandom random return_types safetensors serialization signal storage special testing types utils "
+        "version xpu"
     ).split()
 )
 _AUTOCAST = (
