@@ -51,7 +51,10 @@ __getattr__ = refuse(
 
 
 class ReduceOp(enum.Enum):
-    """How processes put their values together. The names stand in default arguments; nothing reduces yet."""
+    """How processes put their values together.
+
+    The names stand in default arguments of programs; nothing reduces yet.
+    """
 
     SUM = 0
     AVG = 1
@@ -65,13 +68,19 @@ class ReduceOp(enum.Enum):
 
 
 class group:
-    """The group of all processes: None, as in PyTorch before there are any."""
+    """The group of all processes.
+
+    ``WORLD`` is None, as in PyTorch before there are any.
+    """
 
     WORLD = None
 
 
 class GroupMember:
-    """The group of all processes, None before there are any, and the mark of processes outside a group."""
+    """The group of all processes, and the mark of a process outside a group.
+
+    ``WORLD`` is None, as in PyTorch before there are any.
+    """
 
     WORLD = None
     NON_GROUP_MEMBER = -100

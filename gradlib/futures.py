@@ -48,7 +48,11 @@ class Future(Generic[T]):
         self._callbacks: list[Callable[[Future], None]] = []
 
     def done(self) -> bool:
-        """Whether a result or an exception was set."""
+        """Whether a result or an exception was set.
+
+        Returns:
+            True from then on; nothing resets it.
+        """
         return self._done
 
     def wait(self) -> T:
