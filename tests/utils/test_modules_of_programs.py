@@ -123,7 +123,7 @@ def test_a_future_is_waited_for_in_another_thread():
 
 def test_what_a_done_callback_raises_is_logged(caplog):
     future, seen = futures.Future(), []
-    future.add_done_callback(lambda f: 1 / 0)
+    future.add_done_callback(lambda f: seen.append(1 / 0))
     future.add_done_callback(lambda f: seen.append(f.value()))
     future.set_result(2)
     assert seen == [2]
@@ -138,7 +138,7 @@ def test_absent_names_are_named_when_used(module):
         with pytest.raises(NotImplementedError, match=rf"{module.__name__[8:]}\.{name}\."):
             absent()
     with pytest.raises(AttributeError):
-        getattr(module, name + "_no")
+        getattr(module, "no_such" + "_name")
 
 
 def test_absent_classes_can_be_named_but_not_made():
