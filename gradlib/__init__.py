@@ -99,9 +99,14 @@ if TYPE_CHECKING:
         compat,
         compiler,
         cuda,
+        distributed,
         fft,
         func,
+        futures,
+        hub,
         linalg,
+        mps,
+        mtia,
         nn,
         ops,
         optim,
@@ -113,8 +118,10 @@ if TYPE_CHECKING:
         special,
         storage,
         testing,
+        types,
         utils,
         version,
+        xpu,
     )
     from .compat import as_torch
     from .compiler import compile
@@ -144,8 +151,9 @@ e, pi, inf, nan, newaxis = _math.e, _math.pi, _math.inf, _math.nan, None
 
 _SUBPACKAGES = frozenset(
     (
-        "_C accelerator amp backends compat compiler cuda fft func linalg nn ops optim profiler quasirandom random "
-        "return_types safetensors serialization signal storage special testing utils version"
+        "_C accelerator amp backends compat compiler cuda distributed fft func futures hub linalg mps mtia nn "
+        "ops optim profiler quasirandom random return_types safetensors serialization signal special storage "
+        "testing types utils version xpu"
     ).split()
 )
 _AUTOCAST = (

@@ -22,9 +22,14 @@ from . import compat as compat
 from . import compiler as compiler
 from . import cuda as cuda
 from . import devices as devices
+from . import distributed as distributed
 from . import fft as fft
 from . import func as func
+from . import futures as futures
+from . import hub as hub
 from . import linalg as linalg
+from . import mps as mps
+from . import mtia as mtia
 from . import nn as nn
 from . import op as op
 from . import operators as operators
@@ -41,8 +46,10 @@ from . import special as special
 from . import storage as storage
 from . import tape as tape
 from . import testing as testing
+from . import types as types
 from . import utils as utils
 from . import version as version
+from . import xpu as xpu
 from .storage import BFloat16Storage as BFloat16Storage
 BFloat16Tensor: type[Tensor]
 from .storage import BoolStorage as BoolStorage

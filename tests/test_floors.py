@@ -29,7 +29,7 @@ FLOORS = (
     "profiler serialization storage",
     "autograd func ops backends",
     "nn optim amp utils cuda linalg fft special signal random testing quasirandom accelerator compiler safetensors"
-    " collect_env _C",
+    " collect_env _C _refused distributed futures hub mps mtia types xpu",
     "gradlib",  # what `import gradlib` gives
     "compat _absent_names",  # gradlib as `torch`
     "__main__",

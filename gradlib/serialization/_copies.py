@@ -28,14 +28,18 @@ def attributes_of(tensor: Tensor) -> dict[str, Any]:
 
 def warn_of_hooks(tensor: Tensor) -> None:
     """Say that the hooks of a leaf are not written."""
-    if tensor._backward_hooks and tensor.is_leaf:
-        for hook in tensor._backward_hooks.values():
-            if hasattr(hook, "__torch_unserializable__"):
-                continue
+    if tensor.is_leaf:
+        warn_of_each_hook(tensor, stacklevel=4)
+
+
+def warn_of_each_hook(tensor: Tensor, stacklevel: int) -> None:
+    """Say which hooks of a tensor are not written, but for those that are marked."""
+    for hook in (tensor._backward_hooks or {}).values():
+        if not hasattr(hook, "__torch_unserializable__"):
             warnings.warn(
                 f"backward hook {hook!r} on tensor will not be serialized.  If this is expected, you can decorate the "
                 "function with @torch.utils.hooks.unserializable_hook to suppress this warning",
-                stacklevel=3,
+                stacklevel=stacklevel,
             )
 
 

@@ -8,7 +8,12 @@ from typing import Any
 
 
 class RemovableHandle:
-    """Removes one entry of a dict of hooks. ``remove()`` may be called again; also a context manager."""
+    """Removes one entry of a dict of hooks; also a context manager.
+
+    Args:
+        hooks_dict: the dict, which is not kept alive; the entry's key is `id`.
+        extra_dict: another dict, or several, with an entry of the same key.
+    """
 
     next_id = 0
 
@@ -26,6 +31,10 @@ class RemovableHandle:
         self.extra_dict_ref = tuple(weakref.ref(d) for d in extras)
 
     def remove(self) -> None:
+        """Remove the hook.
+
+        Nothing happens if it is gone already, or if what it was registered on is.
+        """
         for ref in (self.hooks_dict_ref, *self.extra_dict_ref):
             hooks = ref()
             if hooks is not None:

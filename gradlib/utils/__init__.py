@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-_MODULES = frozenset(("checkpoint", "data", "deterministic", "dlpack"))
+_MODULES = frozenset(
+    ("_pytree", "checkpoint", "data", "deterministic", "dlpack", "hooks", "model_zoo")
+)
 
 
 def __getattr__(name: str) -> Any:

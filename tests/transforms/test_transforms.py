@@ -28,7 +28,7 @@ CHUNK = 25
 # Public names with samples of their own, those and the other names of the same objects: they may only rise.
 SAMPLED, COVERED = 1512, 2089
 # Public names without samples, entries of checks in exceptions.txt: a loss, to be raised for new public names only.
-LEFT_OUT, LISTED = 560, 234
+LEFT_OUT, LISTED = 581, 234
 
 
 @pytest.mark.parametrize("chunk", range(0, len(KEYS), CHUNK), ids=lambda k: f"{KEYS[k]} and on")

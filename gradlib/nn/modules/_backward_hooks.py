@@ -32,7 +32,13 @@ class BackwardHookFunction(Function):
 
 
 class BackwardHook:
-    """One call of one module that has full backward hooks or full backward pre-hooks."""
+    """One call of one module that has full backward hooks or full backward pre-hooks.
+
+    Args:
+        module: what the hooks are called with.
+        hooks: full backward hooks, in order.
+        pre_hooks: full backward pre-hooks, in order.
+    """
 
     def __init__(self, module: Any, hooks: Iterable[Callable], pre_hooks: Iterable[Callable]):
         self.module = module
@@ -44,14 +50,28 @@ class BackwardHook:
         self.n_inputs = self.n_outputs = -1
 
     def setup_input_hook(self, args: tuple) -> tuple:
-        """Pass the tensors among `args` through the input identity."""
+        """Pass the tensors among `args` through the input identity.
+
+        Args:
+            args: the positional arguments of the module.
+
+        Returns:
+            The arguments to call it with.
+        """
         self.n_inputs = len(args)
         self.kinds = [(a.shape, a.dtype, a.device) for a in args if isinstance(a, Tensor)]
         args, self.input_positions = self._through_identity(args, self._on_input_node)
         return args
 
     def setup_output_hook(self, output: Any) -> Any:
-        """Pass the tensors of a module's result, a tensor or a tuple, through the identity."""
+        """Pass the tensors of a module's result through the identity.
+
+        Args:
+            output: a tensor or a tuple.
+
+        Returns:
+            The result to hand on.
+        """
         single = not isinstance(output, tuple)
         outputs = (output,) if single else output
         self.n_outputs = len(outputs)
