@@ -448,6 +448,7 @@ def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
 
     Raises:
         RuntimeError: `lower` is above `upper`.
+        NotImplementedError: `input` is not floating.
 
     Example:
         >>> gradlib.rrelu(gradlib.tensor([-1.0, 2.0]), 0.25, 0.75)
@@ -459,6 +460,7 @@ def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
         input = input.contiguous()  # the result is row-major whatever the input
     if not training:
         return run(leaky_relu_op, input, inplace, (lower + upper) / 2)
+    check_kind(input._array, "rrelu_with_noise_out_cpu")
     # a product, so that the factors are saved as all tensors are: hooks see them, and backward frees them
     factor = _slope(input.detach(), lower, upper).where(input.detach() <= 0, 1)
     return input.mul_(factor) if inplace else input * factor
